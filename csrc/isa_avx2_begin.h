@@ -1,0 +1,13 @@
+/* Everything between this header and isa_avx2_end.h is compiled for AVX2 and FMA, whatever the
+ * command line says; dispatch.c decides at run time whether it may be called.  Include system
+ * headers before it: they must not be recompiled for another target.  Deliberately no include
+ * guard.  Compilers that know neither pragma (MSVC) compile the file for their default target, and
+ * dispatch.c never selects it there. */
+#if defined(__x86_64__) || defined(__i386__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#endif

@@ -1,0 +1,101 @@
+"""One-line checks of arguments, with messages that say what was expected and what came."""
+
+import math
+import numbers
+from collections.abc import Sequence
+
+
+def _message(name: str, expected: str, value: object, hint: str) -> str:
+    text = f"{name} must be {expected}; got {value!r} ({type(value).__name__})."
+    return f"{text} {hint}" if hint else text
+
+
+def check_real(
+    name: str,
+    value: object,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    low_open: bool = False,
+    high_open: bool = False,
+    allow_inf: bool = False,
+    hint: str = "",
+) -> float:
+    """Return `value` as a float if it is a real number in the stated interval.
+
+    Booleans, strings and NaN are refused: each of them is far more often a slip than a number.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not a real number.
+    ValueError
+        If it is NaN, infinite (unless `allow_inf`) or outside the interval.
+    """
+    if low is None and high is None:
+        expected = "a finite real number"
+    elif high is None:
+        expected = f"a real number {'>' if low_open else '>='} {low:g}"
+    elif low is None:
+        expected = f"a real number {'<' if high_open else '<='} {high:g}"
+    else:
+        brackets = ("(" if low_open else "[", ")" if high_open else "]")
+        expected = f"a real number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(_message(name, expected, value, hint))
+    number = float(value)
+    inside = not math.isnan(number) and (allow_inf or not math.isinf(number))
+    # Comparisons are written so that NaN fails them.
+    if low is not None:
+        inside = inside and (number > low if low_open else number >= low)
+    if high is not None:
+        inside = inside and (number < high if high_open else number <= high)
+    if not inside:
+        raise ValueError(_message(name, expected, value, hint))
+    return number
+
+
+def check_integer(
+    name: str, value: object, *, low: int | None = None, high: int | None = None, hint: str = ""
+) -> int:
+    """Return `value` as an int if it is an integer in ``[low, high]``.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not an integer (booleans and floats are refused).
+    ValueError
+        If it is outside the interval.
+    """
+    if low is not None and high is not None:
+        expected = f"an integer in [{low}, {high}]"
+    elif low is not None:
+        expected = f"an integer >= {low}"
+    elif high is not None:
+        expected = f"an integer <= {high}"
+    else:
+        expected = "an integer"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(_message(name, expected, value, hint))
+    number = int(value)
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise ValueError(_message(name, expected, value, hint))
+    return number
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> str:
+    """Return `value` if it is one of the strings in `choices`.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not a string.
+    ValueError
+        If it is not among the choices.
+    """
+    expected = "one of " + ", ".join(repr(choice) for choice in choices)
+    if not isinstance(value, str):
+        raise TypeError(_message(name, expected, value, hint))
+    if value not in choices:
+        raise ValueError(_message(name, expected, value, hint))
+    return value

@@ -1,0 +1,37 @@
+"""Exceptions and warnings raised by dpfast.
+
+Wrong arguments raise plain :class:`ValueError` or :class:`TypeError`; the classes here are for
+conditions a caller may want to handle by name.
+"""
+
+
+class DpfastError(Exception):
+    """Base class of the errors that are specific to dpfast."""
+
+
+class BudgetExceeded(DpfastError):
+    """A privacy event would take the ledger past its budget; nothing was spent by it."""
+
+
+class UnsupportedEvent(DpfastError):
+    """No accountant of the ledger can price a privacy event; nothing was spent by it."""
+
+
+class CertificateNotReached(DpfastError):
+    """The inner optimizer could not prove how close it is to the minimizer; nothing is released."""
+
+
+class GridOverflow(DpfastError, ValueError):
+    """The noise is too small for the range of the query to be added exactly on one grid."""
+
+
+class DataError(DpfastError, ValueError):
+    """A data file or a table does not match its declared bounds, categories or columns."""
+
+
+class ModelFileError(DpfastError, ValueError):
+    """A model file is damaged, of another version, or not a dpfast model."""
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something that the guarantee takes as public was inferred from the private data."""

@@ -1,0 +1,5 @@
+"""scikit-learn estimators: validate, build the problem, plan, run."""
+
+from dpfast.estimators.logistic import LogisticRegression
+
+__all__ = ["LogisticRegression"]

@@ -1,0 +1,6 @@
+"""Whole objectives: value, gradient, Hessian and public constants, ready for an optimizer."""
+
+from dpfast.objectives._contract import Objective
+from dpfast.objectives.erm import Erm
+
+__all__ = ["Erm", "Objective"]

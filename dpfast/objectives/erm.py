@@ -1,0 +1,52 @@
+"""Empirical risk with a ridge."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_real
+from dpfast.problem import Problem
+
+Vector = NDArray[np.float64]
+
+
+class Erm:
+    """``F(w) = (1/n) Σ ℓ_i(w) + (α/2)‖w‖²`` of a :class:`~dpfast.Problem`.
+
+    Parameters
+    ----------
+    problem : Problem
+    alpha : float
+        Ridge, which is also the strong convexity of ``F``.
+    """
+
+    def __init__(self, problem: Problem, alpha: float) -> None:
+        self._problem = problem
+        self._alpha = check_real("alpha", alpha, low=0.0, low_open=True)
+        self._shape = problem.shape.with_alpha(self._alpha)
+
+    @property
+    def dim(self) -> int:
+        """Length of the weight vector."""
+        return self._shape.dim
+
+    @property
+    def strong_convexity(self) -> float:
+        """The ridge: the loss part may be flat in some direction."""
+        return self._alpha
+
+    @property
+    def smoothness(self) -> float:
+        """Bound of the Hessian's norm, the ridge included."""
+        return self._shape.smoothness + self._alpha
+
+    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
+        """``F(w)`` and its gradient, in one pass over the rows."""
+        return self._problem.value_and_gradient(w, self._alpha)
+
+    def hessian(self, w: Vector) -> NDArray[np.float64]:
+        """Second derivative of ``F`` at `w`."""
+        return self._problem.hessian(w, self._alpha)
+
+    def gradient_error(self, w_norm: float) -> float:
+        """Bound of the rounding error (l2) of a computed gradient at ``‖w‖ <= w_norm``."""
+        return self._shape.gradient_error(w_norm)

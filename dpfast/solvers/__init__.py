@@ -1,0 +1,153 @@
+"""Private solvers: one algorithm a file, found by name.
+
+:func:`plan` settles a fit from public quantities; :func:`solve` plans, spends and runs.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from dpfast._validation import check_choice
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers import output_perturbation
+from dpfast.solvers._contract import Plan, Result, Solver
+
+SOLVERS: dict[str, ModuleType] = {
+    module.NAME: module for module in (output_perturbation,)
+}
+
+__all__ = ["SOLVERS", "Plan", "Result", "Solver", "plan", "solve"]
+
+
+def _resolve(solver: str) -> ModuleType:
+    check_choice("solver", solver, ("auto", *SOLVERS))
+    # With one algorithm there is nothing to choose; a rule over public quantities belongs here.
+    return SOLVERS["output-perturbation"] if solver == "auto" else SOLVERS[solver]
+
+
+def plan(
+    problem: Problem | ProblemShape,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    neighboring_relation: str = "replace_one",
+    **options: Any,
+) -> Plan:
+    """What a private fit would do and cost, without touching data.
+
+    Parameters
+    ----------
+    problem : Problem or ProblemShape
+        Of a problem, only its shape is used.
+    solver : str, default="auto"
+        One of the solvers' names, or "auto".
+    budget : Budget
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        What differs between two data sets that must be hard to tell apart: one record's values, or
+        one record's presence.
+    **options
+        Options of the solver; see its module.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument or an option is unknown or out of range.
+
+    Examples
+    --------
+    >>> import dpfast
+    >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
+    >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
+    >>> p.solver, len(p.events)
+    ('output-perturbation', 1)
+    """
+    shape = problem.shape if isinstance(problem, Problem) else problem
+    if not isinstance(shape, ProblemShape):
+        raise TypeError(
+            f"problem must be a Problem or a ProblemShape; got {type(problem).__name__}."
+        )
+    if not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
+        )
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
+    module = _resolve(solver)
+    unknown = sorted(set(options) - set(module.OPTIONS))
+    if unknown:
+        raise ValueError(
+            f"options must be among {', '.join(module.OPTIONS)} for {module.NAME}; "
+            f"got {', '.join(unknown)}."
+        )
+    result: Plan = module.plan(
+        shape, budget, neighboring_relation=neighboring_relation, **options
+    )
+    return result
+
+
+def solve(
+    problem: Problem,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    random_state: Any = None,
+    notes: tuple[str, ...] = (),
+    **options: Any,
+) -> Result:
+    """Fit a problem privately.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver, budget, neighboring_relation, **options
+        As for :func:`plan`.
+    accountant : str, default="auto"
+        How the ledger prices its events; "auto" takes the smallest valid ε.
+    random_state : None, int or NumPy generator
+        None draws the noise's key from the operating system.  Anything else makes the run
+        repeatable, and the report says not to release it.
+    notes : tuple of str
+        Statements to add to the report, besides the problem's own leaks.
+
+    Returns
+    -------
+    Result
+        The private weights, the report computed from the ledger, and the plan.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; nothing is spent.
+    BudgetExceeded, CertificateNotReached
+        See the solvers.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5000, axis=0)
+    >>> y = np.repeat([1.0, -1.0], 5000)
+    >>> problem = dpfast.Problem(X, y, "logistic", data_norm=1.0)
+    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
+    >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
+    (True, True)
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem must be a Problem; got {type(problem).__name__}.")
+    settled = plan(
+        problem, solver, budget, neighboring_relation=neighboring_relation, **options
+    )
+    ledger = Ledger(settled.budget, accountant=accountant)
+    rng = SecureGenerator(random_state)
+    w = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
+    report = PrivacyReport.from_ledger(
+        ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
+    )
+    return Result(w=w, privacy=report, plan=settled)

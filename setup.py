@@ -1,0 +1,77 @@
+"""Builds the one extension module; everything else is in pyproject.toml.
+
+DPFAST_DEBUG=1 switches on bounds checks in Cython and assertions in C, and switches optimization
+down.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).parent.resolve()
+DEBUG = os.environ.get("DPFAST_DEBUG", "0") not in ("", "0")
+MSVC = sys.platform == "win32"
+
+# Setuptools wants paths relative to setup.py.  Every C file and header is a dependency, so that an
+# edit to any of them rebuilds the extension.
+SOURCES = sorted(str(p.relative_to(ROOT).as_posix()) for p in (ROOT / "csrc").glob("*.c"))
+DEPENDS = SOURCES + sorted(
+    str(p.relative_to(ROOT).as_posix())
+    for pattern in ("csrc/*.h", "dpfast/*.pxi", "dpfast/*.pxd")
+    for p in ROOT.glob(pattern)
+)
+
+if MSVC:
+    CFLAGS = ["/Od" if DEBUG else "/O2", "/fp:precise"]
+    LIBRARIES = ["bcrypt"]
+else:
+    CFLAGS = [
+        "-std=c99",
+        "-O1" if DEBUG else "-O3",
+        # errno and floating-point traps are never read; NaN and infinity keep their meaning, which
+        # the privacy argument needs, so -ffast-math is out of the question.
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-ffp-contract=fast",
+        "-Wall",
+        "-Wextra",
+        "-fvisibility=hidden",
+    ]
+    LIBRARIES = ["m"]
+    if DEBUG:
+        CFLAGS += ["-g", "-UNDEBUG"]
+
+extension = Extension(
+    "dpfast._kernels",
+    sources=["dpfast/_kernels.pyx", *SOURCES],
+    depends=DEPENDS,
+    include_dirs=["csrc", np.get_include()],
+    extra_compile_args=CFLAGS,
+    libraries=LIBRARIES,
+    define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
+    + ([] if DEBUG else [("NDEBUG", None)]),
+    language="c",
+)
+
+# Always rebuild: a build takes seconds, and neither an edited header nor a switch between debug and
+# release can then leave a stale object behind.
+setup(
+    options={"build_ext": {"force": True}},
+    ext_modules=cythonize(
+        [extension],
+        force=True,
+        compiler_directives={
+            "language_level": "3",
+            "boundscheck": DEBUG,
+            "wraparound": False,
+            "initializedcheck": DEBUG,
+            "cdivision": True,
+            "embedsignature": True,
+            "freethreading_compatible": True,
+        },
+    ),
+)
