@@ -8,7 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
@@ -39,6 +38,7 @@ else:
         "-ffp-contract=fast",
         "-Wall",
         "-Wextra",
+        "-Wno-psabi",  # vectors are passed between inlined functions only
         "-fvisibility=hidden",
     ]
     LIBRARIES = ["m"]
@@ -49,11 +49,10 @@ extension = Extension(
     "dpfast._kernels",
     sources=["dpfast/_kernels.pyx", *SOURCES],
     depends=DEPENDS,
-    include_dirs=["csrc", np.get_include()],
+    include_dirs=["csrc"],
     extra_compile_args=CFLAGS,
     libraries=LIBRARIES,
-    define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
-    + ([] if DEBUG else [("NDEBUG", None)]),
+    define_macros=[] if DEBUG else [("NDEBUG", None)],
     language="c",
 )
 

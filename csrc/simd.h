@@ -1,19 +1,15 @@
 /* Four doubles at a time.  With GCC and Clang this is a vector type that the compiler lowers to
  * whatever the surrounding target has (two SSE2 or NEON registers, or one AVX2 register); elsewhere
- * a plain struct.  All functions are inlined into the file of one instruction set, so no vector ever
+ * a plain struct (forced by DPFAST_NO_VECTOR_TYPE in tests).  All functions are inlined into the file of one instruction set, so no vector ever
  * crosses a call boundary. */
 #ifndef DPFAST_SIMD_H
 #define DPFAST_SIMD_H
 
 #include <string.h>
 
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE)
 #define DPFAST_INLINE static inline __attribute__((always_inline))
 #define DPFAST_RESTRICT __restrict__
-#if !defined(__clang__)
-/* Every function with a vector argument is inlined, so the calling convention never matters. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 typedef double vec4 __attribute__((vector_size(32)));
 
 DPFAST_INLINE vec4 vec4_set(double a)
@@ -61,7 +57,11 @@ DPFAST_INLINE double vec4_product(vec4 v)
 
 #else /* portable */
 
-#define DPFAST_INLINE static __inline
+#if defined(_MSC_VER)
+#define DPFAST_INLINE static __forceinline
+#else
+#define DPFAST_INLINE static inline
+#endif
 #define DPFAST_RESTRICT __restrict
 typedef struct vec4 {
     double lane[4];

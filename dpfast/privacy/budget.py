@@ -91,9 +91,7 @@ class Budget:
         if delta is None:
             delta = 0.0 if unit == "epsilon" else REPORTING_DELTA
         object.__setattr__(self, unit, limit)
-        object.__setattr__(
-            self, "delta", check_delta("delta", delta, allow_zero=unit == "epsilon")
-        )
+        object.__setattr__(self, "delta", check_delta("delta", delta, allow_zero=unit == "epsilon"))
 
     @property
     def kind(self) -> str:

@@ -199,8 +199,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     def log_delta(order_minus_1: float) -> float:
         return (
             order_minus_1 * (order_minus_1 * rho + rho - epsilon)
-            + order_minus_1 * math.log(order_minus_1)
-            - (1.0 + order_minus_1) * math.log1p(order_minus_1)
+            - order_minus_1 * math.log1p(1.0 / order_minus_1)
+            - math.log1p(order_minus_1)
         )
 
     # The exponent alone is smallest at (epsilon - rho) / (2 rho).
@@ -244,12 +244,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def epsilon(order_minus_1: float) -> float:
-        log_order = math.log1p(order_minus_1)
         return (
             (1.0 + order_minus_1) * rho
-            + math.log(order_minus_1)
-            - log_order
-            - (log_delta + log_order) / order_minus_1
+            - math.log1p(1.0 / order_minus_1)
+            - (log_delta + math.log1p(order_minus_1)) / order_minus_1
         )
 
     # The simple rule is smallest at sqrt(log(1 / delta) / rho).
@@ -430,7 +428,7 @@ def _root(function: Callable[[float], float], target: float, low: float, high: f
     def excess(x: float) -> float:
         return math.log(max(function(x), 1e-320) / target)
 
-    return float(brentq(excess, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
+    return float(brentq(excess, low, high, xtol=5e-324, rtol=1e-14, maxiter=500))
 
 
 def _minimum(function: Callable[[float], float], center: float) -> float:

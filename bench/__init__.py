@@ -1,0 +1,1 @@
+"""Benchmarks of dpfast: ``python -m bench`` from the root of the repository; see README.md."""

@@ -1,0 +1,161 @@
+"""What is solved: synthetic problems of any size, and real tables."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows with labels -1 and +1, and a public bound of the rows' norms."""
+
+    name: str
+    X: Rows
+    y: Vector
+    data_norm: float
+
+    def split(self, seed: int, test_share: float = 0.2) -> tuple[Dataset, Dataset]:
+        """Random training and test parts."""
+        order = np.random.default_rng(seed).permutation(len(self.y))
+        cut = round(len(order) * test_share)
+        test, train = order[:cut], order[cut:]
+        return (
+            Dataset(self.name, self.X[train], self.y[train], self.data_norm),
+            Dataset(self.name, self.X[test], self.y[test], self.data_norm),
+        )
+
+
+def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
+    """Logistic data in the unit ball, columns of unequal size (1 to 1/5) in random order.
+
+    Labels follow margins of standard deviation about 2, so classes overlap as in real tables.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, n_features))
+    scale = rng.permutation(np.geomspace(1.0, 0.2, n_features))
+    X *= scale / math.sqrt(2.0 * np.sum(scale**2))  # mean squared norm 1/2
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    # Inside by a hair, so that no competitor clips rows because of rounding.
+    X *= ((1.0 - 1e-12) / np.maximum(norms, 1.0))[:, np.newaxis]
+    w = rng.standard_normal(n_features)
+    margins = X @ w
+    margins *= 2.0 / margins.std()
+    # P(y = 1) = 1 / (1 + exp(-margin))
+    y = np.where(rng.logistic(size=n_samples) < margins, 1.0, -1.0)
+    return Dataset(f"synthetic {n_samples:,} x {n_features}", X, y, 1.0)
+
+
+# ---- real tables --------------------------------------------------------------------------------
+
+
+def real(data: Path | None, note: Callable[[str], None]) -> list[Dataset]:
+    """RAND HIE, which comes with dpfast, and what `data` holds of Adult and Bank.
+
+    Parameters
+    ----------
+    data : Path or None
+        Directory with ``adult_train.csv``, ``adult_test.csv`` (UCI Adult, a header line with the
+        column names of ``docs/examples/adult_bounds.json``) and ``bank_dpagd.csv`` (UCI Bank
+        Marketing in the encoding of Lee & Kifer 2018), each plain or gzipped.
+    note : callable
+        Told what is left out.
+    """
+    found = [randhie()]
+    loaders: dict[str, Callable[[Path], Dataset]] = {"Adult": adult, "Bank": bank}
+    for name, load in loaders.items():
+        if data is None:
+            note(f"{name} left out: give its directory with --data.")
+            continue
+        try:
+            found.append(load(data))
+        except FileNotFoundError as error:
+            note(f"{name} left out: {Path(error.filename).name} is not there.")
+    return found
+
+
+def randhie() -> Dataset:
+    """Any visit to a doctor in the year; columns scaled to [-1, 1] by their public bounds."""
+    from dpfast.datasets import load_randhie
+
+    bunch = load_randhie()
+    bounds = np.array([bunch.bounds[name] for name in bunch.feature_names])
+    X = _centered(bunch.data, bounds)
+    y = np.where(bunch.target == bunch.classes[1], 1.0, -1.0)
+    return Dataset("RAND HIE", X, y, math.sqrt(X.shape[1]))
+
+
+def adult(data: Path) -> Dataset:
+    """Income above 50,000 dollars; encoded by the public bounds of the documentation's example."""
+    from dpfast.tabular import TableSchema, read_csv
+
+    bounds_file = _ROOT / "docs" / "examples" / "adult_bounds.json"
+    bounds = json.loads(bounds_file.read_text(encoding="utf-8"))
+    schema = TableSchema.from_bounds(bounds, target="income")
+    parts = []
+    for name in ("adult_train.csv", "adult_test.csv"):
+        table = read_csv(_existing(data, name), list(bounds))
+        # Some readers also return what else the file holds.
+        table = table[0] if isinstance(table, tuple) else table
+        parts.append((schema.transform(table), schema.encode_target(table)))
+    X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))
+    y = np.concatenate([part[1] for part in parts])
+    return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound)
+
+
+# Public bounds, from what the columns mean: age in years, yearly balance in euros, 30*month + day,
+# seconds on the phone, calls, days since the last campaign (999 at most by design), earlier calls.
+_BANK_NUMERIC: dict[str, tuple[float, float]] = {
+    "age": (18.0, 100.0),
+    "balance": (-10_000.0, 100_000.0),
+    "day_code": (31.0, 391.0),
+    "duration": (0.0, 3600.0),
+    "campaign": (1.0, 50.0),
+    "pdays_clip0": (0.0, 999.0),
+    "previous": (0.0, 50.0),
+}
+
+
+def bank(data: Path) -> Dataset:
+    """Subscribed a deposit; numeric columns scaled to [-1, 1], indicators as they are.
+
+    At most one indicator of a category is one, so the squared norm of a row is at most the number
+    of numeric columns plus the number of categories.
+    """
+    path = _existing(data, "bank_dpagd.csv")
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as stream:
+        names = stream.readline().strip().split(",")
+        table = np.loadtxt(stream, delimiter=",")
+    columns = names[:-1]
+    bounds = np.array([_BANK_NUMERIC.get(name, (-1.0, 1.0)) for name in columns])
+    X = _centered(table[:, :-1], bounds)
+    categories = {name.partition("=")[0].rstrip("!") for name in columns} - set(_BANK_NUMERIC)
+    y = np.where(table[:, -1] == 1.0, 1.0, -1.0)
+    return Dataset("Bank", X, y, math.sqrt(len(_BANK_NUMERIC) + len(categories)))
+
+
+def _centered(X: Rows, bounds: Rows) -> Rows:
+    """Columns cut to their bounds and mapped linearly to [-1, 1]."""
+    low, high = bounds[:, 0], bounds[:, 1]
+    return np.ascontiguousarray((np.clip(X, low, high) - low) * (2.0 / (high - low)) - 1.0)
+
+
+def _existing(data: Path, name: str) -> Path:
+    """The file, plain or gzipped; FileNotFoundError names it."""
+    for path in (data / name, data / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(2, "no such file", str(data / name))

@@ -1,0 +1,88 @@
+/* The buffered stream: keys, refills, raw words. */
+#include "stream.h"
+
+#include <string.h>
+
+#include "chacha20.h"
+#include "dispatch.h"
+
+/* memset through a volatile pointer: a plain one may be optimized away before the memory dies. */
+static void erase(void *memory, size_t n)
+{
+    static void *(*const volatile set)(void *, int, size_t) = memset;
+    set(memory, 0, n);
+}
+
+/* Moves key material out of two words of the buffer. */
+static void take_key(dpfast_stream *stream)
+{
+    int i;
+    for (i = 0; i < 4; i++) {
+        stream->key[2 * i] = (uint32_t)stream->buffer[i];
+        stream->key[2 * i + 1] = (uint32_t)(stream->buffer[i] >> 32);
+        stream->buffer[i] = 0;
+    }
+    stream->position = 4;
+}
+
+void dpfast_stream_refill(dpfast_stream *stream)
+{
+    dpfast_keystream_fn *keystream = dpfast_isa_current() == DPFAST_ISA_AVX2
+                                         ? dpfast_keystream_avx2
+                                         : dpfast_keystream_baseline;
+    keystream(stream->key, stream->buffer);
+    take_key(stream);
+}
+
+void dpfast_stream_init(dpfast_stream *stream, const uint8_t key[DPFAST_KEY_BYTES])
+{
+    int i;
+    dpfast_stream_wipe(stream);
+    for (i = 0; i < 8; i++) {
+        stream->key[i] = (uint32_t)key[4 * i] | (uint32_t)key[4 * i + 1] << 8 |
+                         (uint32_t)key[4 * i + 2] << 16 | (uint32_t)key[4 * i + 3] << 24;
+    }
+    stream->position = DPFAST_STREAM_WORDS; /* nothing unread */
+    stream->keyed = 1;
+}
+
+dpfast_status dpfast_stream_init_os(dpfast_stream *stream)
+{
+    uint8_t key[DPFAST_KEY_BYTES];
+    dpfast_status status = dpfast_os_entropy(key, sizeof key);
+    if (status == DPFAST_OK) {
+        dpfast_stream_init(stream, key);
+    } else {
+        dpfast_stream_wipe(stream);
+    }
+    erase(key, sizeof key);
+    return status;
+}
+
+void dpfast_stream_wipe(dpfast_stream *stream)
+{
+    erase(stream, sizeof *stream);
+}
+
+dpfast_status dpfast_fill_uint64(dpfast_stream *stream, ptrdiff_t n, uint64_t *out)
+{
+    if (!stream_ready(stream, n)) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    while (n > 0) {
+        size_t part;
+        if (stream->position == DPFAST_STREAM_WORDS) {
+            dpfast_stream_refill(stream);
+        }
+        part = DPFAST_STREAM_WORDS - stream->position;
+        if ((ptrdiff_t)part > n) {
+            part = (size_t)n;
+        }
+        memcpy(out, stream->buffer + stream->position, part * sizeof *out);
+        memset(stream->buffer + stream->position, 0, part * sizeof *out);
+        stream->position += (uint32_t)part;
+        out += part;
+        n -= (ptrdiff_t)part;
+    }
+    return DPFAST_OK;
+}

@@ -1,0 +1,35 @@
+/* The 128-bit product of two 64-bit numbers.  DPFAST_NO_INT128 forces the portable version. */
+#ifndef DPFAST_WIDE_H
+#define DPFAST_WIDE_H
+
+#include <stdint.h>
+
+#include "simd.h"
+
+#if !defined(DPFAST_NO_INT128) && defined(_MSC_VER) && defined(_M_X64)
+#include <intrin.h>
+#endif
+
+/* Returns the low 64 bits of a * b and sets *high to the others. */
+DPFAST_INLINE uint64_t wide_multiply(uint64_t a, uint64_t b, uint64_t *high)
+{
+#if !defined(DPFAST_NO_INT128) && defined(__SIZEOF_INT128__)
+    __extension__ typedef unsigned __int128 wide;
+    const wide product = (wide)a * b;
+    *high = (uint64_t)(product >> 64);
+    return (uint64_t)product;
+#elif !defined(DPFAST_NO_INT128) && defined(_MSC_VER) && defined(_M_X64)
+    return _umul128(a, b, high);
+#else
+    const uint64_t a0 = a & 0xffffffffu, a1 = a >> 32;
+    const uint64_t b0 = b & 0xffffffffu, b1 = b >> 32;
+    /* None of these sums can overflow: (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1. */
+    const uint64_t p00 = a0 * b0;
+    const uint64_t p10 = a1 * b0 + (p00 >> 32);
+    const uint64_t p01 = a0 * b1 + (p10 & 0xffffffffu);
+    *high = a1 * b1 + (p10 >> 32) + (p01 >> 32);
+    return (p01 << 32) | (p00 & 0xffffffffu);
+#endif
+}
+
+#endif

@@ -1,0 +1,222 @@
+"""Strict reading of JSON and CSV files, and atomic writing."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import json
+import math
+import os
+import secrets
+import zlib
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import DataError
+
+_CHUNK_ROWS = 50_000
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON, refusing what the standard library lets pass.
+
+    Repeated keys, the non-standard constants NaN and Infinity and numbers beyond float64 are
+    errors: each would let two readers understand the same file differently.
+
+    Raises
+    ------
+    ValueError
+        If the text is not strict JSON, or is nested too deeply.
+
+    Examples
+    --------
+    >>> parse_json('{"age": [17, 90]}')
+    {'age': [17, 90]}
+    >>> parse_json('{"age": [17, 90], "age": [0, 1]}')
+    Traceback (most recent call last):
+    ...
+    ValueError: the key 'age' appears twice
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_float=_float, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key!r} appears twice")
+        result[key] = value
+    return result
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def is_json_number(value: Any) -> bool:
+    """Whether a parsed value is a number (true and false are not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Open a UTF-8 text file that replaces `path` only if the block succeeds.
+
+    The text goes to a temporary file in the same directory, which is renamed at the end; whoever
+    reads `path` meanwhile sees the old file or the new one, never half of one. On any exception,
+    Ctrl-C included, the temporary file is removed and `path` is as it was. Devices and pipes
+    (``/dev/stdout``) cannot be replaced and are written directly.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a directory; give the name of a file")
+    if target.exists() and not target.is_file():
+        with open(target, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+        return
+    # A link is followed, so that the file it points to is replaced and not the link.
+    target = target.resolve()
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8", newline="") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_csv(
+    path: str | os.PathLike[str], columns: Collection[str]
+) -> tuple[dict[str, NDArray[np.str_]], tuple[str, ...]]:
+    """Read columns of a CSV file as text.
+
+    Commas separate, double quotes protect, the first line names the columns, the encoding is UTF-8
+    (with or without a byte order mark), a name ending in ``.gz`` is decompressed. Spaces around
+    values are removed and blank lines are skipped.
+
+    Parameters
+    ----------
+    path : path-like
+    columns : collection of str
+        Columns to return.
+
+    Returns
+    -------
+    table : dict of str to ndarray of shape (n,)
+        Text, in the order of `columns`.
+    unused : tuple of str
+        The other columns of the file.
+
+    Raises
+    ------
+    DataError
+        If columns are missing or repeated, a row has another number of fields than the header, the
+        file has no rows, or it is not a CSV file in UTF-8.
+    OSError
+        If the file cannot be read.
+    """
+    with _csv_rows(path) as reader:
+        header = [name.strip() for name in next(filter(None, reader), [])]
+        if not any(header):
+            raise DataError(f"{os.fspath(path)} is empty; expected a line of column names.")
+        _check_header(path, header, columns)
+        positions = {name: header.index(name) for name in columns}
+        chunks: list[list[NDArray[np.str_]]] = []
+        start = 0
+        while rows := list(itertools.islice(reader, _CHUNK_ROWS)):
+            widths = np.fromiter(map(len, rows), dtype=np.intp, count=len(rows))
+            wrong = (widths != len(header)) & (widths != 0)
+            if wrong.any():
+                index = int(np.argmax(wrong))
+                _refuse_row(path, start + index, int(widths[index]), len(header))
+            start += len(rows)
+            if fields := list(zip(*filter(None, rows), strict=True)):
+                # A width for each column: one long text would blow up every other column.
+                chunks.append([np.array(fields[j], dtype=np.str_) for j in positions.values()])
+    if not chunks:
+        raise DataError(f"{os.fspath(path)} has a header but no rows.")
+    parts = zip(*chunks, strict=True)
+    table = {
+        name: np.strings.strip(np.concatenate(part))
+        for name, part in zip(positions, parts, strict=True)
+    }
+    return table, tuple(name for name in header if name not in positions)
+
+
+@contextmanager
+def _csv_rows(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A csv reader over the file; whatever is wrong with its form becomes a DataError."""
+    name = os.fspath(path)
+    opener: Any = gzip.open if name.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, strict=True, skipinitialspace=True)
+        try:
+            yield reader
+        except csv.Error as error:
+            raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name} is not UTF-8 text ({error.reason}). Save it as 'CSV UTF-8'."
+            ) from error
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{name} is not a complete gzip file: {error}.") from error
+
+
+def _check_header(
+    path: str | os.PathLike[str], header: list[str], columns: Collection[str]
+) -> None:
+    found = f"The file has: {show_names(header)}."
+    if missing := [name for name in columns if name not in header]:
+        raise DataError(
+            f"{os.fspath(path)} lacks the columns {show_names(missing)}. {found} "
+            "Names must match exactly and commas must separate them."
+        )
+    if repeated := [name for name in columns if header.count(name) > 1]:
+        raise DataError(
+            f"{os.fspath(path)} names the columns {show_names(repeated)} more than once. {found}"
+        )
+
+
+def _refuse_row(path: str | os.PathLike[str], index: int, width: int, expected: int) -> NoReturn:
+    # Quoted line breaks make the line differ from the row; only a second reading knows it.
+    with _csv_rows(path) as reader:
+        next(filter(None, reader))
+        deque(itertools.islice(reader, index + 1), maxlen=0)
+        line = reader.line_num
+    raise DataError(
+        f"{os.fspath(path)}, line {line}: {width} fields where the header has {expected}. "
+        'Put values that contain commas in double quotes: "a, b".'
+    )
+
+
+def show_names(names: Sequence[str], limit: int = 12) -> str:
+    """The names in quotes, cut short, for an error message."""
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

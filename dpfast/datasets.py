@@ -1,0 +1,141 @@
+"""Data that comes with the package."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from dpfast._validation import check_choice
+
+# Public bounds of the features: from the design of the study and the definition of each variable,
+# never from the values.  The reasons are given in RANDHIE_DESCRIPTION.
+_RANDHIE_BOUNDS: dict[str, tuple[float, float]] = {
+    "lncoins": (0.0, math.log(101.0)),
+    "idp": (0.0, 1.0),
+    "lpi": (0.0, math.log(2000.0)),
+    "fmde": (0.0, math.log(4000.0)),
+    "physlm": (0.0, 1.0),
+    "disea": (0.0, 60.0),
+    "hlthg": (0.0, 1.0),
+    "hlthf": (0.0, 1.0),
+    "hlthp": (0.0, 1.0),
+}
+
+RANDHIE_DESCRIPTION = """\
+RAND Health Insurance Experiment: outpatient visits
+===================================================
+
+20,190 person-years, 9 features. In the experiment (United States, 1974 to 1982) families were
+assigned at random to insurance plans that differed in what they had to pay themselves. One row is
+one person in one year. A person has up to five rows, so a guarantee per row protects one
+person-year, not everything about one person.
+
+Target
+------
+mdvis    number of outpatient visits to a medical doctor in the year. target="any_visit" gives 1
+         if there was at least one visit and 0 otherwise; target="visits" gives the count.
+
+Features, with their public bounds
+----------------------------------
+lncoins  ln(coinsurance + 1); coinsurance is the share of the bill that the family pays, in
+         percent. [0, ln 101], because a share is between 0 and 100 percent.
+idp      1 if the plan has a deductible for each person, else 0. [0, 1], an indicator.
+lpi      ln(max(1, participation incentive)); the incentive is a yearly payment in dollars that
+         made up for the most a family could lose by taking part. [0, ln 2000]: a family's loss was
+         limited by its maximum expenditure of at most 1,000 dollars; twice that is a generous cap.
+fmde     0 if idp = 1, else ln(max(1, MDE / (0.01 coinsurance))); MDE is the family's maximum
+         expenditure in dollars. [0, ln 4000], because the MDE was at most 1,000 dollars and the
+         smallest coinsurance other than 0 was 25 percent.
+physlm   1 if the person has a physical limitation, else 0; a proportion where the answer was
+         imputed. [0, 1].
+disea    index of chronic diseases. [0, 60], a round figure: larger values are cut to 60.
+hlthg    1 if self-rated health is good, else 0. [0, 1], an indicator.
+hlthf    1 if self-rated health is fair, else 0. [0, 1], an indicator.
+hlthp    1 if self-rated health is poor, else 0. [0, 1], an indicator.
+         (Self-rated health is excellent where hlthg, hlthf and hlthp are all 0.)
+
+The guarantee of a model does not rest on the bounds being right: values outside are cut to them.
+
+Origin
+------
+Collected by the RAND Corporation. Public domain. This selection of variables was used in
+A. C. Cameron and P. K. Trivedi, Microeconometrics: Methods and Applications, Cambridge University
+Press, 2005, section 20.3, and is distributed with statsmodels.
+"""
+
+
+def load_randhie(
+    *, target: str = "any_visit", return_X_y: bool = False
+) -> Bunch | tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Load the RAND Health Insurance Experiment: who saw a doctor, and how often.
+
+    Parameters
+    ----------
+    target : {"any_visit", "visits"}, default="any_visit"
+        ``"any_visit"``: 1 if the person saw a doctor in the year, else 0. ``"visits"``: the number
+        of visits.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        data : ndarray of shape (20190, 9), float64
+        target : ndarray of shape (20190,), int64
+        feature_names : list of str
+        target_names : list of str
+            ``["no_visit", "visit"]``, or ``["mdvis"]`` for the count.
+        classes : tuple of int or None
+            ``(0, 1)``, public, negative class first; None for the count.
+        bounds : dict of str to (float, float)
+            Public bounds of the features in column order, taken from the design of the study and
+            not from the data.
+        DESCR : str
+            Origin, meaning of each column and the reason of each bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `target` is not one of the two names.
+
+    Examples
+    --------
+    >>> from dpfast.datasets import load_randhie
+    >>> data = load_randhie()
+    >>> data.data.shape, data.classes
+    ((20190, 9), (0, 1))
+    >>> data.bounds["fmde"]
+    (0.0, 8.294049640102028)
+    """
+    check_choice("target", target, ("any_visit", "visits"))
+    file = resources.files("dpfast").joinpath("data", "randhie.csv.gz")
+    lines = gzip.decompress(file.read_bytes()).decode("ascii").splitlines()
+    names = lines[0].split(",")
+    table = np.loadtxt(lines[1:], delimiter=",")
+    data = np.ascontiguousarray(table[:, 1:])
+    visits = table[:, 0].astype(np.int64)
+
+    labels: dict[str, Any]
+    if target == "any_visit":
+        labels = {
+            "target": (visits > 0).astype(np.int64),
+            "target_names": ["no_visit", "visit"],
+            "classes": (0, 1),
+        }
+    else:
+        labels = {"target": visits, "target_names": [names[0]], "classes": None}
+    if return_X_y:
+        return data, labels["target"]
+    return Bunch(
+        data=data,
+        feature_names=names[1:],
+        bounds=dict(_RANDHIE_BOUNDS),
+        DESCR=RANDHIE_DESCRIPTION,
+        **labels,
+    )

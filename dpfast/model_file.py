@@ -1,0 +1,178 @@
+"""Model files: one readable JSON document that holds a released model and its guarantee.
+
+The file contains the coefficients, the public preprocessing and the privacy report with its ledger,
+and nothing else about the data. Reading it checks everything and executes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from dpfast._files import atomic_writer, is_json_number, parse_json
+from dpfast._version import __version__
+from dpfast.errors import ModelFileError
+from dpfast.tabular import Table, TableSchema
+
+FORMAT = "dpfast-model"
+VERSION = 1
+TASK = "binary-classification"
+
+_KEYS = ("format", "version", "task", "dpfast_version", "schema", "coef", "intercept", "privacy")
+
+
+@dataclass(frozen=True, eq=False)
+class TabularModel:
+    """A logistic model over a table.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        Public preprocessing.
+    coef : array-like of shape (len(schema.feature_names),)
+    intercept : float
+    privacy : dict
+        The privacy report as plain JSON types: ``json.loads(estimator.privacy_.to_json())``.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients do not match the schema or are not finite.
+    """
+
+    schema: TableSchema
+    coef: NDArray[np.float64]
+    intercept: float
+    privacy: dict[str, Any]
+
+    def __init__(
+        self, schema: TableSchema, coef: ArrayLike, intercept: float, privacy: dict[str, Any]
+    ) -> None:
+        weights = np.array(coef, dtype=np.float64)
+        expected = len(schema.feature_names)
+        if weights.shape != (expected,):
+            raise ValueError(
+                f"coef must hold {expected} numbers, one for each encoded column of the schema; "
+                f"got shape {weights.shape}."
+            )
+        constant = float(intercept)
+        if not (np.isfinite(weights).all() and np.isfinite(constant)):
+            raise ValueError("coef and intercept must be finite.")
+        weights.flags.writeable = False
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "coef", weights)
+        object.__setattr__(self, "intercept", constant)
+        object.__setattr__(self, "privacy", privacy)
+
+    def decision_function(self, table: Table) -> NDArray[np.float64]:
+        """Margin of each row of a table; positive favors the positive class; shape (n,)."""
+        margins: NDArray[np.float64] = self.schema.transform(table) @ self.coef + self.intercept
+        return margins
+
+    def predict_proba(self, table: Table) -> NDArray[np.float64]:
+        """Probability of the negative and of the positive class; shape (n, 2)."""
+        margins = self.decision_function(table)
+        return np.column_stack([expit(-margins), expit(margins)])
+
+    def predict(self, table: Table) -> NDArray[np.str_]:
+        """Label of the more probable class of each row; shape (n,)."""
+        return self.label(self.predict_proba(table)[:, 1])
+
+    def label(self, probability: NDArray[np.float64]) -> NDArray[np.str_]:
+        """Class label for each probability of the positive class; shape (n,)."""
+        return np.asarray(self.schema.classes, dtype=np.str_)[(probability > 0.5).astype(np.intp)]
+
+
+def save_model(path: str | os.PathLike[str], model: TabularModel) -> None:
+    """Write a model file; a file of that name is replaced only once the new one is complete.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": TASK,
+        "dpfast_version": __version__,
+        "schema": model.schema.to_dict(),
+        "coef": model.coef.tolist(),
+        "intercept": model.intercept,
+        "privacy": model.privacy,
+    }
+    with atomic_writer(path) as stream:
+        json.dump(document, stream, indent=2, allow_nan=False)
+        stream.write("\n")
+
+
+def load_model(path: str | os.PathLike[str]) -> TabularModel:
+    """Read a model file and check all of it.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a complete model of this version; the message says what is wrong.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        return _parse(parse_json(Path(path).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ModelFileError(f"{os.fspath(path)} is not a valid dpfast model: {error}") from error
+
+
+def _parse(document: Any) -> TabularModel:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f'expected a JSON object with "format": "{FORMAT}".')
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise ModelFileError(
+            f"it has version {version!r}, this dpfast reads version {VERSION}. Read it with the "
+            "dpfast that wrote it, or fit the model again."
+        )
+    if set(document) != set(_KEYS):
+        missing = sorted(set(_KEYS) - set(document))
+        unknown = sorted(set(document) - set(_KEYS))
+        raise ModelFileError(f"missing keys {missing}, unknown keys {unknown}.")
+    if document["task"] != TASK:
+        raise ModelFileError(f"task must be {TASK!r}; got {document['task']!r}.")
+    if not isinstance(document["dpfast_version"], str):
+        raise ModelFileError("dpfast_version must be text.")
+    coef = document["coef"]
+    if not isinstance(coef, list) or not all(map(is_json_number, coef)):
+        raise ModelFileError("coef must be a list of numbers.")
+    if not is_json_number(document["intercept"]):
+        raise ModelFileError("intercept must be a number.")
+    try:
+        return TabularModel(
+            TableSchema.from_dict(document["schema"]),
+            coef,
+            document["intercept"],
+            _checked_privacy(document["privacy"]),
+        )
+    except OverflowError:
+        raise ModelFileError("a number is out of the range of float64.") from None
+
+
+def _checked_privacy(privacy: Any) -> dict[str, Any]:
+    if not isinstance(privacy, dict):
+        raise ModelFileError("privacy must be an object.")
+    epsilon: Any = privacy.get("epsilon")
+    delta: Any = privacy.get("delta")
+    if not (is_json_number(epsilon) and epsilon >= 0.0) or not (
+        is_json_number(delta) and 0.0 <= delta < 1.0
+    ):
+        raise ModelFileError("privacy must state epsilon >= 0 and delta in [0, 1).")
+    if not isinstance(privacy.get("neighboring_relation"), str):
+        raise ModelFileError("privacy must state its neighboring_relation.")
+    if not isinstance(privacy.get("events"), list):
+        raise ModelFileError("privacy must list the events of its ledger.")
+    return privacy

@@ -1,0 +1,65 @@
+"""Budgets, events, the ledger and its accountants, calibration, reports and audits."""
+
+from dpfast.privacy.accountants import ACCOUNTANTS, Accountant
+from dpfast.privacy.auditing import (
+    AuditResult,
+    audit_epsilon,
+    audit_mu,
+    clopper_pearson,
+    gaussian_score,
+    l2_laplace_score,
+)
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.calibration import (
+    budget_epsilon,
+    budget_mu,
+    budget_rho,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from dpfast.privacy.dp_event import to_dp_event
+from dpfast.privacy.events import (
+    EVENTS,
+    NEIGHBORING_RELATIONS,
+    Event,
+    GaussianEvent,
+    L2LaplaceEvent,
+    event_from_dict,
+)
+from dpfast.privacy.ledger import Guarantee, Ledger
+from dpfast.privacy.report import PrivacyReport
+
+__all__ = [
+    "ACCOUNTANTS",
+    "EVENTS",
+    "NEIGHBORING_RELATIONS",
+    "Accountant",
+    "AuditResult",
+    "Budget",
+    "Event",
+    "GaussianEvent",
+    "Guarantee",
+    "L2LaplaceEvent",
+    "Ledger",
+    "PrivacyReport",
+    "audit_epsilon",
+    "audit_mu",
+    "budget_epsilon",
+    "budget_mu",
+    "budget_rho",
+    "clopper_pearson",
+    "event_from_dict",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gaussian_score",
+    "l2_laplace_score",
+    "to_dp_event",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

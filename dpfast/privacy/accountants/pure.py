@@ -1,0 +1,31 @@
+"""Pure differential privacy: the epsilons add up."""
+
+import math
+from collections.abc import Iterable
+
+from dpfast.privacy.accountants._contract import AdditiveAccountant
+from dpfast.privacy.events import Event, L2LaplaceEvent
+
+
+class PureAccountant(AdditiveAccountant):
+    """Basic composition of pure-DP releases (Dwork & Roth 2014, Theorem 3.14)."""
+
+    name = "pure"
+    pure = True
+    unit = "epsilon"
+    prices = {L2LaplaceEvent: lambda event: event.epsilon}
+
+    def epsilon(self, events: Iterable[Event], delta: float) -> float:
+        """Return the sum of the epsilons; `delta` is not used."""
+        return self.total(events)
+
+    def delta(self, events: Iterable[Event], epsilon: float) -> float:
+        """Return the delta of a total-DP mechanism at `epsilon`.
+
+        Randomized response is the worst of them (Kairouz, Oh & Viswanath 2015), so it is
+        ``(exp(total) - exp(epsilon)) / (exp(total) + 1)`` below the total and 0 from there on.
+        """
+        total = self.total(events)
+        if epsilon >= total:
+            return 0.0
+        return -math.expm1(epsilon - total) / (1.0 + math.exp(-total))

@@ -1,0 +1,276 @@
+"""Audits: lower bounds on the privacy loss of a mechanism, measured from its outputs.
+
+Run a mechanism many times on two neighbors that differ as much as they may, turn every output into
+one number (the score: the more it speaks for the first data set, the larger), and ask how well a
+threshold on the score tells the two apart. (epsilon, delta)-DP bounds what any test can achieve
+(Wasserman & Zhou 2010; Kairouz, Oh & Viswanath 2015), so a test that achieves more refutes the
+claim. The threshold is chosen on one half of the outputs and judged on the other, and the error
+rates are exact Clopper-Pearson bounds: a correct mechanism is refuted with a probability of at most
+``1 - confidence``, whatever the score.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+
+from dpfast._validation import check_integer, check_real
+
+_MINIMUM_RUNS = 20
+_THRESHOLDS = 256
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """A lower bound on a privacy parameter.
+
+    Attributes
+    ----------
+    value : float
+        The bound: on epsilon for :func:`audit_epsilon`, on mu for :func:`audit_mu`. At least 0.
+    confidence : float
+        With this probability the mechanism's parameter is at least `value`.
+    threshold : float
+        Scores above it were taken to speak for the first data set, or for the second if `flipped`.
+    true_positive_rate, false_positive_rate : float
+        Observed, on the half that judges.
+    flipped : bool
+        Whether low scores, not high ones, were the better test.
+    """
+
+    value: float
+    confidence: float
+    threshold: float
+    true_positive_rate: float
+    false_positive_rate: float
+    flipped: bool
+
+
+def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, float]:
+    """Return a lower and an upper bound of a probability, each wrong with probability `error`.
+
+    Parameters
+    ----------
+    successes, trials : int
+        ``0 <= successes <= trials``, ``trials >= 1``.
+    error : float
+        In (0, 1); of each bound separately.
+
+    Returns
+    -------
+    low, high : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong type or out of its range.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import clopper_pearson
+    >>> low, high = clopper_pearson(5, 10, 0.025)
+    >>> round(low, 4), round(high, 4)
+    (0.1871, 0.8129)
+    """
+    check_integer("trials", trials, low=1)
+    check_integer("successes", successes, low=0, high=trials)
+    error = check_real("error", error, low=0.0, high=1.0, low_open=True, high_open=True)
+    failures = trials - successes
+    low = float(betaincinv(successes, failures + 1, error)) if successes else 0.0
+    # The upper bound is the failures' lower bound, which keeps its precision near 1.
+    high = 1.0 - float(betaincinv(failures, successes + 1, error)) if failures else 1.0
+    return low, high
+
+
+def audit_epsilon(
+    scores: ArrayLike,
+    neighbor_scores: ArrayLike,
+    *,
+    delta: float = 0.0,
+    confidence: float = 1.0 - 1e-6,
+) -> AuditResult:
+    """Return a lower bound on the epsilon of a mechanism at `delta`.
+
+    For every event S, ``P(S) <= exp(epsilon) Q(S) + delta``, so
+    ``epsilon >= log((P(S) - delta) / Q(S))``.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_runs,)
+        Scores of independent runs on the first data set.
+    neighbor_scores : array-like of shape (n_neighbor_runs,)
+        Scores of independent runs on its neighbor.
+    delta : float, default=0.0
+        In [0, 1).
+    confidence : float, default=1 - 1e-6
+        In (0, 1).
+
+    Returns
+    -------
+    result : AuditResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong type or out of its range, or there are fewer than 20 scores
+        of a kind or one is NaN.
+
+    Examples
+    --------
+    Laplace noise of scale 1/2 on a query of sensitivity 1, which is 2-DP and no better:
+
+    >>> import numpy as np
+    >>> from dpfast.privacy import audit_epsilon
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.laplace(1.0, 0.5, 20_000), rng.laplace(0.0, 0.5, 20_000)
+    >>> 1.5 < audit_epsilon(x, y).value < 2.0
+    True
+    """
+    delta = check_real("delta", delta, low=0.0, high=1.0, high_open=True)
+
+    def bound(p: float, q: float) -> float:
+        return math.log((p - delta) / q) if p > delta else -math.inf
+
+    return _audit(scores, neighbor_scores, confidence, bound)
+
+
+def audit_mu(
+    scores: ArrayLike, neighbor_scores: ArrayLike, *, confidence: float = 1.0 - 1e-6
+) -> AuditResult:
+    """Return a lower bound on the mu of a mechanism that is claimed to be mu-GDP.
+
+    No test of level alpha has a power over ``Phi(Phi^-1(alpha) + mu)`` (Dong, Roth & Su 2022), so
+    ``mu >= Phi^-1(power) - Phi^-1(alpha)``. It is much sharper than :func:`audit_epsilon` for
+    Gaussian noise, whose best test is not an extreme one (Nasr et al. 2023).
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_runs,)
+    neighbor_scores : array-like of shape (n_neighbor_runs,)
+    confidence : float, default=1 - 1e-6
+
+    Returns
+    -------
+    result : AuditResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`audit_epsilon`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast.privacy import audit_mu
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(1.0, 1.0, 20_000), rng.normal(0.0, 1.0, 20_000)
+    >>> 0.9 < audit_mu(x, y).value < 1.0
+    True
+    """
+
+    def bound(p: float, q: float) -> float:
+        return float(ndtri(p) - ndtri(q)) if p > 0.0 and q < 1.0 else -math.inf
+
+    return _audit(scores, neighbor_scores, confidence, bound)
+
+
+def gaussian_score(
+    outputs: ArrayLike, value: ArrayLike, neighbor_value: ArrayLike, stddev: float
+) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio of two means under Gaussian noise, the best score for it.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_runs, dimension)
+    value, neighbor_value : array-like of shape (dimension,)
+        The query on the first data set and on its neighbor.
+    stddev : float
+
+    Returns
+    -------
+    scores : ndarray of shape (n_runs,)
+        Larger where the first data set is the more likely.
+    """
+    outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
+    middle = 0.5 * (value + neighbor_value)
+    return _float64((outputs - middle) @ (value - neighbor_value) / stddev**2)
+
+
+def l2_laplace_score(
+    outputs: ArrayLike, value: ArrayLike, neighbor_value: ArrayLike, scale: float
+) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio of two centers under l2 Laplace noise.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_runs, dimension)
+    value, neighbor_value : array-like of shape (dimension,)
+        The query on the first data set and on its neighbor.
+    scale : float
+
+    Returns
+    -------
+    scores : ndarray of shape (n_runs,)
+        Larger where the first data set is the more likely.
+    """
+    outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
+    distance = np.linalg.norm(outputs - value, axis=1)
+    return _float64((np.linalg.norm(outputs - neighbor_value, axis=1) - distance) / scale)
+
+
+def _audit(
+    scores: ArrayLike,
+    neighbor_scores: ArrayLike,
+    confidence: float,
+    bound: Callable[[float, float], float],
+) -> AuditResult:
+    """Maximize ``bound(lower bound of P(S), upper bound of Q(S))`` over threshold tests S."""
+    confidence = check_real(
+        "confidence", confidence, low=0.0, high=1.0, low_open=True, high_open=True
+    )
+    choosing, judging = zip(
+        _halves("scores", scores), _halves("neighbor_scores", neighbor_scores), strict=True
+    )
+    error = 0.5 * (1.0 - confidence)
+
+    def judge(
+        samples: tuple[NDArray[np.float64], ...], threshold: float, flipped: bool
+    ) -> AuditResult:
+        sign = -1.0 if flipped else 1.0
+        first, second = (sign * sample > sign * threshold for sample in samples)
+        # Low scores speak for the second data set: there the roles of the two are exchanged.
+        true, false = (second, first) if flipped else (first, second)
+        p, _ = clopper_pearson(int(true.sum()), true.size, error)
+        _, q = clopper_pearson(int(false.sum()), false.size, error)
+        return AuditResult(
+            value=max(0.0, bound(p, q)),
+            confidence=confidence,
+            threshold=threshold,
+            true_positive_rate=float(true.mean()),
+            false_positive_rate=float(false.mean()),
+            flipped=flipped,
+        )
+
+    thresholds = np.unique(np.quantile(np.concatenate(choosing), np.linspace(0, 1, _THRESHOLDS)))
+    best = max(
+        (judge(choosing, float(t), flipped) for t in thresholds for flipped in (False, True)),
+        key=lambda result: result.value,
+    )
+    return judge(judging, best.threshold, best.flipped)
+
+
+def _halves(name: str, scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values = _float64(scores)
+    if values.ndim != 1 or values.size < _MINIMUM_RUNS or np.isnan(values).any():
+        raise ValueError(
+            f"{name} must be a vector of at least {_MINIMUM_RUNS} numbers, none of them NaN; got "
+            f"shape {values.shape}. Give the score of every run."
+        )
+    return values[0::2], values[1::2]
+
+
+def _float64(values: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,205 @@
+"""The privacy report of a fit: what is promised, to whom, and what it rests on."""
+
+import html
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from dpfast._validation import check_choice, check_real
+from dpfast.privacy.events import NEIGHBORING_RELATIONS, Event, event_from_dict
+from dpfast.privacy.ledger import Ledger, read_json
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import DpEvent
+
+_SCHEMA = "dpfast.privacy_report"
+_VERSION = 1
+
+_CHANGES = {
+    "replace_one": "if any one record of the data were replaced by any other",
+    "add_or_remove_one": "if any one record were added to the data or removed from it",
+}
+_COLUMNS = ("where", "mechanism", "count", "dimension", "sensitivity", "noise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyReport:
+    """What was promised about the records behind a result, in words and in numbers.
+
+    Everything in it is public: it holds nothing that was computed from the data except through the
+    releases it accounts for.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The result is (epsilon, delta)-differentially private.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    events : tuple of Event
+        Every noisy access to the data.
+    accountant : str
+        The accountant that proves the guarantee from the events.
+    reproducible : bool
+        Whether the noise came from a fixed `random_state`; then it can be recomputed, and the
+        result must not be released.
+    notes : tuple of str
+        What was taken from the data and is not covered by the guarantee, one sentence each.
+    mu, rho : float or None
+        The same guarantee as mu-GDP and rho-zCDP, where the events allow it.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport
+    >>> ledger = Ledger(Budget(1.0, 1e-6))
+    >>> ledger.spend(GaussianEvent(sensitivity=1.0, stddev=4.5, dimension=3,
+    ...                            neighboring_relation="replace_one", where="output"))
+    >>> print(PrivacyReport.from_ledger(ledger, reproducible=True))
+    Differential privacy with epsilon = 0.933, delta = 1e-06: the probability of anything that can \
+be concluded from this result would change by a factor of at most 2.54, plus at most 1e-06, if any \
+one record of the data were replaced by any other.
+    This holds for one record, whatever else is known about the others, and for this result alone: \
+the guarantees of other results from the same data add up with it, and the number of records is \
+taken as public.
+    reproducible: do not release (the noise came from a fixed random_state and can be recomputed)
+    Accountant: gdp. Accesses to the data:
+      where   mechanism  count  dimension  sensitivity  noise
+      output  gaussian   1      3          1            4.5
+    """
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    events: tuple[Event, ...]
+    accountant: str
+    reproducible: bool = False
+    notes: tuple[str, ...] = ()
+    mu: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        check_real("epsilon", self.epsilon, low=0.0)
+        check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
+        check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
+        if isinstance(self.notes, str):
+            raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
+        object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    @classmethod
+    def from_ledger(
+        cls, ledger: Ledger, *, reproducible: bool, notes: tuple[str, ...] = ()
+    ) -> "PrivacyReport":
+        """Return the report on everything that was spent on `ledger`.
+
+        Raises
+        ------
+        ValueError
+            If nothing was spent: there is nothing to report on.
+        """
+        guarantee = ledger.guarantee()
+        if guarantee.neighboring_relation is None:
+            raise ValueError("the ledger has no events, so there is no guarantee to report.")
+        return cls(
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            neighboring_relation=guarantee.neighboring_relation,
+            events=ledger.events,
+            accountant=guarantee.accountant,
+            reproducible=reproducible,
+            notes=notes,
+            mu=guarantee.mu,
+            rho=guarantee.rho,
+        )
+
+    def to_json(self) -> str:
+        """Return the report as JSON text; :meth:`from_json` reads it back."""
+        record = {**asdict(self), "events": [event.to_dict() for event in self.events]}
+        return json.dumps({"schema": _SCHEMA, "version": _VERSION, **record})
+
+    @classmethod
+    def from_json(cls, text: str) -> "PrivacyReport":
+        """Return the report that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a report of this version, or a value is out of range.
+        """
+        names = tuple(cls.__dataclass_fields__)
+        record = read_json(text, _SCHEMA, _VERSION, names)
+        values = {name: record[name] for name in names}
+        values["events"] = tuple(event_from_dict(event) for event in values["events"])
+        values["notes"] = tuple(values["notes"])
+        return cls(**values)
+
+    def to_dp_event(self) -> "DpEvent":
+        """Return the events as one DpEvent, for a second opinion by the library dp-accounting.
+
+        See :func:`dpfast.privacy.to_dp_event`.
+        """
+        from dpfast.privacy.dp_event import to_dp_event
+
+        return to_dp_event(self.events)
+
+    def __str__(self) -> str:
+        lines = [*self._sentences(), *self._warnings()]
+        lines.append(f"Accountant: {self.accountant}. Accesses to the data:")
+        table = [_COLUMNS, *self._rows()]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  " + "  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in self._sentences())
+        warnings = "".join(
+            f"<p><strong>{html.escape(text)}</strong></p>" for text in self._warnings()
+        )
+        head, *body = (
+            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+            for tag, row in [("th", _COLUMNS), *(("td", row) for row in self._rows())]
+        )
+        rows = "".join(f"<tr>{row}</tr>" for row in body)
+        return (
+            f"<div>{paragraphs}{warnings}<p>Accountant: {html.escape(self.accountant)}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+    def _sentences(self) -> list[str]:
+        plus = f", plus at most {self.delta:.3g}," if self.delta > 0.0 else ","
+        limit = "Apart from what is listed below as not covered, " if self.notes else ""
+        # Past e^100 the factor says nothing; the number is only to be printable.
+        factor = math.exp(self.epsilon) if self.epsilon < 100.0 else math.inf
+        return [
+            f"Differential privacy with epsilon = {self.epsilon:.3g}, delta = {self.delta:.3g}: "
+            f"{limit}the probability of anything that can be concluded from this result would "
+            f"change by a factor of at most {factor:.3g}{plus} "
+            f"{_CHANGES[self.neighboring_relation]}.",
+            "This holds for one record, whatever else is known about the others, and for this "
+            "result alone: the guarantees of other results from the same data add up with it, and "
+            "the number of records is taken as public.",
+        ]
+
+    def _warnings(self) -> list[str]:
+        lines = []
+        if self.reproducible:
+            lines.append(
+                "reproducible: do not release (the noise came from a fixed random_state and can "
+                "be recomputed)"
+            )
+        lines.extend(f"Taken from the data, not covered by the guarantee: {n}" for n in self.notes)
+        return lines
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                event.where,
+                event.mechanism,
+                str(event.count),
+                str(event.dimension),
+                f"{event.sensitivity:.6g}",
+                f"{event.noise:.6g}",
+            )
+            for event in self.events
+        ]

@@ -1,0 +1,239 @@
+"""The estimator: scikit-learn's rules, the non-private limit, and what it refuses."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression as Reference
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dpfast
+from dpfast import LogisticRegression, PrivacyLeakWarning
+
+
+@parametrize_with_checks([LogisticRegression(), LogisticRegression(delta=0.0, data_norm=3.0)])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        check(estimator)
+
+
+def fitted(X, y, **settings):
+    settings = {"data_norm": 2.0, "classes": [-1, 1], **settings}
+    return LogisticRegression(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("optimizer", ["newton", "lbfgs"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_without_noise_it_is_scikit_learns(
+    noiseless, classification, fit_intercept, optimizer, delta
+):
+    X, y = classification
+    model = fitted(
+        X, y, epsilon=1e4, delta=delta, alpha=0.01, fit_intercept=fit_intercept,
+        optimizer=optimizer, intercept_scaling=0.5,
+    )  # fmt: skip
+    rows = np.hstack([X, np.full((500, 1), 0.5)]) if fit_intercept else X
+    reference = Reference(C=1 / (0.01 * 500), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    w = reference.fit(rows, y).coef_[0]
+    np.testing.assert_allclose(model.coef_[0], w[:6], atol=1e-6)
+    np.testing.assert_allclose(
+        model.intercept_, [w[6] * 0.5] if fit_intercept else [0.0], atol=1e-6
+    )
+    np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(rows), atol=1e-6)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    np.testing.assert_array_equal(model.predict(X), reference.predict(rows))
+
+
+def test_a_huge_epsilon_needs_no_switch(classification):
+    """With a budget so large that noise vanishes, without touching the noise."""
+    X, y = classification
+    model = fitted(X, y, epsilon=1e6, delta=1e-3, alpha=0.05)
+    rows = np.hstack([X, np.ones((500, 1))])
+    w = Reference(C=1 / (0.05 * 500), fit_intercept=False, tol=1e-12).fit(rows, y).coef_[0]
+    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), w, atol=1e-3)
+
+
+def test_the_report_states_what_was_asked(classification):
+    X, y = classification
+    model = fitted(X, y, epsilon=0.7, delta=1e-7, neighboring_relation="add_or_remove_one")
+    privacy = model.privacy_
+    assert 0.69 < privacy.epsilon <= 0.7
+    assert privacy.delta <= 1e-7
+    assert privacy.neighboring_relation == "add_or_remove_one"
+    assert len(privacy.events) == 1
+    assert not privacy.reproducible
+    assert "0.7" in str(privacy)
+
+
+def test_a_fixed_random_state_is_marked(classification):
+    X, y = classification
+    first, second = (fitted(X, y, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert first.privacy_.reproducible
+    assert "do not release" in str(first.privacy_)
+    assert np.all(fitted(X, y).coef_ != fitted(X, y).coef_)
+
+
+def test_what_is_inferred_is_reported_or_refused(classification):
+    X, y = classification
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        model = LogisticRegression().fit(X, y)
+    text = " ".join(str(w.message) for w in caught)
+    assert "data_norm was not given" in text
+    assert "classes were not given" in text
+    assert len(model.privacy_.notes) == 2
+    for settings, name in [({"data_norm": 1.0}, "classes"), ({"classes": [-1, 1]}, "data_norm")]:
+        with pytest.raises(ValueError, match=f"{name} must be given when strict=True"):
+            LogisticRegression(strict=True, **settings).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted(X, y, strict=True).privacy_.notes == ()
+
+
+def test_nothing_data_dependent_is_left_on_the_model(classification):
+    X, y = classification
+    model = fitted(X, y)
+    assert {k for k in vars(model) if k.endswith("_")} == {
+        "classes_", "coef_", "intercept_", "n_features_in_", "privacy_",
+    }  # fmt: skip
+    # Nothing in the pickle is as long as the data.
+    assert len(pickle.dumps(fitted(np.tile(X, (50, 1)), np.tile(y, 50)))) < 10_000
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [0, 1], [-3.5, 2.0]])
+def test_labels_of_any_kind(classification, labels):
+    X, y = classification
+    named = np.asarray(labels)[(y > 0).astype(int)]
+    model = fitted(X, named, classes=labels, epsilon=100.0, random_state=0)
+    np.testing.assert_array_equal(model.classes_, np.sort(np.asarray(labels)))
+    assert np.mean(model.predict(X) == named) > 0.7
+    # The order in which the classes are declared does not matter.
+    other = fitted(X, named, classes=labels[::-1], epsilon=100.0, random_state=0)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+
+
+def test_one_class_in_the_data_is_fine_when_two_are_declared(classification):
+    X, _ = classification
+    model = fitted(X, np.ones(500), epsilon=10.0)
+    assert model.predict_proba(X)[:, 1].mean() > 0.5
+
+
+def test_frames_and_layouts_give_the_same_model(classification):
+    X, y = classification
+    names = [f"c{i}" for i in range(6)]
+    expected = fitted(X, y, random_state=0).coef_
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    for data in (
+        pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names), np.asfortranarray(X),
+        read_only, X.tolist(), np.repeat(X, 2, axis=1)[:, ::2],
+    ):  # fmt: skip
+        model = fitted(data, y, random_state=0)
+        np.testing.assert_array_equal(model.coef_, expected)
+        np.testing.assert_array_equal(model.predict(data), model.predict(data))
+        if hasattr(data, "columns"):
+            assert list(model.feature_names_in_) == names
+    single = fitted(X.astype(np.float32), y, random_state=0)
+    np.testing.assert_allclose(single.coef_, expected, atol=1e-5)
+
+
+def test_clone_pickle_pipeline_cross_validation(classification):
+    X, y = classification
+    model = LogisticRegression(epsilon=5.0, data_norm=2.0, classes=[-1, 1], random_state=0)
+    assert clone(model).get_params() == model.get_params()
+    again = pickle.loads(pickle.dumps(model.fit(X, y)))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.privacy_.epsilon == model.privacy_.epsilon
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.5
+
+
+def test_verbose_prints_the_plan(classification, capsys):
+    X, y = classification
+    fitted(X, y, verbose=1)
+    assert "Plan: output-perturbation on 500 rows x 6 columns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"epsilon": 0.0}, ValueError, "epsilon must be"),
+        ({"epsilon": -1.0}, ValueError, "epsilon must be"),
+        ({"epsilon": float("nan")}, ValueError, "epsilon must be"),
+        ({"epsilon": float("inf")}, ValueError, "epsilon must be"),
+        ({"epsilon": "1"}, TypeError, "epsilon must be"),
+        ({"epsilon": True}, TypeError, "epsilon must be"),
+        ({"delta": 1.0}, ValueError, "delta must be"),
+        ({"delta": -1e-9}, ValueError, "delta must be"),
+        ({"delta": float("nan")}, ValueError, "delta must be"),
+        ({"solver": "newton"}, ValueError, "solver must be one of 'auto'"),
+        ({"alpha": -1.0}, ValueError, "alpha must be"),
+        ({"alpha": "huge"}, TypeError, "alpha must be"),
+        ({"data_norm": 0.0}, ValueError, "data_norm must be"),
+        ({"data_norm": float("inf")}, ValueError, "data_norm must be"),
+        ({"intercept_scaling": 0.0}, ValueError, "intercept_scaling must be"),
+        ({"neighboring_relation": "add"}, ValueError, "neighboring_relation must be one of"),
+        ({"classes": [1]}, ValueError, "classes must hold two different labels"),
+        ({"classes": [1, 1]}, ValueError, "classes must hold two different labels"),
+        ({"classes": [0, 1]}, ValueError, "y must hold only the declared classes"),
+        ({"solver_options": {"alpha": 1.0}}, ValueError, "solver_options must not hold"),
+        ({"solver_options": {"steps": 3}}, ValueError, "options must be among"),
+        ({"optimizer": "adam"}, ValueError, "optimizer must be one of"),
+        ({"accountant": "moments"}, ValueError, "accountant must be one of"),
+        ({"random_state": "seed"}, (TypeError, ValueError), "random_state must be"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be"),
+    ],
+)
+def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
+    spent = []
+    original = dpfast.Ledger.spend
+    monkeypatch.setattr(
+        dpfast.Ledger, "spend", lambda self, event: (spent.append(event), original(self, event))
+    )
+    X, y = classification
+    with pytest.raises(error, match=message):
+        fitted(X, y, **settings)
+    assert spent == []
+    fitted(X, y)
+    assert len(spent) == 1
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[np.nan], [1.0]], [-1, 1], "NaN"),
+        ([[np.inf], [1.0]], [-1, 1], "infinity"),
+        ([1.0, 2.0], [-1, 1], "Expected 2D array"),
+        (np.empty((0, 2)), [], "0 sample"),
+        (np.empty((2, 0)), [-1, 1], "0 feature"),
+        ([[1.0], [2.0]], [-1], "inconsistent numbers of samples"),
+        ([["a"], ["b"]], [-1, 1], "could not convert string to float"),
+        ([[1.0], [2.0]], [0.5, 1.5], "[Uu]nknown label type|declared classes"),
+        ([[1.0], [2.0]], [np.nan, 1.0], "NaN"),
+    ],
+)
+def test_bad_data(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(X, y)
+
+
+def test_unfitted_and_wrong_columns(classification):
+    X, y = classification
+    with pytest.raises(Exception, match="not fitted yet"):
+        LogisticRegression().predict(X)
+    with pytest.raises(ValueError, match="X has 5 features, but LogisticRegression is expecting 6"):
+        fitted(X, y).predict(X[:, :5])
+
+
+def test_multiclass_is_refused():
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        LogisticRegression(data_norm=1.0).fit(np.eye(3), [0, 1, 2])

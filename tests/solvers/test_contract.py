@@ -1,0 +1,128 @@
+"""What every solver of the table must keep, whatever its algorithm."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
+
+BUDGETS = [Budget(0.1, 1e-9), Budget(1.0, 1e-6), Budget(2.0), Budget(8.0, 1e-5), Budget(rho=0.1),
+           Budget(mu=0.5)]  # fmt: skip
+RELATIONS = ["replace_one", "add_or_remove_one"]
+SHAPE = ProblemShape(n_samples=10_000, n_features=8, data_norm=1.0)
+
+
+def planned_epsilon(settled):
+    ledger = Ledger(settled.budget)
+    for event in settled.events:
+        ledger.spend(event)
+    return ledger.guarantee()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("relation", RELATIONS)
+class TestEverySolver:
+    def test_planned_events_fit_the_budget(self, solver, budget, relation):
+        settled = plan(SHAPE, solver, budget, neighboring_relation=relation)
+        guarantee = planned_epsilon(settled)
+        assert settled.events
+        assert all(event.neighboring_relation == relation for event in settled.events)
+        if budget.kind in ("pure", "approximate"):
+            assert guarantee.epsilon <= budget.epsilon
+            assert guarantee.delta <= budget.delta
+
+    def test_plan_is_pure(self, solver, budget, relation):
+        first, second = (
+            plan(SHAPE, solver, budget, neighboring_relation=relation) for _ in range(2)
+        )
+        assert first.events == second.events
+        assert dict(first.expected) == dict(second.expected)
+        assert str(first) == str(second)
+
+    def test_ledger_holds_the_planned_events(self, solver, budget, relation, classification):
+        X, y = classification
+        problem = Problem(X, y, data_norm=2.0)
+        result = solve(problem, solver, budget, neighboring_relation=relation)
+        assert tuple(result.privacy.events) == result.plan.events
+        assert result.privacy.neighboring_relation == relation
+        assert not result.privacy.reproducible
+        assert result.w.shape == (7,)
+        assert np.all(np.isfinite(result.w))
+
+    def test_same_seed_same_result(self, solver, budget, relation, classification):
+        X, y = classification
+        problem = Problem(X, y, data_norm=2.0)
+        runs = [
+            solve(problem, solver, budget, neighboring_relation=relation, random_state=seed)
+            for seed in (7, 7, 8, None, None)
+        ]
+        np.testing.assert_array_equal(runs[0].w, runs[1].w)
+        assert len({run.w.tobytes() for run in runs}) == 4
+        assert runs[0].privacy.reproducible
+
+    def test_every_weight_is_noisy(self, solver, budget, relation, classification):
+        X, y = classification
+        problem = Problem(X, y, data_norm=2.0)
+        first, second = (
+            solve(problem, solver, budget, neighboring_relation=relation).w for _ in range(2)
+        )
+        assert np.all(first != second)
+
+    def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation, classification):
+        X, y = classification
+        settled = plan(SHAPE, solver, budget, neighboring_relation=relation)
+        ledger = Ledger(Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6))
+
+        class Untouchable:
+            def __getattr__(self, name):
+                pytest.fail(f"data was touched: {name}")
+
+        with pytest.raises(BudgetExceeded):
+            SOLVERS[solver].run(settled, Untouchable(), SecureGenerator(), ledger)
+        assert ledger.events == ()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_noise_falls_with_epsilon(solver, delta):
+    grid = np.geomspace(0.01, 100, 60)
+    risks = [plan(SHAPE, solver, Budget(e, delta)).expected["excess_risk_bound"] for e in grid]
+    assert np.all(np.diff(risks) < 0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    for budget in (Budget(1e4), Budget(1e4, 1e-6)):
+        result = solve(problem, solver, budget, alpha=0.01)
+        np.testing.assert_allclose(result.w, reference_minimizer(X, y, 0.01), atol=1e-6)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="solver must be one of 'auto', 'output-perturbation'"):
+        plan(SHAPE, "outputperturbation", Budget(1.0))
+    with pytest.raises(ValueError, match="options must be among .* got ridge"):
+        plan(SHAPE, "auto", Budget(1.0), ridge=1.0)
+    with pytest.raises(ValueError, match="neighboring_relation must be one of"):
+        plan(SHAPE, "auto", Budget(1.0), neighboring_relation="swap")
+    with pytest.raises(TypeError, match=r"budget must be a dpfast.Budget"):
+        plan(SHAPE, "auto", 1.0)
+    with pytest.raises(TypeError, match="problem must be a Problem or a ProblemShape; got int"):
+        plan(3, "auto", Budget(1.0))
+    with pytest.raises(TypeError, match="problem must be a Problem; got ProblemShape"):
+        solve(SHAPE, "auto", Budget(1.0))
+
+
+def test_a_plan_cannot_be_changed():
+    settled = plan(SHAPE, "auto", Budget(1.0))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settled.events = ()
+    with pytest.raises(TypeError):
+        settled.parameters["noise"] = "none"

@@ -1,0 +1,235 @@
+"""Output perturbation: sensitivity on worst-case neighbors, certificates, the ridge rule."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from dpfast import (
+    Budget,
+    CertificateNotReached,
+    Ledger,
+    Problem,
+    ProblemShape,
+    plan,
+    solve,
+)
+from dpfast.objectives import Erm
+from dpfast.optimizers import OPTIMIZERS, OptimizeResult
+from dpfast.privacy.calibration import gaussian_mu
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
+from dpfast.solvers import output_perturbation as module
+
+SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
+
+
+def minimizer(X, y, alpha, data_norm):
+    problem = Problem(X, y, data_norm=data_norm, intercept=0.0)
+    result = OPTIMIZERS["newton"](Erm(problem, alpha), tolerance=1e-13 * max(1.0, alpha))
+    return result.w
+
+
+@pytest.mark.parametrize("alpha", [0.1, 10.0, 1000.0])
+def test_replacing_the_worst_record_moves_the_minimizer_almost_as_far_as_declared(alpha):
+    """Rows that cancel leave the minimizer at 0, where the slope is 1/2; a strong opposite pull
+    moves it to margins where the slope approaches its bound.  With one row, +x against -x moves the
+    minimizer from one side to the other by 2|loss'|R/(alpha n)."""
+    R = 2.0
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 50):
+        declared = ProblemShape(n, 3, R, intercept=0.0).minimizer_sensitivity(
+            alpha, "replace_one"
+        )
+        worst = 0.0
+        for _ in range(40):
+            X = rng.standard_normal((n, 3))
+            X *= R / np.linalg.norm(X, axis=1)[:, None]
+            y = rng.choice([-1.0, 1.0], n)
+            for replacement in (-X[0], X[0] * 0.0, X[-1]):
+                X2 = X.copy()
+                X2[0] = replacement
+                distance = np.linalg.norm(
+                    minimizer(X, y, alpha, R) - minimizer(X2, y, alpha, R)
+                )
+                worst = max(worst, distance)
+        assert worst <= declared
+        if alpha == 1000.0:
+            # Almost no curvature: the minimizer is -gradient(0)/alpha, slope 1/2.
+            assert worst >= 0.5 * declared * 0.99
+
+
+def test_the_declared_sensitivity_is_approached():
+    """A misclassified outlier with slope near 1 in a direction that nothing else constrains."""
+    R, n, alpha = 60.0, 2, 1.0
+    declared = ProblemShape(n, 1, R, intercept=0.0).minimizer_sensitivity(alpha, "replace_one")
+    # Two rows against each other: w is pulled to about +L/(2 alpha) - L/(2 alpha) by turns.
+    X = np.array([[R], [0.0]])
+    a = minimizer(X, np.array([1.0, 1.0]), alpha, R)
+    b = minimizer(X, np.array([-1.0, 1.0]), alpha, R)
+    reached = float(np.abs(a - b)[0])
+    assert reached <= declared
+    # Here the margin R w saturates the loss; make the row small against the ridge instead.
+    R = 0.01
+    declared = ProblemShape(1, 1, R, intercept=0.0).minimizer_sensitivity(alpha, "replace_one")
+    a = minimizer(np.array([[R]]), np.array([1.0]), alpha, R)
+    b = minimizer(np.array([[R]]), np.array([-1.0]), alpha, R)
+    assert 0.49 * declared <= float(np.abs(a - b)[0]) <= declared
+
+
+def test_removing_a_record_moves_the_minimizer_half_as_far():
+    """Absent means a zero contribution at the same n."""
+    shape = ProblemShape(20, 3, 1.0, intercept=0.0)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20, 3))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = rng.choice([-1.0, 1.0], 20)
+    absent = X.copy()
+    absent[0] = 0.0  # the loss of a zero row is constant: no contribution to the gradient
+    for alpha in (0.01, 1.0):
+        distance = np.linalg.norm(minimizer(X, y, alpha, 1.0) - minimizer(absent, y, alpha, 1.0))
+        assert distance <= shape.minimizer_sensitivity(alpha, "add_or_remove_one")
+
+
+def test_the_event_charges_everything():
+    """Minimizer, certificate, grid: the event's sensitivity is above the bare one, slightly."""
+    for budget in (Budget(1.0, 1e-6), Budget(1.0)):
+        settled = plan(SHAPE, "output-perturbation", budget, alpha=0.01)
+        (event,) = settled.events
+        bare = SHAPE.minimizer_sensitivity(0.01, "replace_one")
+        tolerance = settled.parameters["gradient_tolerance"]
+        assert bare + 2 * tolerance / 0.01 <= event.sensitivity <= bare * 1.001
+
+
+def test_noise_scale_is_the_analytic_one():
+    settled = plan(SHAPE, "output-perturbation", Budget(1.0, 1e-6), alpha=0.01, noise="gaussian")
+    (event,) = settled.events
+    exact = event.sensitivity / gaussian_mu(1.0, 1e-6)
+    assert exact <= event.stddev * (1 + 1e-12)
+    assert event.stddev <= exact * (1 + 1e-5)
+    (event,) = plan(SHAPE, "output-perturbation", Budget(0.5), alpha=0.01).events
+    assert event.sensitivity / 0.5 <= event.scale * (1 + 1e-12)
+    assert event.scale <= event.sensitivity / 0.5 * (1 + 1e-5)
+
+
+def test_quieter_noise_is_chosen():
+    for d, epsilon, delta in [(1, 0.5, 1e-12), (2, 8.0, 1e-12), (200, 0.5, 1e-6), (3, 1.0, 1e-5)]:
+        shape = ProblemShape(1000, d, 1.0, intercept=0.0)
+        budget = Budget(epsilon, delta)
+        deviation = {
+            noise: plan(shape, "auto", budget, alpha=0.1, noise=noise).expected[
+                "noise_stddev_per_weight"
+            ]
+            for noise in ("gaussian", "l2-laplace")
+        }
+        chosen = plan(shape, "auto", budget, alpha=0.1).parameters["noise"]
+        assert chosen == min(deviation, key=deviation.get)
+
+
+def test_auto_alpha_minimizes_the_bound():
+    for budget in (Budget(0.1, 1e-6), Budget(1.0), Budget(5.0, 1e-9)):
+        settled = plan(SHAPE, "auto", budget, minimizer_norm=3.0)
+        factor = settled.expected["noise_stddev_per_weight"] / settled.events[0].sensitivity
+
+        def bound(log_alpha, factor=factor):
+            alpha = math.exp(log_alpha)
+            deviation = factor * SHAPE.minimizer_sensitivity(alpha, "replace_one")
+            return module.excess_risk_bound(SHAPE, alpha, deviation, 3.0)
+
+        best = scipy.optimize.minimize_scalar(bound, bounds=(-20, 10), method="bounded")
+        assert settled.shape.alpha == pytest.approx(math.exp(best.x), rel=1e-2)
+
+
+@pytest.mark.parametrize("budget", [Budget(0.5), Budget(0.5, 1e-6)], ids=str)
+def test_excess_risk_bound_holds_on_average(budget, classification):
+    X, y = classification
+    X, y = np.tile(X, (4, 1)), np.tile(y, 4)
+    problem = Problem(X, y, data_norm=2.0)
+    reference = OPTIMIZERS["newton"](Erm(problem, 0.02), tolerance=1e-12).w
+    norm = float(np.linalg.norm(reference))
+    best = problem.value_and_gradient(reference, 0.0)[0]
+    runs = [
+        solve(problem, "output-perturbation", budget, minimizer_norm=norm, random_state=seed)
+        for seed in range(200)
+    ]
+    excess = np.array([problem.value_and_gradient(run.w, 0.0)[0] - best for run in runs])
+    assert excess.mean() <= runs[0].plan.expected["excess_risk_bound"]
+
+
+def test_private_weights_stay_in_the_public_ball():
+    """Tiny budgets must not produce enormous weights."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 3)), rng.choice([-1.0, 1.0], 50)
+    problem = Problem(X, y, data_norm=1.0)
+    for epsilon in (1e-5, 1e-2, 1.0):
+        result = solve(problem, "auto", Budget(epsilon, 1e-6), alpha=1e-3)
+        assert np.linalg.norm(result.w) <= result.plan.parameters["radius"] * (1 + 1e-12)
+
+
+def lazy(result_w):
+    """An optimizer that pretends: it stops early and says so in `converged`."""
+
+    def minimize(objective, *, tolerance, max_passes=1, w0=None):
+        value, gradient = objective.value_and_gradient(result_w)
+        norm = float(np.linalg.norm(gradient))
+        return OptimizeResult(
+            result_w, value, norm, norm / objective.strong_convexity, 1, norm <= tolerance
+        )
+
+    return minimize
+
+
+def test_a_missed_certificate_is_polished(monkeypatch, noiseless, classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    honest = solve(problem, "auto", Budget(1.0, 1e-6), alpha=0.1).w
+    monkeypatch.setitem(OPTIMIZERS, "lbfgs", lazy(np.zeros(7)))
+    polished = solve(problem, "auto", Budget(1.0, 1e-6), alpha=0.1, optimizer="lbfgs").w
+    np.testing.assert_allclose(polished, honest, atol=1e-4)
+    assert np.linalg.norm(polished) > 0.1
+
+
+def test_without_a_certificate_nothing_is_released(monkeypatch, classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    for name in OPTIMIZERS:
+        monkeypatch.setitem(OPTIMIZERS, name, lazy(np.ones(7)))
+    settled = plan(problem, "auto", Budget(1.0, 1e-6), alpha=0.1)
+    ledger = Ledger(settled.budget)
+    with pytest.raises(CertificateNotReached, match="nothing is released"):
+        SOLVERS["output-perturbation"].run(settled, problem, SecureGenerator(), ledger)
+    assert ledger.events == settled.events  # the attempt looked at the data: it stays spent
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"alpha": 0.0}, ValueError, "alpha must be a real number in"),
+        ({"alpha": "big"}, TypeError, "alpha must be"),
+        ({"alpha": float("nan")}, ValueError, "alpha must be"),
+        ({"optimizer": "sgd9"}, ValueError, "optimizer must be one of 'auto'"),
+        ({"noise": "uniform"}, ValueError, "noise must be one of"),
+        ({"minimizer_norm": -1.0}, ValueError, "minimizer_norm must be a real number > 0"),
+    ],
+)
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        plan(SHAPE, "output-perturbation", Budget(1.0, 1e-6), **options)
+
+
+def test_gaussian_needs_delta():
+    with pytest.raises(ValueError, match="delta"):
+        plan(SHAPE, "output-perturbation", Budget(1.0), noise="gaussian")
+
+
+def test_extreme_public_quantities_plan():
+    """Plans at the corners of the allowed ranges are finite and honest."""
+    for n in (1, 10**9):
+        for d in (1, 10**5):
+            for R in (1e-6, 1.0, 1e6):
+                for epsilon in (1e-3, 50.0):
+                    shape = ProblemShape(n, d, R)
+                    settled = plan(shape, "auto", Budget(epsilon, 1e-6))
+                    assert 0 < settled.shape.alpha < math.inf
+                    assert 0 < settled.expected["noise_stddev_per_weight"] < math.inf

@@ -1,0 +1,274 @@
+"""The dense kernels against their slow twins, on every instruction set."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference import dense as twin
+
+from dpfast import _kernels
+
+LOGISTIC = _kernels.loss_table()["logistic"][0]
+
+# d below, at and beside the vector width, the switch of row order (64, 512) and the block sizes;
+# n beside the groups of four rows and the blocks.
+SHAPES = [
+    (1, 1), (3, 1), (4, 2), (5, 3), (7, 4), (9, 5), (8, 7), (33, 8), (513, 20), (70, 63),
+    (130, 64), (129, 65), (20, 511), (17, 513), (9, 1030), (1025, 16),
+]  # fmt: skip
+
+
+def problem(n, d, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * scale
+    y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    w = rng.standard_normal(d + 1) / math.sqrt(d + 1)
+    return X, y, w
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("intercept", [0.0, 1.0, 0.5])
+@pytest.mark.parametrize("clipping", [False, True])
+def test_gradient_objective_and_margins_match_the_twin(isa, shape, intercept, clipping):
+    n, d = shape
+    X, y, w = problem(n, d)
+    w = w[: d + (intercept != 0)]
+    row_scale = np.random.default_rng(1).uniform(0.2, 1.0, n) if clipping else None
+    rows = twin.rows_with_intercept(X, row_scale, intercept)
+    clip_norm, loss_clip = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", clip_norm, loss_clip)
+
+    kernel = _kernels.DenseRows(X, y, intercept)
+    kernel.set_row_scale(row_scale)
+    if clipping:
+        inverse = (1.0 / np.linalg.norm(rows, axis=1)).astype(np.float32)
+        kernel.set_inverse_norm(inverse)
+    out = np.full(kernel.dim, np.nan)
+    loss = kernel.gradient(0, n, LOGISTIC, 0.0, w, clip_norm, loss_clip, out)
+    # Inverse norms are float32 where rows are clipped.
+    scale = np.abs(rows).sum(axis=0).max()
+    np.testing.assert_allclose(out, expected, rtol=0, atol=(2e-7 if clipping else 1e-14) * scale)
+    assert loss == pytest.approx(expected_loss, rel=1e-13)
+    assert kernel.objective(0, n, LOGISTIC, 0.0, w, loss_clip) == pytest.approx(loss, rel=1e-15)
+    margins = np.empty(n)
+    kernel.margins(0, n, w, margins)
+    np.testing.assert_allclose(margins, rows @ w, rtol=0, atol=1e-14 * (1 + np.abs(rows).max() * d))
+    buffer = np.empty((n, kernel.dim))
+    kernel.curvature_rows(0, n, LOGISTIC, 0.0, w, buffer)
+    np.testing.assert_allclose(
+        buffer.T @ buffer,
+        twin.hessian(rows, y, w, "logistic"),
+        rtol=0,
+        atol=1e-13 * np.sum(rows**2),
+    )
+
+
+def test_clipping_bounds_every_single_row(isa):
+    """One row alone is exactly the per-row gradient, so its norm must respect the bound."""
+    X, y, w = problem(64, 5, scale=30.0)
+    rows = twin.rows_with_intercept(X, None, 1.0)
+    kernel = _kernels.DenseRows(X, y, 1.0)
+    inverse = (1.0 / np.linalg.norm(rows, axis=1)).astype(np.float32)
+    kernel.set_inverse_norm(np.nextafter(inverse, np.float32(0)))
+    for i in range(64):
+        out = np.empty(6)
+        loss = kernel.gradient(i, i + 1, LOGISTIC, 0.0, 10 * w, 0.25, 2.0, out)
+        assert np.linalg.norm(out) <= 0.25 * (1 + 1e-14)
+        assert loss <= 2.0 * (1 + 1e-15)
+
+
+def test_row_ranges_add_up(isa):
+    X, y, w = problem(700, 20)
+    kernel = _kernels.DenseRows(X, y, 1.0)
+    whole, first, second, none = (np.empty(21) for _ in range(4))
+    total = kernel.gradient(0, 700, LOGISTIC, 0.0, w, np.inf, np.inf, whole)
+    parts = kernel.gradient(0, 333, LOGISTIC, 0.0, w, np.inf, np.inf, first)
+    parts += kernel.gradient(333, 700, LOGISTIC, 0.0, w, np.inf, np.inf, second)
+    assert kernel.gradient(5, 5, LOGISTIC, 0.0, w, np.inf, np.inf, none) == 0.0
+    assert not none.any()
+    assert total == pytest.approx(parts, rel=1e-14)
+    np.testing.assert_allclose(whole, first + second, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", _kernels.supported_isas())
+def test_summation_error_is_within_the_stated_bound(name):
+    before = _kernels.isa_name()
+    _kernels.force_isa(name)
+    try:
+        X, y, w = problem(20_000, 3, scale=5.0)
+        X += 100.0  # all terms of one sign: the worst case for rounding
+        y[:] = 1.0
+        w[:] = -0.001
+        kernel = _kernels.DenseRows(X, y, 0.0)
+        out = np.empty(3)
+        kernel.gradient(0, len(X), LOGISTIC, 0.0, w[:3], np.inf, np.inf, out)
+        margins = np.empty(len(X))
+        kernel.margins(0, len(X), w[:3], margins)
+        _, derivative, _ = _kernels.loss_points(LOGISTIC, 0.0, margins, y)
+        for j in range(3):
+            terms = derivative * X[:, j]
+            exact = math.fsum(terms)
+            depth = _kernels.dense_addition_depth(len(X), 3)
+            bound = (depth + 10) * 2.0**-53 * np.abs(terms).sum()
+            assert abs(out[j] - exact) <= bound
+    finally:
+        _kernels.force_isa(before)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["X", "w"])
+@pytest.mark.parametrize("clip_norm", [np.inf, 0.5])
+def test_a_non_finite_number_is_never_clipped_into_a_finite_one(isa, value, where, clip_norm):
+    X, y, w = problem(40, 6)
+    (X if where == "X" else w).flat[5] = value
+    kernel = _kernels.DenseRows(X, y, 1.0)
+    kernel.set_inverse_norm(np.ones(40, dtype=np.float32))
+    out = np.empty(7)
+    with pytest.raises(FloatingPointError, match="NaN or infinity"):
+        kernel.gradient(0, 40, LOGISTIC, 0.0, w, clip_norm, np.inf, out)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_row_norms_refuse_non_finite_rows(isa, value):
+    X, y, _ = problem(10, 6)
+    X[7, 5] = value
+    kernel = _kernels.DenseRows(X, y, 0.0)
+    with pytest.raises(FloatingPointError):
+        kernel.row_norms(0, 10, np.empty(10))
+    kernel.row_norms(0, 7, np.empty(7))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-160, 1e-308, 5e-324, 1e160, 1e300])
+@pytest.mark.parametrize("d", [1, 3, 17])
+def test_row_norms_are_upper_bounds_at_any_scale(isa, scale, d):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (50, d)) * scale
+    X[0] = 0.0
+    norms = np.empty(50)
+    _kernels.DenseRows(X, np.ones(50), 0.0).row_norms(0, 50, norms)
+    with mpmath.workdps(60):
+        for row, norm in zip(X, norms, strict=True):
+            exact = mpmath.sqrt(mpmath.fsum(mpmath.mpf(float(v)) ** 2 for v in row))
+            assert mpmath.mpf(float(norm)) >= exact
+            assert norm <= float(exact) * (1 + (d + 16) * 2.0**-52) + 1e-323
+
+
+def ulps(got, exact):
+    """Distance of a float64 from an exact value in units of the last place."""
+    return float(abs(mpmath.mpf(float(got)) - exact) / mpmath.mpf(float(np.spacing(float(exact)))))
+
+
+def test_exp_is_accurate_to_two_ulp():
+    rng = np.random.default_rng(4)
+    x = np.concatenate(
+        [
+            rng.uniform(-707, 708, 3000),
+            rng.uniform(-2, 2, 3000),
+            10.0 ** rng.uniform(-300, 0, 200),
+            [0.0, -0.0, math.log(2), -math.log(2) / 2, 709.0, -708.0],
+        ]
+    )
+    got = _kernels.exp_points(x)
+    with mpmath.workdps(40):
+        assert max(ulps(g, mpmath.exp(mpmath.mpf(float(v)))) for g, v in zip(got, x)) <= 2.0
+    special = _kernels.exp_points(np.array([np.nan, np.inf, -np.inf, 1e300, -1e300]))
+    assert np.isnan(special[0])
+    assert special[1] == special[3] > 8e307
+    assert 0 < special[2] == special[4] < 4e-308
+
+
+@pytest.mark.parametrize("target", [-1.0, 1.0])
+def test_logistic_is_accurate_to_four_ulp(target):
+    rng = np.random.default_rng(5)
+    margin = np.concatenate(
+        [rng.uniform(-700, 700, 400), rng.uniform(-40, 40, 800), rng.uniform(-1, 1, 400),
+         [0.0, 37.0, -37.0, 1e-20, -1e-20]]
+    )  # fmt: skip
+    value, derivative, curvature = _kernels.loss_points(
+        LOGISTIC, 0.0, margin, np.full(len(margin), target)
+    )
+    with mpmath.workdps(700):
+        for i, z in enumerate(margin):
+            m = mpmath.mpf(float(target * z))
+            tail = 1 / (1 + mpmath.exp(m))
+            assert ulps(value[i], mpmath.log1p(mpmath.exp(-m))) <= 4
+            assert ulps(derivative[i], -target * tail) <= 4
+            assert ulps(curvature[i], tail * (1 - tail)) <= 6
+
+
+def test_logistic_extremes_are_finite_and_nan_stays_nan(isa):
+    margin = np.array([1e300, -1e300, 745.0, -745.0, np.nan, np.inf])
+    value, derivative, curvature = _kernels.loss_points(LOGISTIC, 0.0, margin, np.ones(6))
+    np.testing.assert_allclose(value[:4], [0, 1e300, 0, 745], atol=1e-300)
+    np.testing.assert_allclose(derivative[:4], [0, -1, 0, -1], atol=1e-300)
+    assert np.all(curvature[:4] < 1e-300)
+    assert np.isnan(value[4]) and np.isnan(derivative[4]) and np.isnan(curvature[4])
+
+
+@pytest.mark.parametrize("loss_clip", [1e-300, 1e-8, 0.3, 40.0, 800.0, np.inf])
+def test_loss_clip_at_any_size(isa, loss_clip):
+    z = np.array([-1e4, -900.0, -50.0, -1.0, 0.0, 1.0, 50.0, 800.0])
+    X = z[:, None].copy()
+    kernel = _kernels.DenseRows(X, np.ones(8), 0.0)
+    got = kernel.objective(0, 8, LOGISTIC, 0.0, np.ones(1), loss_clip)
+    expected = math.fsum(min(max(-v, 0) + math.log1p(math.exp(-abs(v))), loss_clip) for v in z)
+    assert got == pytest.approx(expected, rel=1e-12)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    n=st.integers(1, 40),
+    d=st.integers(1, 40),
+    padding=st.integers(0, 5),
+    seed=st.integers(0, 2**32 - 1),
+    exponent=st.floats(-8, 3),
+)
+def test_random_shapes_strides_and_scales(n, d, padding, seed, exponent):
+    X, y, w = problem(n, d, seed, 10.0**exponent)
+    wide = np.full((n, d + padding), np.nan)
+    wide[:, :d] = X
+    strided = wide[:, :d]
+    strided.flags.writeable = False
+    kernel = _kernels.DenseRows(strided, y, 1.0)
+    out = np.empty(d + 1)
+    loss = kernel.gradient(0, n, LOGISTIC, 0.0, w, np.inf, np.inf, out)
+    rows = twin.rows_with_intercept(X, None, 1.0)
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", np.inf, np.inf)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * (1 + np.abs(rows).sum()))
+    assert loss == pytest.approx(expected_loss, rel=1e-12)
+
+
+def test_arguments_are_checked():
+    X, y, w = problem(10, 4)
+    with pytest.raises(ValueError, match="contiguous rows"):
+        _kernels.DenseRows(np.asfortranarray(X), y)
+    with pytest.raises(ValueError, match="target must have 10"):
+        _kernels.DenseRows(X, y[:9])
+    with pytest.raises(ValueError, match="at least one row"):
+        _kernels.DenseRows(np.empty((0, 4)), np.empty(0))
+    with pytest.raises(ValueError, match="one after another"):
+        _kernels.DenseRows(X[::-1], y)
+    kernel = _kernels.DenseRows(X, y, 1.0)
+    with pytest.raises(ValueError, match="w must have 5"):
+        kernel.gradient(0, 10, LOGISTIC, 0.0, w[:4], np.inf, np.inf, np.empty(5))
+    with pytest.raises(ValueError, match=r"rows \[3, 11\)"):
+        kernel.margins(3, 11, w, np.empty(8))
+    with pytest.raises(ValueError, match="out must have 5"):
+        kernel.gradient(0, 10, LOGISTIC, 0.0, w, np.inf, np.inf, np.empty(4))
+    with pytest.raises(ValueError, match="outside its documented range"):
+        kernel.gradient(0, 10, LOGISTIC, 0.0, w, 0.0, np.inf, np.empty(5))
+    with pytest.raises(ValueError, match="outside its documented range"):
+        kernel.gradient(0, 10, 99, 0.0, w, np.inf, np.inf, np.empty(5))
+    with pytest.raises(ValueError, match="row_scale must have 10"):
+        kernel.set_row_scale(np.ones(9))
+    with pytest.raises(ValueError, match="name must be one of"):
+        _kernels.force_isa("neon9")
+
+
+def test_read_sum(isa):
+    x = np.arange(1001.0)
+    assert _kernels.read_sum(x) == 500500.0
+    assert _kernels.read_sum(np.empty(0)) == 0.0

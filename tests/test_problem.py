@@ -1,0 +1,236 @@
+"""Problems: validation, row clipping, sums over chunks, rounding-error bounds."""
+
+import copy
+import threading
+
+import mpmath
+import numpy as np
+import pytest
+from reference import dense as twin
+
+from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
+
+
+def test_sums_match_the_twin(classification):
+    X, y = classification
+    problem = Problem(X, y, "logistic", alpha=0.1, data_norm=1.0)
+    norms = np.linalg.norm(X, axis=1)
+    rows = twin.rows_with_intercept(X, np.minimum(1.0, 1.0 / norms), 1.0)
+    w = np.linspace(-1, 1, 7)
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", 0.5, 0.8)
+    gradient, loss = problem.clipped_gradient(w, 0.5, 0.8)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+    assert loss == pytest.approx(expected_loss, rel=1e-12)
+    assert problem.objective(w, 0.8) == pytest.approx(loss, rel=1e-14)
+    np.testing.assert_allclose(problem.margins(w), rows @ w, atol=1e-13)
+
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", np.inf, np.inf)
+    value, gradient = problem.value_and_gradient(w)
+    np.testing.assert_allclose(gradient, expected / 500 + 0.1 * w, atol=1e-14)
+    assert value == pytest.approx(expected_loss / 500 + 0.05 * w @ w)
+    np.testing.assert_allclose(
+        problem.hessian(w), twin.hessian(rows, y, w, "logistic") / 500 + 0.1 * np.eye(7), atol=1e-13
+    )
+
+
+def test_results_do_not_depend_on_threads():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200_000, 6))
+    y = np.where(rng.random(200_000) < 0.5, -1.0, 1.0)
+    w = rng.standard_normal(7)
+    one, two, all_ = (Problem(X, y, data_norm=2.0, n_jobs=n) for n in (1, 2, -1))
+    assert len(one._chunks()) > 2
+    for other in (two, all_):
+        for a, b in zip(one.clipped_gradient(w, 0.3, 0.7), other.clipped_gradient(w, 0.3, 0.7)):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(one.margins(w), other.margins(w))
+        assert one.objective(w) == other.objective(w)
+        np.testing.assert_array_equal(one.hessian(w), other.hessian(w))
+
+
+def test_every_row_ends_inside_the_ball():
+    """The bound of every per-row gradient, measured by gradients of one-row problems."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 5)) * 10.0 ** rng.uniform(-3, 150, (300, 1))
+    X[0] = 0.0
+    X[1] = [0.6, 0.8, 0, 0, 0]  # norm exactly 1 before rounding
+    for row in X:
+        problem = Problem(row[None], [1.0], data_norm=1.0, intercept=0.0)
+        # At w = 0 the gradient is -row/2.
+        gradient, _ = problem.clipped_gradient(np.zeros(5))
+        with mpmath.workdps(50):
+            norm = mpmath.sqrt(sum(mpmath.mpf(float(g)) ** 2 for g in gradient))
+            assert 2 * norm <= 1 + mpmath.mpf(2) ** -51
+    direction = X[2:] / np.linalg.norm(X[2:], axis=1)[:, None]
+    whole = Problem(X[2:], np.ones(298), data_norm=1.0, intercept=0.0)
+    w = rng.standard_normal(5)
+    np.testing.assert_allclose(
+        whole.margins(w),
+        direction @ w * np.minimum(1, np.linalg.norm(X[2:], axis=1)),
+        rtol=1e-12, atol=1e-13,
+    )  # fmt: skip
+
+
+def test_the_intercept_counts_in_the_row_norm():
+    shape = ProblemShape(100, 3, data_norm=1.0)
+    assert shape.row_norm == pytest.approx(np.sqrt(2))
+    assert shape.lipschitz == pytest.approx(np.sqrt(2))
+    assert shape.smoothness == pytest.approx(0.5)
+    without = ProblemShape(100, 3, data_norm=1.0, intercept=0.0)
+    assert (without.dim, without.row_norm) == (3, 1.0)
+    # A row on the sphere, with the constant: its gradient at a point of steep loss.
+    problem = Problem([[1.0, 0.0, 0.0]], [1.0], data_norm=1.0)
+    gradient, _ = problem.clipped_gradient(np.array([-50.0, 0, 0, -50.0]))
+    assert np.linalg.norm(gradient) == pytest.approx(shape.lipschitz)
+
+
+def test_gradient_clipping_includes_the_intercept():
+    problem = Problem([[3.0, 4.0]], [1.0], data_norm=5.0)
+    gradient, _ = problem.clipped_gradient(np.array([-9.0, -9.0, -9.0]), clip_norm=0.1)
+    assert 0.1 * (1 - 1e-6) < np.linalg.norm(gradient) <= 0.1
+
+
+def test_minimizer_sensitivity_by_relation():
+    shape = ProblemShape(1000, 4, data_norm=3.0, intercept=0.0)
+    assert shape.minimizer_sensitivity(0.5, "replace_one") == pytest.approx(2 * 3 / (0.5 * 1000))
+    assert shape.minimizer_sensitivity(0.5, "add_or_remove_one") == pytest.approx(3 / (0.5 * 1000))
+
+
+def test_gradient_error_bound_holds():
+    """Computed gradients against 60-digit ones."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((400, 5)) + 3.0
+    y = np.ones(400)
+    problem = Problem(X, y, alpha=0.01, data_norm=20.0)
+    for scale in (0.1, 1.0, 30.0):
+        w = scale * rng.standard_normal(6)
+        _, gradient = problem.value_and_gradient(w)
+        with mpmath.workdps(60):
+            exact = [mpmath.mpf(0)] * 6
+            for row in X:
+                full = [mpmath.mpf(float(v)) for v in row] + [mpmath.mpf(1)]
+                z = mpmath.fsum(a * mpmath.mpf(float(b)) for a, b in zip(full, w))
+                s = -1 / (1 + mpmath.exp(z))
+                exact = [e + s * v for e, v in zip(exact, full)]
+            error = mpmath.sqrt(
+                sum(
+                    (mpmath.mpf(float(g)) - e / 400 - mpmath.mpf(0.01) * mpmath.mpf(float(v))) ** 2
+                    for g, e, v in zip(gradient, exact, w)
+                )
+            )
+        assert error <= problem.shape.gradient_error(float(np.linalg.norm(w)))
+
+
+def test_missing_data_norm_warns_or_raises(classification):
+    X, y = classification
+    with pytest.warns(PrivacyLeakWarning, match="data_norm was not given"):
+        problem = Problem(X, y)
+    assert problem.leaks == ("data_norm was taken from the data",)
+    assert problem.shape.data_norm == pytest.approx(np.linalg.norm(X, axis=1).max())
+    with pytest.raises(ValueError, match="data_norm must be given when strict=True"):
+        Problem(X, y, strict=True)
+    assert Problem(X, y, data_norm=1.0).leaks == ()
+
+
+def test_input_is_never_written_to(classification):
+    X, y = classification
+    X, y = X.copy(), y.copy()
+    before = copy.deepcopy((X, y))
+    X.flags.writeable = y.flags.writeable = False
+    Problem(X, y, data_norm=0.5).clipped_gradient(np.ones(7), 0.1, 0.1)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asfortranarray,
+        lambda X: X.astype(np.float32),
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        lambda X: np.hstack([X, X])[:, : X.shape[1]],
+        lambda X: X.tolist(),
+    ],
+    ids=["fortran", "float32", "strided rows", "strided columns", "lists"],
+)
+def test_layouts(classification, convert):
+    X, y = classification
+    w = np.linspace(-1, 1, 7)
+    expected = Problem(X, y, data_norm=1.0).value_and_gradient(w)[1]
+    got = Problem(convert(X), y, data_norm=1.0).value_and_gradient(w)[1]
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"X": [[1.0, np.nan]]}, ValueError, "X must hold finite numbers only"),
+        ({"X": [[np.inf, 0.0]]}, ValueError, "X must hold finite numbers only"),
+        ({"X": [1.0, 2.0]}, ValueError, r"X must be two-dimensional .* got shape \(2,\)"),
+        ({"X": np.empty((0, 2)), "y": []}, ValueError, "at least one row and one column"),
+        ({"X": np.empty((1, 0))}, ValueError, "at least one row and one column"),
+        ({"X": [["a", "b"]]}, TypeError, "X must hold real numbers; got an array of dtype <U1"),
+        ({"X": [[1j, 0]]}, TypeError, "X must hold real numbers"),
+        ({"y": [0.0]}, ValueError, "y must hold -1 and \\+1 only"),
+        ({"y": [np.nan]}, ValueError, "y must hold -1 and \\+1 only"),
+        ({"y": [1.0, 1.0]}, ValueError, r"y must have shape \(1,\), one entry a row; got \(2,\)"),
+        ({"y": ["yes"]}, TypeError, "y must hold real numbers"),
+        ({"loss": "log"}, ValueError, "loss must be one of"),
+        ({"alpha": 0.0}, ValueError, "alpha must be a real number in"),
+        ({"alpha": float("nan")}, ValueError, "alpha must be"),
+        ({"data_norm": -1.0}, ValueError, "data_norm must be a real number in"),
+        ({"data_norm": "1"}, TypeError, "data_norm must be"),
+        ({"intercept": float("inf")}, ValueError, "intercept must be"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be None, a positive number"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs must be an integer"),
+    ],
+)
+def test_bad_input(change, error, message):
+    arguments = {"X": [[1.0, 2.0]], "y": [1.0], "loss": "logistic", "data_norm": 1.0, **change}
+    with pytest.raises(error, match=message):
+        Problem(**arguments)
+
+
+def test_bad_weights_and_bounds(classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=1.0)
+    with pytest.raises(ValueError, match=r"w must have shape \(7,\); got \(6,\)"):
+        problem.clipped_gradient(np.zeros(6))
+    with pytest.raises(ValueError, match="w must be finite"):
+        problem.margins(np.full(7, np.nan))
+    with pytest.raises(ValueError, match="clip_norm must be a real number > 0; got -1.0"):
+        problem.clipped_gradient(np.zeros(7), clip_norm=-1.0)
+    with pytest.raises(ValueError, match="loss_clip must be a real number > 0; got nan"):
+        problem.objective(np.zeros(7), loss_clip=float("nan"))
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2**60])
+def test_shape_sizes(n_samples):
+    with pytest.raises(ValueError, match="n_samples must be an integer in"):
+        ProblemShape(n_samples, 3, 1.0)
+
+
+def test_shape_accepts_a_loss_by_name():
+    assert ProblemShape(10, 3, 1.0, "logistic").loss == Loss("logistic")
+    with pytest.raises(TypeError, match="loss must be a Loss or its name"):
+        ProblemShape(10, 3, 1.0, 7)
+
+
+def test_interruption_stops_between_chunks(monkeypatch):
+    """Ctrl-C reaches the caller after the chunk at hand; the others never start."""
+    X = np.ones((500_000, 2))
+    problem = Problem(X, np.ones(500_000), data_norm=2.0, n_jobs=2)
+    started = []
+    lock = threading.Lock()
+
+    def work(start, stop):
+        with lock:
+            started.append(start)
+            if len(started) == 2:
+                raise KeyboardInterrupt
+
+    chunks = [(i, i + 1) for i in range(1000)]
+    monkeypatch.setattr(problem, "_chunks", lambda: chunks)
+    with pytest.raises(KeyboardInterrupt):
+        problem._run(work)
+    assert len(started) < 1000
