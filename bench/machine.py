@@ -27,7 +27,7 @@ def describe() -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": _cpu_model(),
-        "cores": _usable_cores(),
+        "cores": usable_cores(),
         "caches": _caches(),
         "memory_gib": _memory_gib(),
         "load_average": _load_average(),
@@ -45,17 +45,6 @@ def describe() -> dict[str, Any]:
 
 def usable_cores() -> int:
     """Cores this process may run on."""
-    return _usable_cores()
-
-
-def cache_bytes(caches: list[str]) -> int:
-    """Size of the largest cache in a list as :func:`describe` gives it; 0 if none is known."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    sizes = [re.search(r"(\d+)([KMG])", entry) for entry in caches]
-    return max((int(m[1]) * units[m[2]] for m in sizes if m), default=0)
-
-
-def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -68,6 +57,13 @@ def _cpu_model() -> str | None:
         return _output("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor() or None
     match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return match[1].strip() if match else platform.processor() or None
+
+
+def largest_cache() -> int:
+    """Bytes of the largest cache; 0 if it is not known."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    sizes = [re.search(r"(\d+)([KMG])", entry) for entry in _caches()]
+    return max((int(m[1]) * units[m[2]] for m in sizes if m), default=0)
 
 
 def _caches() -> list[str]:
@@ -130,7 +126,9 @@ def _dpfast() -> dict[str, Any]:
 def _compiler(library: Path) -> str | None:
     """The compiler's own signature in the library; GCC and Clang leave one on most systems."""
     pattern = rb"(GCC: \([^)\0]*\) [\w.]+|[\w ]*clang version [\w.]+)"
-    found = sorted({m.decode("ascii", "replace") for m in re.findall(pattern, library.read_bytes())})
+    found = sorted(
+        {m.decode("ascii", "replace") for m in re.findall(pattern, library.read_bytes())}
+    )
     return ", ".join(found) or None
 
 

@@ -1,7 +1,8 @@
 /* ChaCha20, LANES blocks side by side: x[i] holds word i of each of them.  The including file
- * defines KEYSTREAM_NAME and LANES, and sets the instruction set. */
+ * defines KEYSTREAM_NAME and LANES, and sets the instruction set.  DPFAST_NO_VECTOR_TYPE forces the
+ * version for compilers without vector types. */
 
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE)
 typedef uint32_t lanes_t __attribute__((vector_size(4 * LANES)));
 #define EACH_LANE
 #define IN(v) v

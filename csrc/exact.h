@@ -10,7 +10,7 @@
 
 /* Uniform in {0, ..., below - 1}, below >= 1 (Lemire 2019, algorithm 5: the high half of
  * word * below, rejecting the low halves that would make some values likelier). */
-DPFAST_INLINE uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
+static inline uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
 {
     uint64_t high, low = wide_multiply(stream_next(stream), below, &high);
     if (low < below) {
@@ -28,7 +28,7 @@ DPFAST_INLINE uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
  * u denominator < numerator, that is f denominator < gap with
  * gap = 2^64 numerator - w denominator.  It is certain if gap >= denominator, impossible if
  * gap <= 0, and otherwise, f being uniform too, the same question with gap for the numerator. */
-DPFAST_INLINE int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
+static inline int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
 {
     for (;;) {
         uint64_t high, gap;
@@ -47,7 +47,7 @@ DPFAST_INLINE int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t 
 /* 1 with probability exp(-numerator / denominator), numerator <= denominator <= 2^63: the parity of
  * the first failure in a series of trials of probability numerator / (k denominator), k = 1, 2, ...
  * (Canonne, Kamath & Steinke 2020, algorithm 1). */
-DPFAST_INLINE int bernoulli_exp(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
+static inline int bernoulli_exp(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
 {
     uint64_t k = 1;
     while (bernoulli(stream, numerator, denominator) && (k == 1 || bernoulli(stream, 1, k))) {
@@ -57,7 +57,7 @@ DPFAST_INLINE int bernoulli_exp(dpfast_stream *stream, uint64_t numerator, uint6
 }
 
 /* 1 with probability 1/e: bernoulli_exp(1, 1), whose first trial is certain. */
-DPFAST_INLINE int bernoulli_inverse_e(dpfast_stream *stream)
+static inline int bernoulli_inverse_e(dpfast_stream *stream)
 {
     uint64_t k = 2;
     while (bernoulli(stream, 1, k)) {
@@ -70,7 +70,7 @@ DPFAST_INLINE int bernoulli_inverse_e(dpfast_stream *stream)
  * u in {0, ..., scale - 1} and v (Canonne, Kamath & Steinke 2020, algorithm 2).  A v of 1023 or more
  * is drawn again, so that x < 2^62; this moves the law by exp(-1023) < 2^-1475 in total
  * variation. */
-DPFAST_INLINE int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale)
+static inline int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale)
 {
     for (;;) {
         uint64_t v = 0;
@@ -88,7 +88,7 @@ DPFAST_INLINE int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale
 }
 
 /* P(x) proportional to exp(-|x| / scale): a random sign, and zero counted once. */
-DPFAST_INLINE int64_t discrete_laplace(dpfast_stream *stream, uint64_t scale)
+static inline int64_t discrete_laplace(dpfast_stream *stream, uint64_t scale)
 {
     for (;;) {
         const int64_t x = discrete_exponential(stream, scale);

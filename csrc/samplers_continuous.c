@@ -62,7 +62,7 @@ static double normal_tail(dpfast_stream *stream)
 }
 
 /* Ziggurat (Marsaglia & Tsang 2000) with independent bits for layer, sign and position. */
-DPFAST_INLINE double gaussian(dpfast_stream *stream)
+static inline double gaussian(dpfast_stream *stream)
 {
     for (;;) {
         const uint64_t word = stream_next(stream);

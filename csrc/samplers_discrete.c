@@ -44,7 +44,7 @@ static uint64_t tail_cell(dpfast_stream *stream)
 }
 
 /* k >= 0 with probability proportional to exp(-k^2 / 2), and an independent random sign. */
-DPFAST_INLINE uint64_t draw_cell(dpfast_stream *stream, int *negative)
+static inline uint64_t draw_cell(dpfast_stream *stream, int *negative)
 {
     const uint64_t word = stream_next(stream);
     const uint64_t digits = word >> 1;
@@ -62,7 +62,7 @@ DPFAST_INLINE uint64_t draw_cell(dpfast_stream *stream, int *negative)
 
 /* 1 with probability exp(-x^2 / 2), x = u / scale: bernoulli_exp with the numerator and denominator
  * of x^2 / 2 in factors, which keeps every product within 128 bits. */
-DPFAST_INLINE int bernoulli_exp_half_square(dpfast_stream *stream, uint64_t u, uint64_t scale)
+static inline int bernoulli_exp_half_square(dpfast_stream *stream, uint64_t u, uint64_t scale)
 {
     uint64_t k = 1;
     while (bernoulli(stream, u, 2 * scale) && bernoulli(stream, u, scale) &&
@@ -82,7 +82,7 @@ DPFAST_INLINE int bernoulli_exp_half_square(dpfast_stream *stream, uint64_t u, u
  * others, and reject a negative zero.  This is rejection from the discrete Laplace distribution as
  * in Canonne, Kamath & Steinke 2020, algorithm 3, with t = scale, the factors exp(-|x| / scale) of
  * the proposal and of the acceptance merged: 1.4 proposals a value instead of 2.1. */
-DPFAST_INLINE int64_t discrete_gaussian(dpfast_stream *stream, uint64_t scale)
+static inline int64_t discrete_gaussian(dpfast_stream *stream, uint64_t scale)
 {
     for (;;) {
         int negative;

@@ -5,18 +5,17 @@
 #include <stdint.h>
 
 #include "random.h"
-#include "simd.h"
 
 /* Makes the next 124 words, and the next key. */
 void dpfast_stream_refill(dpfast_stream *stream);
 
 /* 1 if a fill function may draw n values from the stream. */
-DPFAST_INLINE int stream_ready(const dpfast_stream *stream, ptrdiff_t n)
+static inline int stream_ready(const dpfast_stream *stream, ptrdiff_t n)
 {
     return stream->keyed && n >= 0;
 }
 
-DPFAST_INLINE uint64_t stream_next(dpfast_stream *stream)
+static inline uint64_t stream_next(dpfast_stream *stream)
 {
     uint64_t word;
     if (stream->position == DPFAST_STREAM_WORDS) {

@@ -4,14 +4,12 @@
 
 #include <stdint.h>
 
-#include "simd.h"
-
 #if !defined(DPFAST_NO_INT128) && defined(_MSC_VER) && defined(_M_X64)
 #include <intrin.h>
 #endif
 
 /* Returns the low 64 bits of a * b and sets *high to the others. */
-DPFAST_INLINE uint64_t wide_multiply(uint64_t a, uint64_t b, uint64_t *high)
+static inline uint64_t wide_multiply(uint64_t a, uint64_t b, uint64_t *high)
 {
 #if !defined(DPFAST_NO_INT128) && defined(__SIZEOF_INT128__)
     __extension__ typedef unsigned __int128 wide;

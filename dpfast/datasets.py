@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,16 @@ Collected by the RAND Corporation. Public domain. This selection of variables wa
 A. C. Cameron and P. K. Trivedi, Microeconometrics: Methods and Applications, Cambridge University
 Press, 2005, section 20.3, and is distributed with statsmodels.
 """
+
+
+@overload
+def load_randhie(*, target: str = ..., return_X_y: Literal[False] = ...) -> Bunch: ...
+
+
+@overload
+def load_randhie(
+    *, target: str = ..., return_X_y: Literal[True]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
 
 
 def load_randhie(

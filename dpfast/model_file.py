@@ -19,6 +19,7 @@ from scipy.special import expit
 from dpfast._files import atomic_writer, is_json_number, parse_json
 from dpfast._version import __version__
 from dpfast.errors import ModelFileError
+from dpfast.privacy import PrivacyReport
 from dpfast.tabular import Table, TableSchema
 
 FORMAT = "dpfast-model"
@@ -38,8 +39,8 @@ class TabularModel:
         Public preprocessing.
     coef : array-like of shape (len(schema.feature_names),)
     intercept : float
-    privacy : dict
-        The privacy report as plain JSON types: ``json.loads(estimator.privacy_.to_json())``.
+    privacy : PrivacyReport
+        What the fit promised, with its ledger: the estimator's ``privacy_``.
 
     Raises
     ------
@@ -50,10 +51,10 @@ class TabularModel:
     schema: TableSchema
     coef: NDArray[np.float64]
     intercept: float
-    privacy: dict[str, Any]
+    privacy: PrivacyReport
 
     def __init__(
-        self, schema: TableSchema, coef: ArrayLike, intercept: float, privacy: dict[str, Any]
+        self, schema: TableSchema, coef: ArrayLike, intercept: float, privacy: PrivacyReport
     ) -> None:
         weights = np.array(coef, dtype=np.float64)
         expected = len(schema.feature_names)
@@ -106,7 +107,7 @@ def save_model(path: str | os.PathLike[str], model: TabularModel) -> None:
         "schema": model.schema.to_dict(),
         "coef": model.coef.tolist(),
         "intercept": model.intercept,
-        "privacy": model.privacy,
+        "privacy": json.loads(model.privacy.to_json()),
     }
     with atomic_writer(path) as stream:
         json.dump(document, stream, indent=2, allow_nan=False)
@@ -156,23 +157,14 @@ def _parse(document: Any) -> TabularModel:
             TableSchema.from_dict(document["schema"]),
             coef,
             document["intercept"],
-            _checked_privacy(document["privacy"]),
+            _privacy_report(document["privacy"]),
         )
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
 
 
-def _checked_privacy(privacy: Any) -> dict[str, Any]:
-    if not isinstance(privacy, dict):
-        raise ModelFileError("privacy must be an object.")
-    epsilon: Any = privacy.get("epsilon")
-    delta: Any = privacy.get("delta")
-    if not (is_json_number(epsilon) and epsilon >= 0.0) or not (
-        is_json_number(delta) and 0.0 <= delta < 1.0
-    ):
-        raise ModelFileError("privacy must state epsilon >= 0 and delta in [0, 1).")
-    if not isinstance(privacy.get("neighboring_relation"), str):
-        raise ModelFileError("privacy must state its neighboring_relation.")
-    if not isinstance(privacy.get("events"), list):
-        raise ModelFileError("privacy must list the events of its ledger.")
-    return privacy
+def _privacy_report(data: Any) -> PrivacyReport:
+    try:
+        return PrivacyReport.from_json(json.dumps(data))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ModelFileError(f"privacy is not a privacy report: {error}") from error

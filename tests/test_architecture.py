@@ -15,7 +15,8 @@ ROOT = PACKAGE.parent
 LAYERS = [
     {"cli"},
     {"plotting"},
-    {"tabular", "model_file"},
+    {"model_file"},
+    {"tabular"},
     {"estimators"},
     {"solvers"},
     {"optimizers"},
@@ -24,7 +25,8 @@ LAYERS = [
     {"losses", "mechanisms", "preprocessing", "datasets"},
     {"privacy"},
     {"random"},
-    {"_validation", "errors", "_kernels", "_version", "_files"},
+    {"_files"},
+    {"_validation", "errors", "_kernels", "_version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))

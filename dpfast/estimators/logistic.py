@@ -276,7 +276,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,)
         """
-        labels: NDArray[Any] = self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+        positive = self.decision_function(X) > 0.0
+        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,25 +34,27 @@ class AdditiveMechanism(ABC):
         The released values are multiples of it, up to the rounding of int64 to float64.
     """
 
+    noise_name: ClassVar[str]
+    """What the constructor's first argument is called, for messages."""
+
     def __init__(
         self,
-        name: str,
         noise: float,
         *,
         sensitivity: float,
         dimension: int,
         neighboring_relation: str,
-        error: float,
-        bound: float | None,
+        error: float = 0.0,
+        bound: float | None = None,
     ) -> None:
-        noise = check_real(name, noise, low=0.0, low_open=True)
+        noise = check_real(self.noise_name, noise, low=0.0, low_open=True)
         self.sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         self.dimension = check_integer("dimension", dimension, low=1)
         self.neighboring_relation = check_choice(
             "neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS
         )
         self.error = check_real("error", error, low=0.0)
-        self._grid = Grid.for_noise(name, noise, bound)
+        self._grid = Grid.for_noise(self.noise_name, noise, bound)
         self.charged_sensitivity = (
             self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
         ) * _ROUND_UP

@@ -19,9 +19,9 @@ class Gaussian(AdditiveMechanism):
     r"""A vector-valued query plus Gaussian noise.
 
     The query is rounded to a grid of step g, clamped to ``+-2^61 g``, and an exact discrete
-    Gaussian of integer scale s is added to every coordinate, in integers. The noise has the standard
-    deviation ``stddev = s g``, with ``2^31 <= s <= 2^32``, or less (down to 2^20) where `bound`
-    needs a coarser grid.
+    Gaussian of integer scale s is added to every coordinate, in integers. The standard deviation is
+    ``stddev = s g``, with ``2^31 <= s <= 2^32``, or less (down to 2^20) where `bound` needs a
+    coarser grid.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ class Gaussian(AdditiveMechanism):
        summation: a constant up to a factor within ``1 +- b``, ``b < 3 exp(-2 pi^2 t^2)``. The
        product of the two Gaussians integrates to one of variance ``r^2 + t^2 = s^2``, so the law of
        K is the discrete Gaussian of scale s, up to a factor within ``1 +- 3 b`` *everywhere*.
-    4. Two pairs of laws whose ratios are within ``exp(+-h)`` differ in delta, at any epsilon, by at
-       most h, and over a composition the h add up (delta = 1 - inf_S [P(S^c) + e^epsilon Q(S)]). Here
-       ``h <= 4 d b < d 10^-35000``.
+    4. ``1 - delta = inf_S [P(S^c) + exp(epsilon) Q(S)]`` for two laws P and Q, so laws known up to
+       factors within ``exp(+-h)`` give delta up to h, at every epsilon, and over a composition the
+       h add up. Here ``h <= 3 d b < d 10^-35000``.
     5. ``s / r <= 1 + t^2 / s^2``.
 
     Unlike a comparison of densities cell by cell, the argument needs no cut-off of the noise and no
@@ -91,8 +91,10 @@ class Gaussian(AdditiveMechanism):
     >>> mechanism = Gaussian.calibrate(Budget(1.0, 1e-6), sensitivity=1.0, dimension=3,
     ...                                neighboring_relation="replace_one")
     >>> round(mechanism.stddev, 4)
-    4.2248
+    4.2247
     """
+
+    noise_name = "stddev"
 
     def __init__(
         self,
@@ -105,7 +107,6 @@ class Gaussian(AdditiveMechanism):
         bound: float | None = None,
     ) -> None:
         super().__init__(
-            "stddev",
             stddev,
             sensitivity=sensitivity,
             dimension=dimension,

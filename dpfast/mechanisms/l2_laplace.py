@@ -16,7 +16,7 @@ class L2Laplace(AdditiveMechanism):
     """A vector-valued query plus noise of density proportional to ``exp(-norm(z) / scale)``.
 
     The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale). The query is
-    rounded to a grid of step g, clamped to ``+-2^61 g``, and the noise, rounded to the same grid, is
+    rounded to a grid of step g and clamped to ``+-2^61 g``; the noise, rounded to the same grid, is
     added in integers.
 
     Parameters
@@ -52,16 +52,17 @@ class L2Laplace(AdditiveMechanism):
     -----
     Guarantee: one release is epsilon-DP with ``epsilon = charged_sensitivity / scale``. The rounded
     values of two neighbors are grid points a, a' at a distance of at most the charged sensitivity.
-    Adding rounded noise to a grid point equals rounding the sum, so the release is a post-processing
-    of ``a + Z``, whose density changes by at most ``exp(||a - a'|| / scale)`` by the triangle
-    inequality (Chaudhuri, Monteleoni & Sarwate 2011, Section 3.1, for this noise).
+    Adding rounded noise to a grid point equals rounding the sum, so the release is a
+    post-processing of ``a + Z``, whose density changes by a factor of at most
+    ``exp(||a - a'|| / scale)``, by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011,
+    for this noise).
 
-    What is exact: the rounding, the addition, and that the noise, its grid included, does not depend
-    on the value, so that its low bits tell nothing about it (the attacks of Mironov 2012 and Haney
-    et al. 2022 need that). What is not: the noise Z before rounding is computed in float64. Its
-    coordinates have relative errors of a few 2^-52, against a grid of 2^-32 of the scale, and its
-    largest radius is finite, so the pure guarantee holds for an ideal sampler of Z. Where that
-    matters, use :class:`Gaussian`, which is exact.
+    What is exact: the rounding, the addition, and that the noise, its grid included, does not
+    depend on the value, so that low bits of the sum tell nothing about it (on which the attacks of
+    Mironov 2012 and Haney et al. 2022 rest). What is not: the noise Z before rounding is computed
+    in float64. Its coordinates have relative errors of a few 2^-52, against a grid of 2^-32 of the
+    scale, and its largest radius is finite, so the pure guarantee is that of an ideal sampler of
+    Z. Where that matters, use :class:`Gaussian`, which is exact.
 
     Examples
     --------
@@ -72,6 +73,8 @@ class L2Laplace(AdditiveMechanism):
     >>> round(mechanism.scale, 6)
     2.0
     """
+
+    noise_name = "scale"
 
     def __init__(
         self,
@@ -84,7 +87,6 @@ class L2Laplace(AdditiveMechanism):
         bound: float | None = None,
     ) -> None:
         super().__init__(
-            "scale",
             scale,
             sensitivity=sensitivity,
             dimension=dimension,

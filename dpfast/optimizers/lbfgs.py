@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
@@ -12,8 +14,8 @@ from dpfast.optimizers._contract import OptimizeResult, certified
 Vector = NDArray[np.float64]
 
 
-class _Reached(Exception):
-    """Leaves SciPy's loop as soon as the certificate holds."""
+class _Stop(Exception):
+    """Leaves SciPy's loop: the certificate holds, or the passes are used up."""
 
 
 def minimize(
@@ -27,7 +29,10 @@ def minimize(
 
     SciPy's L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995) with its own stopping rules switched off: it
     stops when the certificate holds, when `max_passes` is used up, or when the line search cannot
-    improve the value in floating point.
+    improve the value in floating point.  Values near the minimum are flat to rounding long before
+    gradients are, so it is then restarted from the best point ``a`` with the values
+    ``<∇F(w) + ∇F(a), w - a> / 2``, which differ from ``F(w) - F(a)`` by ``O(‖w - a‖³)`` and keep
+    their relative accuracy.
 
     Parameters
     ----------
@@ -47,34 +52,39 @@ def minimize(
     """
     start = np.zeros(objective.dim) if w0 is None else np.array(w0, dtype=np.float64)
     best: OptimizeResult | None = None
+    best_gradient = start
     passes = 0
 
+    # Point and gradient that values are measured from; None: the objective's own values.
+    anchor: tuple[Vector, Vector] | None = None
+
     def evaluate(w: Vector) -> tuple[float, Vector]:
-        nonlocal best, passes
+        nonlocal best, best_gradient, passes
         passes += 1
         value, gradient = objective.value_and_gradient(w)
         result = certified(objective, np.array(w), value, gradient, passes, tolerance)
         if best is None or result.gradient_norm < best.gradient_norm:
-            best = result
-        if best.converged:
-            raise _Reached
+            best, best_gradient = result, gradient
+        if best.converged or passes >= max_passes:
+            raise _Stop
+        if anchor is not None:
+            value = 0.5 * float((gradient + anchor[1]) @ (w - anchor[0]))
         return value, gradient
 
+    options = {"ftol": 0.0, "gtol": 0.0, "maxfun": max_passes, "maxiter": max_passes, "maxcor": 20}
     try:
-        scipy.optimize.minimize(
-            evaluate,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "ftol": 0.0,
-                "gtol": 0.0,
-                "maxfun": max_passes,
-                "maxiter": max_passes,
-                "maxcor": 20,
-            },
-        )
-    except _Reached:
+        reached = np.inf
+        while True:
+            scipy.optimize.minimize(
+                evaluate, start, jac=True, method="L-BFGS-B", options=options
+            )
+            assert best is not None
+            # A restart that does not halve the gradient has met the rounding of gradients, too.
+            if best.gradient_norm > 0.5 * reached:
+                break
+            reached = best.gradient_norm
+            start, anchor = best.w, (best.w, best_gradient)
+    except _Stop:
         pass
     assert best is not None
-    return best
+    return replace(best, passes=passes)

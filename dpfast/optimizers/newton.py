@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -54,11 +56,11 @@ def minimize(
     while not result.converged and passes < max_passes:
         fresh = factor is None
         if fresh:
+            passes += 1
             try:
                 factor = scipy.linalg.cho_factor(objective.hessian(w), lower=True)
             except scipy.linalg.LinAlgError:
                 break  # not positive definite in floating point: the ridge is too small to help
-            passes += 1
         direction = scipy.linalg.cho_solve(factor, -gradient)
         slope = float(gradient @ direction)
         norm = float(np.linalg.norm(gradient))
@@ -87,4 +89,4 @@ def minimize(
         if step < 1.0 or new_norm > _GOOD_CONTRACTION * norm:
             factor = None
         result = certified(objective, w, value, gradient, passes, tolerance)
-    return result
+    return replace(result, passes=passes)

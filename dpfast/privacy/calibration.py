@@ -7,8 +7,8 @@ A Gaussian mechanism with ``mu = sensitivity / stddev`` is (epsilon, delta)-DP e
     delta >= Phi(-t) - exp(epsilon) Phi(-t - mu),      t = epsilon / mu - mu / 2
 
 (Balle & Wang 2018, Theorem 8; Dong, Roth & Su 2022, Corollary 2.13). With the normal density phi
-and the Mills ratio ``m = Phi(-.) / phi``, and because ``exp(epsilon) phi(t + mu) = phi(t)``, this is
-``phi(t) (m(t) - m(t + mu))``, which neither overflows nor cancels in the tail.
+and the Mills ratio ``m = Phi(-.) / phi``, and as ``exp(epsilon) phi(t + mu) = phi(t)``, the right
+side is ``phi(t) (m(t) - m(t + mu))``, which neither overflows nor cancels in the tail.
 
 A rho-zCDP mechanism has Renyi divergence at most ``alpha rho`` at every order ``alpha > 1``, so
 (Canonne, Kamath & Steinke 2020, Proposition 12) it is (epsilon, delta)-DP with ::
@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, ndtr, ndtri
 
@@ -96,7 +97,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     --------
     >>> from dpfast.privacy import gaussian_epsilon
     >>> round(gaussian_epsilon(1.0, 1e-6), 5)
-    4.88652
+    4.88655
     """
     mu = check_real("mu", mu, low=0.0)
     delta = check_delta("delta", delta, allow_zero=False)
@@ -143,7 +144,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     >>> from dpfast.privacy import gaussian_mu
     >>> round(1 / gaussian_mu(1.0, 1e-6), 4)
-    4.2248
+    4.2247
     """
     epsilon = check_real("epsilon", epsilon, low=0.0)
     delta = check_delta("delta", delta, allow_zero=False)
@@ -189,7 +190,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     --------
     >>> from dpfast.privacy import zcdp_delta
     >>> f"{zcdp_delta(0.1, 2.0):.3e}"
-    '3.563e-05'
+    '4.325e-06'
     """
     rho = check_real("rho", rho, low=0.0)
     epsilon = check_real("epsilon", epsilon, low=0.0)
@@ -235,7 +236,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     --------
     >>> from dpfast.privacy import zcdp_epsilon
     >>> round(zcdp_epsilon(0.1, 1e-6), 4)
-    2.2145
+    2.1419
     """
     rho = check_real("rho", rho, low=0.0)
     delta = check_delta("delta", delta, allow_zero=False)
@@ -281,7 +282,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     --------
     >>> from dpfast.privacy import zcdp_rho
     >>> round(zcdp_rho(1.0, 1e-6), 6)
-    0.021885
+    0.024356
     """
     epsilon = check_real("epsilon", epsilon, low=0.0, low_open=True)
     delta = check_delta("delta", delta, allow_zero=False)
@@ -355,7 +356,7 @@ def budget_rho(budget: Budget) -> float:
     --------
     >>> from dpfast.privacy import Budget, budget_rho
     >>> round(budget_rho(Budget(1.0, 1e-6)), 6)
-    0.021885
+    0.024356
     """
     if budget.rho is not None:
         return budget.rho * (1.0 - MARGIN)
@@ -417,7 +418,7 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
     return float(ndtr(-t)) - density * float(_mills(t + mu))
 
 
-def _mills(x: "float | np.ndarray") -> "np.ndarray":
+def _mills(x: ArrayLike) -> NDArray[np.float64]:
     """Return (1 - Phi(x)) / phi(x)."""
     return np.asarray(0.5 * _SQRT_2PI * erfcx(np.asarray(x) / _SQRT_2))
 

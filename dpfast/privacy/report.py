@@ -54,8 +54,8 @@ class PrivacyReport:
     >>> ledger.spend(GaussianEvent(sensitivity=1.0, stddev=4.5, dimension=3,
     ...                            neighboring_relation="replace_one", where="output"))
     >>> print(PrivacyReport.from_ledger(ledger, reproducible=True))
-    Differential privacy with epsilon = 0.933, delta = 1e-06: the probability of anything that can \
-be concluded from this result would change by a factor of at most 2.54, plus at most 1e-06, if any \
+    Differential privacy with epsilon = 0.934, delta = 1e-06: the probability of anything that can \
+be concluded from this result would change by a factor of at most 2.55, plus at most 1e-06, if any \
 one record of the data were replaced by any other.
     This holds for one record, whatever else is known about the others, and for this result alone: \
 the guarantees of other results from the same data add up with it, and the number of records is \

@@ -57,6 +57,7 @@ class Plan:
             shown = ", ".join(
                 f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
                 for key, value in values.items()
+                if isinstance(value, (str, int, float))
             )
             lines.append(f"  {title}: {shown}")
         return "\n".join(lines)

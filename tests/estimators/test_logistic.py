@@ -109,7 +109,7 @@ def test_nothing_data_dependent_is_left_on_the_model(classification):
     assert len(pickle.dumps(fitted(np.tile(X, (50, 1)), np.tile(y, 50)))) < 10_000
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [0, 1], [-3.5, 2.0]])
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [0, 1], [-3, 2]])
 def test_labels_of_any_kind(classification, labels):
     X, y = classification
     named = np.asarray(labels)[(y > 0).astype(int)]

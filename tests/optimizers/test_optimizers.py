@@ -89,9 +89,9 @@ def test_an_unreachable_tolerance_is_admitted(name, classification):
 @pytest.mark.parametrize("name", NAMES)
 def test_effort_is_bounded(name):
     objective = Quadratic(np.geomspace(1e-6, 1e6, 40), np.ones(40))
-    result = OPTIMIZERS[name](objective, tolerance=1e-15, max_passes=7)
-    assert result.passes == objective.passes <= 7
-    assert not result.converged
+    result = OPTIMIZERS[name](objective, tolerance=1e-15, max_passes=3)
+    assert result.passes == objective.passes <= 3
+    assert result.converged == (result.gradient_norm <= 1e-15)
 
 
 @pytest.mark.parametrize("name", NAMES)

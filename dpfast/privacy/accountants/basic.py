@@ -1,4 +1,4 @@
-"""Pure releases and Gaussian releases together: epsilons add, and the Gaussian part has the delta."""
+"""Pure and Gaussian releases together: epsilons add, and the Gaussian part has the delta."""
 
 from collections.abc import Iterable
 

@@ -1,0 +1,28 @@
+"""One file a competitor, one table; a module is a competitor if it has what `Competitor` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from bench.competitors import dpfast_native, majority, numpy_baseline, sklearn_nonprivate
+from bench.competitors._contract import Competitor, Task
+
+COMPETITORS: dict[str, Competitor] = {
+    module.NAME: cast(Competitor, module)
+    for module in (dpfast_native, numpy_baseline, sklearn_nonprivate, majority)
+}
+
+__all__ = ["COMPETITORS", "Competitor", "Task", "present"]
+
+
+def present(names: list[str], note: Callable[[str], None]) -> dict[str, Competitor]:
+    """The named competitors whose libraries are installed; `note` hears of the others."""
+    found = {}
+    for name in names:
+        reason = COMPETITORS[name].missing()
+        if reason is None:
+            found[name] = COMPETITORS[name]
+        else:
+            note(f"{name} left out: {reason}.")
+    return found

@@ -1,0 +1,60 @@
+"""What every competitor does: the same task in, weights out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Logistic regression on rows of norm at most `data_norm`, labels -1 and +1.
+
+    The objective is ``(1/n) Σ log(1 + exp(-y_i (<x_i, w> + b))) + (alpha/2)(‖w‖² + b²)``, the
+    neighboring relation replace_one.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    data_norm : float
+    epsilon, delta : float
+        Ignored by competitors that promise nothing.
+    alpha : float or None
+        Ridge; None leaves it to the competitor.
+    seed : int
+    """
+
+    X: Rows
+    y: Vector
+    data_norm: float
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    alpha: float | None = None
+    seed: int = 0
+
+
+class Competitor(Protocol):
+    """Signature of the modules in this package."""
+
+    NAME: str
+    #: What is promised, and what is not.
+    GUARANTEE: str
+
+    def missing(self) -> str | None:
+        """Why this competitor cannot run here, or None."""
+        ...
+
+    def fit(self, task: Task) -> Vector:
+        """What a user of it would call; the weights (d + 1,), the intercept last."""
+        ...
+
+    def minimize(self, task: Task) -> Vector | None:
+        """The minimizer without noise, as exactly as this competitor can; None if it has none."""
+        ...

@@ -1,0 +1,46 @@
+"""scikit-learn's LogisticRegression with its default solver: what privacy is paid against."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.competitors._contract import Task
+
+NAME = "scikit-learn"
+GUARANTEE = "none (not private)"
+
+Vector = NDArray[np.float64]
+
+
+def missing() -> str | None:
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        return "scikit-learn is not installed"
+    return None
+
+
+def fit(task: Task) -> Vector:
+    """With its own stopping rule and its intercept outside the ridge, as users call it."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=_inverse_ridge(task), solver="lbfgs", max_iter=1000)
+    model.fit(task.X, task.y)
+    return np.append(model.coef_[0], model.intercept_)
+
+
+def minimize(task: Task) -> Vector:
+    """The task's own objective, its penalized intercept as a column, to a tiny tolerance."""
+    from sklearn.linear_model import LogisticRegression
+
+    X = np.column_stack([task.X, np.ones(len(task.y))])
+    model = LogisticRegression(
+        C=_inverse_ridge(task), solver="lbfgs", max_iter=10_000, tol=1e-10, fit_intercept=False
+    )
+    model.fit(X, task.y)
+    return model.coef_[0]
+
+
+def _inverse_ridge(task: Task) -> float:
+    return 1.0 if task.alpha is None else 1.0 / (task.alpha * len(task.y))

@@ -1,0 +1,152 @@
+"""Markdown and figures from a document; every number shown comes out of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench.harness import Document
+    from bench.suites import Suite
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table and the sentence that explains it."""
+
+    title: str
+    text: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits, in the unit that suits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= 0.9995 * size:
+            return f"{_three_digits(seconds / size)} {unit}"
+    return f"{_three_digits(seconds * 1e9)} ns"
+
+
+def times(ratio: float) -> str:
+    """A speed relative to another one."""
+    return f"{_three_digits(ratio)} x"
+
+
+def scientific(value: float) -> str:
+    """Two digits and a power of ten."""
+    return f"{value:.1e}"
+
+
+def plain(value: float | str) -> str:
+    """An integer with separators, another number as it is."""
+    if isinstance(value, str):
+        return value
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
+
+
+def mean_and_error(mean: float, error: float, digits: int) -> str:
+    """Mean ± standard error."""
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
+
+
+def _three_digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+# ---- Markdown -----------------------------------------------------------------------------------
+
+
+def markdown(document: Document, suite: Suite, figure: str | None) -> str:
+    """The report of one run of one suite."""
+    parts = [f"# {suite.TITLE}", _summary(document)]
+    if document.quick:
+        parts.append("**A quick run on small sizes: fit for trying out, not for quoting.**")
+    if figure is not None:
+        parts.append(f"![{suite.TITLE}]({figure})")
+    for table in suite.tables(document):
+        parts += [f"## {table.title}", table.text, _table(table.header, table.rows)]
+    parts += ["## Competitors", _table(("name", "what it promises"), _items(document.competitors))]
+    if document.notes:
+        parts += ["## Notes", "\n".join(f"- {note}" for note in document.notes)]
+    parts += ["## Where this was measured", _table(("what", "value"), _facts(document))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(document: Document) -> str:
+    timed = any("seconds" in record.values for record in document.records)
+    how = (
+        f"Times are the best of {document.repeat} rounds in which the competitors took turns "
+        "(fewer for slow ones), on one thread unless said. Compare ratios, not seconds, between "
+        "machines. "
+        if timed
+        else ""
+    )
+    return (
+        f"{how}Written by `python -m bench {document.suite}`; the numbers are in "
+        f"`{document.suite}.json`."
+    )
+
+
+def _facts(document: Document) -> list[tuple[str, str]]:
+    facts = []
+    for key, value in document.environment.items():
+        label = key.replace("_", " ")
+        if isinstance(value, Mapping):
+            facts += [(f"{label}: {name}", _shown(item)) for name, item in value.items()]
+        else:
+            facts.append((label, _shown(value)))
+    return facts
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _items(mapping: Mapping[str, str]) -> list[tuple[str, str]]:
+    return list(mapping.items())
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def write(document: Document, suite: Suite, output: Path) -> list[Path]:
+    """Write ``<suite>.json``, ``.md`` and ``.png``; the last only if matplotlib is installed."""
+    output.mkdir(parents=True, exist_ok=True)
+    stem = output / document.suite
+    written = [stem.with_suffix(".json")]
+    written[0].write_text(document.to_json(), encoding="utf-8")
+    image = stem.with_suffix(".png")
+    drawn = _draw(document, suite, image)
+    page = stem.with_suffix(".md")
+    page.write_text(markdown(document, suite, image.name if drawn else None), encoding="utf-8")
+    return [*written, page, *([image] if drawn else [])]
+
+
+def _draw(document: Document, suite: Suite, path: Path) -> bool:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    figure = Figure(layout="constrained")
+    suite.draw(document, figure)
+    for axis in figure.axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    return True

@@ -1,0 +1,227 @@
+import gzip
+import os
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpfast import _files
+from dpfast._files import atomic_writer, parse_json, read_csv
+from dpfast.errors import DataError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def rows(path, *columns):
+    return {name: values.tolist() for name, values in read_csv(path, columns)[0].items()}
+
+
+class TestReadCsv:
+    def test_columns_in_the_order_asked_and_the_rest_named(self, write):
+        table, unused = read_csv(write("a,b,c,d\n1,2,3,4\n5,6,7,8\n"), ["c", "a"])
+        assert list(table) == ["c", "a"]
+        assert table["c"].tolist() == ["3", "7"]
+        assert table["a"].dtype.kind == "U"
+        assert unused == ("b", "d")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a,b\n1,x\n2,y\n",
+            "a,b\n1,x\n2,y",
+            "a,b\r\n1,x\r\n2,y\r\n",
+            "\ufeffa,b\n1,x\n2,y\n",
+            " a , b \n 1 , x \n2,  y\n",
+            '"a","b"\n"1","x"\n"2", "y"\n',
+            "\n\na,b\n\n1,x\n\n\n2,y\n\n",
+        ],
+        ids=["plain", "no-final-newline", "crlf", "bom", "spaces", "quoted", "blank-lines"],
+    )
+    def test_same_content(self, write, text):
+        assert rows(write(text), "a", "b") == {"a": ["1", "2"], "b": ["x", "y"]}
+
+    def test_quoted_commas_quotes_and_line_breaks(self, write):
+        path = write('a,b\n"1, 2","say ""hi"""\n"x\ny",#no comment\n')
+        assert rows(path, "a", "b") == {"a": ["1, 2", "x\ny"], "b": ['say "hi"', "#no comment"]}
+
+    def test_empty_fields(self, write):
+        assert rows(write("a,b\n,\n1,\n"), "a", "b") == {"a": ["", "1"], "b": ["", ""]}
+
+    def test_one_row(self, write):
+        assert rows(write("a,b\n1,x\n"), "a", "b") == {"a": ["1"], "b": ["x"]}
+
+    def test_one_column(self, write):
+        assert rows(write("a\n1\n2\n"), "a") == {"a": ["1", "2"]}
+
+    def test_gzip(self, write):
+        assert rows(write(gzip.compress(b"a\n1\n"), "data.csv.gz"), "a") == {"a": ["1"]}
+
+    def test_chunks_are_joined(self, write, monkeypatch):
+        monkeypatch.setattr(_files, "_CHUNK_ROWS", 3)
+        values = [str(10**k) for k in range(8)]
+        path = write("a\n" + "\n\n".join(values) + "\n\n\n\n\n\n")
+        assert rows(path, "a") == {"a": values}
+
+    @pytest.mark.parametrize("chunk", [2, 50_000])
+    @pytest.mark.parametrize(
+        ("text", "line", "width"),
+        [
+            ("a,b\n1,2\n3\n", 3, 1),
+            ("a,b\n1,2\n3,4\n5,6,7\n", 4, 3),
+            ("\na,b\n\n1,2\n\n3,4,\n", 6, 3),
+            ('a,b\n"1\n1\n1",2\n3,4\n5,6\n7\n', 7, 1),
+            ("a,b\n1,2\n   \n", 3, 1),
+        ],
+    )
+    def test_ragged_rows_name_the_line(self, write, monkeypatch, text, line, width, chunk):
+        monkeypatch.setattr(_files, "_CHUNK_ROWS", chunk)
+        with pytest.raises(DataError, match=f"line {line}: {width} fields where the header has 2"):
+            read_csv(write(text), ["a", "b"])
+
+    @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff", ",,\n"])
+    def test_empty(self, write, text):
+        with pytest.raises(DataError, match="is empty"):
+            read_csv(write(text), ["a"])
+
+    @pytest.mark.parametrize("text", ["a,b", "a,b\n", "a,b\n\n\n"])
+    def test_header_only(self, write, text):
+        with pytest.raises(DataError, match="no rows"):
+            read_csv(write(text), ["a"])
+
+    def test_missing_columns(self, write):
+        with pytest.raises(DataError, match=r"lacks the columns 'x', 'y'\. The file has: 'a;b'"):
+            read_csv(write("a;b\n1;2\n"), ["x", "y"])
+
+    def test_many_columns_are_cut_short_in_messages(self, write):
+        header = ",".join(f"c{j}" for j in range(100))
+        with pytest.raises(DataError, match="'c11' and 88 more"):
+            read_csv(write(header + "\n"), ["x"])
+
+    def test_repeated_column(self, write):
+        with pytest.raises(DataError, match="'a' more than once"):
+            read_csv(write("a,b,a\n1,2,3\n"), ["a"])
+        assert rows(write("a,b,a\n1,2,3\n"), "b") == {"b": ["2"]}
+
+    def test_not_utf8(self, write):
+        with pytest.raises(DataError, match="not UTF-8"):
+            read_csv(write("a\nä\n".encode("latin-1")), ["a"])
+
+    def test_unclosed_quote(self, write):
+        with pytest.raises(DataError, match="line 3: "):
+            read_csv(write('a,b\n1,2\n"3,4\n'), ["a"])
+
+    @pytest.mark.parametrize("content", [b"a\n1\n", gzip.compress(b"a\n" + b"1\n" * 999)[:-12]])
+    def test_broken_gzip(self, write, content):
+        with pytest.raises(DataError, match="gzip"):
+            read_csv(write(content, "data.csv.gz"), ["a"])
+
+    def test_no_such_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            read_csv(tmp_path / "none.csv", ["a"])
+
+    def test_a_long_text_does_not_widen_the_other_columns(self, write):
+        table, _ = read_csv(write("a,b\n1," + "x" * 10_000 + "\n"), ["a", "b"])
+        assert table["a"].dtype == np.dtype("<U1")
+
+    @given(content=st.binary(max_size=60))
+    @settings(
+        max_examples=300,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    def test_only_data_errors_come_out(self, write, content):
+        path = write(b"a,b\n" + content)
+        try:
+            table, _ = read_csv(path, ["a", "b"])
+        except DataError:
+            return
+        assert table["a"].shape == table["b"].shape
+
+
+class TestParseJson:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('{"a": 1, "a": 2}', "'a' appears twice"),
+            ("[NaN]", "NaN is not"),
+            ("[-Infinity]", "-Infinity is not"),
+            ("[1e999]", "too large"),
+            ("", "Expecting value"),
+            ("{} {}", "Extra data"),
+            ("[" * 200_000, "nested too deeply|Expecting"),
+        ],
+    )
+    def test_refused(self, text, message):
+        with pytest.raises(ValueError, match=message):
+            parse_json(text)
+
+
+class TestAtomicWriter:
+    def test_writes(self, tmp_path):
+        with atomic_writer(tmp_path / "x") as stream:
+            stream.write("ä\n")
+        assert (tmp_path / "x").read_bytes() == "ä\n".encode()
+        assert os.listdir(tmp_path) == ["x"]
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_keeps_the_old_file_on_failure(self, tmp_path, error):
+        path = tmp_path / "x"
+        path.write_text("old")
+        with pytest.raises(error), atomic_writer(path) as stream:
+            stream.write("new")
+            raise error
+        assert path.read_text() == "old"
+        assert os.listdir(tmp_path) == ["x"]
+
+    def test_readers_see_the_old_file_until_the_end(self, tmp_path):
+        path = tmp_path / "x"
+        path.write_text("old")
+        with atomic_writer(path) as stream:
+            stream.write("new")
+            stream.flush()
+            assert path.read_text() == "old"
+        assert path.read_text() == "new"
+
+    @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+    def test_permissions_follow_the_umask(self, tmp_path):
+        umask = os.umask(0o027)
+        try:
+            with atomic_writer(tmp_path / "x"):
+                pass
+        finally:
+            os.umask(umask)
+        assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o640
+
+    @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+    def test_follows_links(self, tmp_path):
+        (tmp_path / "real").write_text("old")
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        with atomic_writer(tmp_path / "link") as stream:
+            stream.write("new")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").read_text() == "new"
+
+    @pytest.mark.skipif(os.name == "nt", reason="needs /dev")
+    def test_devices_are_written_and_not_replaced(self):
+        with atomic_writer(os.devnull) as stream:
+            stream.write("gone")
+        assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+    def test_directory(self, tmp_path):
+        with pytest.raises(IsADirectoryError), atomic_writer(tmp_path):
+            pass
+
+    def test_long_name(self, tmp_path):
+        with atomic_writer(tmp_path / ("x" * 250)):
+            pass
+        assert os.listdir(tmp_path) == ["x" * 250]

@@ -1,0 +1,231 @@
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dpfast.preprocessing import BoundedScaler, PublicOneHotEncoder, one_hot, scale_to_range
+
+
+@parametrize_with_checks([BoundedScaler(bounds=(-10, 10))])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+class TestBoundedScaler:
+    def test_values(self):
+        X = [[0.0, 17.0], [5.0, 53.5], [10.0, 90.0], [-3.0, 1000.0]]
+        result = BoundedScaler([(0, 10), (17, 90)]).fit_transform(X)
+        np.testing.assert_allclose(result, [[-1, -1], [0, 0], [1, 1], [-1, 1]])
+
+    def test_feature_range(self):
+        result = BoundedScaler((0, 4), feature_range=(2, 3)).fit_transform([[0.0], [1.0], [9.0]])
+        np.testing.assert_allclose(result.ravel(), [2.0, 2.25, 3.0])
+
+    def test_same_result_whatever_the_other_rows(self):
+        scaler = BoundedScaler([(0, 1), (0, 5)])
+        one = scaler.fit_transform([[0.3, 2.0]])
+        many = clone(scaler).fit_transform([[0.3, 2.0], [-1e9, 1e9], [0.0, 0.0]])
+        np.testing.assert_array_equal(one[0], many[0])
+
+    def test_dict_follows_the_names_and_not_the_order(self):
+        frame = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 10.0]})
+        scaler = BoundedScaler({"b": (0, 10), "a": (0, 1)}).set_output(transform="pandas")
+        result = scaler.fit_transform(frame)
+        assert list(result.columns) == ["a", "b"]
+        np.testing.assert_array_equal(result["a"], [-1.0, 1.0])
+        np.testing.assert_array_equal(result["b"], [-1.0, 1.0])
+
+    def test_polars(self):
+        frame = pl.DataFrame({"a": [0.0, 1.0], "b": [0.0, 10.0]})
+        result = BoundedScaler({"b": (0, 10), "a": (0, 1)}).fit_transform(frame)
+        np.testing.assert_array_equal(result, [[-1.0, -1.0], [1.0, 1.0]])
+
+    def test_array_of_bounds(self):
+        bounds = np.array([[0, 1], [0, 5]], dtype=np.float32)
+        np.testing.assert_array_equal(BoundedScaler(bounds).fit_transform([[1.0, 5.0]]), [[1, 1]])
+
+    def test_keeps_float32(self):
+        X = np.array([[0.25]], dtype=np.float32)
+        result = BoundedScaler((0, 1)).fit_transform(X)
+        assert result.dtype == np.float32
+        assert result[0, 0] == -0.5
+
+    def test_input_is_not_changed(self):
+        X = np.array([[5.0], [20.0]])
+        BoundedScaler((0, 10)).fit_transform(X)
+        np.testing.assert_array_equal(X, [[5.0], [20.0]])
+
+    def test_bounds_equal_in_float32(self):
+        X = np.array([[1.0]], dtype=np.float32)
+        result = BoundedScaler((1.0, 1.0 + 1e-12)).fit_transform(X)
+        assert result[0, 0] == -1.0
+
+    @pytest.mark.parametrize(
+        ("bounds", "message"),
+        [
+            ((1, 0), "low < high"),
+            ((1, 1), "low < high"),
+            ((-1e308, 1e308), "finite width"),
+            ((0, float("inf")), "must be a finite real number"),
+            ((float("nan"), 1), "must be a finite real number"),
+            ((False, True), "must be a finite real number"),
+            ([(0, 1)], "one entry for each of the 2 columns of X; got 1"),
+            ([], "one entry for each of the 2 columns of X; got 0"),
+            ([(0, 1), (0, 1, 2)], "bounds of column 'x1' must be a pair of numbers"),
+            ([(0, 1), "ab"], "bounds of column 'x1' must be a pair of numbers"),
+            ([(0, 1), (0, [1])], "bounds of column 'x1' must be a pair of numbers"),
+            ({"x0": (0, 1), "x1": (0, 1)}, "X has no column names"),
+        ],
+    )
+    def test_wrong_bounds(self, bounds, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            BoundedScaler(bounds).fit([[0.0, 0.0]])
+
+    def test_dict_must_match_the_columns(self):
+        frame = pd.DataFrame({"a": [0.0], "b": [0.0]})
+        with pytest.raises(ValueError, match=r"no entry for \['b'\], no column for \['c'\]"):
+            BoundedScaler({"a": (0, 1), "c": (0, 1)}).fit(frame)
+
+    def test_wrong_feature_range(self):
+        with pytest.raises(ValueError, match="feature_range must have low < high"):
+            BoundedScaler((0, 1), feature_range=(1, -1)).fit([[0.0]])
+
+    def test_other_number_of_columns(self):
+        scaler = BoundedScaler((0, 1)).fit([[0.0]])
+        with pytest.raises(ValueError, match="features"):
+            scaler.transform([[0.0, 0.0]])
+
+    @given(
+        x=st.floats(allow_nan=False),
+        low=st.floats(-1e300, 1e300),
+        width=st.floats(1e-300, 1e300),
+        ends=st.tuples(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)),
+    )
+    @settings(max_examples=300, deadline=None)
+    def test_result_is_in_the_range_exactly(self, x, low, width, ends):
+        high = low + width
+        if not low < high:
+            return
+        start, stop = ends[0], ends[0] + ends[1]
+        with np.errstate(over="ignore"):
+            result = scale_to_range(np.array([[x]]), low, high, (start, stop))[0, 0]
+        assert start <= result <= stop
+        if x <= low:
+            assert result == start
+        if x >= high:
+            assert result == pytest.approx(stop)
+
+
+class TestPublicOneHotEncoder:
+    def test_values_and_names(self):
+        encoder = PublicOneHotEncoder([["no", "yes"], ["a"]])
+        result = encoder.fit_transform([["yes", "a"], ["no", "b"], ["?", "a"]])
+        np.testing.assert_array_equal(
+            result, [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
+        )
+        assert result.dtype == np.float64
+        assert list(encoder.get_feature_names_out()) == [
+            *("x0_no", "x0_yes", "x0_<other>", "x1_a", "x1_<other>")
+        ]
+
+    def test_ignore(self):
+        encoder = PublicOneHotEncoder([["no", "yes"]], handle_unknown="ignore")
+        np.testing.assert_array_equal(encoder.fit_transform([["yes"], ["?"]]), [[0, 1], [0, 0]])
+        assert len(encoder.get_feature_names_out()) == 2
+
+    def test_each_column_has_norm_one(self):
+        rng = np.random.default_rng(0)
+        X = rng.choice(["a", "b", "c", "d", ""], size=(200, 3))
+        result = PublicOneHotEncoder([["a", "b"], ["c"], ["d", "a"]]).fit_transform(X)
+        np.testing.assert_array_equal((result**2).sum(axis=1), 3.0)
+
+    def test_nothing_depends_on_the_values(self):
+        encoder = PublicOneHotEncoder([["a", "b"]])
+        assert encoder.fit_transform([["z"]]).shape == encoder.fit_transform([["a"]]).shape
+
+    def test_numbers_and_missing_values(self):
+        result = PublicOneHotEncoder([[1, 2]]).fit_transform([[1.0], [2.0], [np.nan], [1.5]])
+        np.testing.assert_array_equal(result, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+
+    def test_booleans(self):
+        result = one_hot(np.array([True, False]), [False, True], other=False)
+        np.testing.assert_array_equal(result, [[0, 1], [1, 0]])
+
+    @pytest.mark.parametrize("library", [pd, pl])
+    def test_data_frame_by_name(self, library):
+        frame = library.DataFrame({"age": [1, 2], "sex": ["f", None]})
+        encoder = PublicOneHotEncoder({"sex": ["f", "m"], "age": [1, 2]}).fit(frame)
+        np.testing.assert_array_equal(
+            encoder.transform(frame), [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
+        )
+        assert encoder.get_feature_names_out()[0] == "age_1"
+        with pytest.raises(ValueError, match="input_features"):
+            encoder.get_feature_names_out(["sex", "age"])
+
+    def test_long_text_is_compared_whole(self):
+        result = one_hot(["a" * 300, "a" * 299], ["a" * 299])
+        np.testing.assert_array_equal(result, [[0, 1], [1, 0]])
+
+    def test_floats_against_text_categories(self):
+        with pytest.raises(ValueError, match=r"Column 'x0': .* text or integers; got float64"):
+            PublicOneHotEncoder([["1", "2"]]).fit_transform([[1.0]])
+
+    def test_integers_against_text_categories(self):
+        np.testing.assert_array_equal(one_hot([1, 3], ["1", "2"]), [[1, 0, 0], [0, 0, 1]])
+
+    def test_text_against_number_categories(self):
+        with pytest.raises(ValueError, match="Column 'x0': could not convert"):
+            PublicOneHotEncoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))
+
+    @pytest.mark.parametrize(
+        ("categories", "message"),
+        [
+            ([[]], "non-empty list"),
+            (["ab"], "non-empty list"),
+            ([["a", 1]], "all text or all numbers"),
+            ([[1.0, float("nan")]], "all text or all numbers"),
+            ([[None]], "all text or all numbers"),
+            ([["a", "a"]], "differ"),
+            ([[1, 1.0]], "differ"),
+            ([["a"], ["b"]], "one entry for each of the 1 columns"),
+            ({"x0": ["a"]}, "no column names"),
+        ],
+    )
+    def test_wrong_categories(self, categories, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            PublicOneHotEncoder(categories).fit(np.array([["a"]], dtype=object))
+
+    def test_there_is_no_choice_that_raises_on_data(self):
+        with pytest.raises(ValueError, match="handle_unknown must be one of 'other', 'ignore'"):
+            PublicOneHotEncoder([["a"]], handle_unknown="error").fit([["a"]])
+
+    def test_scikit_learn_habits(self):
+        encoder = PublicOneHotEncoder([["a", "b"]])
+        with pytest.raises(NotFittedError):
+            encoder.transform([["a"]])
+        assert clone(encoder).get_params() == encoder.get_params()
+        fitted = pickle.loads(pickle.dumps(encoder.fit([["a"]])))
+        np.testing.assert_array_equal(fitted.transform([["b"]]), [[0, 1, 0]])
+        with pytest.raises(ValueError, match="features"):
+            fitted.transform([["a", "b"]])
+
+
+def test_in_a_pipeline():
+    frame = pd.DataFrame({"age": [20.0, 55.0], "sex": ["f", "m"]})
+    columns = make_column_transformer(
+        (BoundedScaler([(20, 90)]), ["age"]), (PublicOneHotEncoder([["f", "m"]]), ["sex"])
+    )
+    result = make_pipeline(columns).fit_transform(frame)
+    np.testing.assert_array_equal(result, [[-1, 1, 0, 0], [0, 0, 1, 0]])
