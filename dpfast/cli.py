@@ -189,7 +189,7 @@ def _seed(text: str) -> int:
 
 def _fit(arguments: argparse.Namespace) -> None:
     # All that can be refused is refused before anything is spent.
-    budget = Budget(arguments.epsilon, arguments.delta)
+    Budget(arguments.epsilon, arguments.delta)
     _check_writable(arguments.output)
     schema = TableSchema.from_bounds(
         read_bounds(arguments.bounds),
@@ -212,8 +212,8 @@ def _fit(arguments: argparse.Namespace) -> None:
             f"{X.shape[1]} features; target {schema.target!r}."
         )
         _say(
-            f"About to spend epsilon = {budget.epsilon:g}, delta = {budget.delta:g} on these rows "
-            f"({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
+            f"About to spend epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g} on these "
+            f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
         )
     estimator = LogisticRegression(
         epsilon=arguments.epsilon,

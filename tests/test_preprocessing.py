@@ -132,9 +132,7 @@ class TestPublicOneHotEncoder:
     def test_values_and_names(self):
         encoder = PublicOneHotEncoder([["no", "yes"], ["a"]])
         result = encoder.fit_transform([["yes", "a"], ["no", "b"], ["?", "a"]])
-        np.testing.assert_array_equal(
-            result, [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
-        )
+        np.testing.assert_array_equal(result, [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 0]])
         assert result.dtype == np.float64
         assert list(encoder.get_feature_names_out()) == [
             *("x0_no", "x0_yes", "x0_<other>", "x1_a", "x1_<other>")

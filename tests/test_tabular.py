@@ -266,6 +266,9 @@ def test_the_adult_example_is_a_schema():
 def test_pandas_is_not_imported():
     tree = ast.parse(Path(dpfast.tabular.__file__).read_text(encoding="utf-8"))
     names = {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
     } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not any(name.split(".")[0] == "pandas" for name in names)

@@ -1,0 +1,378 @@
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpfast import __version__, cli
+from dpfast.model_file import load_model
+from dpfast.tabular import read_csv
+
+BOUNDS = {"age": [20, 70], "city": ["A", "B"], "label": ["no", "yes"]}
+
+
+def write_rows(path, n, seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 70, n)
+    city = rng.choice(["A", "B", "C"], n)
+    label = np.where(age + 20 * (city == "B") + rng.normal(0, 5, n) > 50, "yes", "no")
+    with open(path, "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["age", "city", "secret", "label"])
+        writer.writerows(zip(age, city, rng.integers(0, 9, n), label, strict=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    write_rows(folder / "train.csv", 3_000, 0)
+    write_rows(folder / "test.csv", 500, 1)
+    (folder / "bounds.json").write_text(json.dumps(BOUNDS))
+    return folder
+
+
+@pytest.fixture
+def fit_arguments(folder, tmp_path):
+    def fit_arguments(*more, data=folder / "train.csv", bounds=folder / "bounds.json", **options):
+        options = {"target": "label", "epsilon": "2", "delta": "1e-6", **options}
+        named = [text for key, value in options.items() for text in (f"--{key}", value)]
+        output = tmp_path / "model.json"
+        return [*map(str, ["fit", data, "--bounds", bounds, *named, "-o", output, *more])]
+
+    return fit_arguments
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+
+
+def assert_one_error_line(capsys, code, expected):
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    assert expected in line
+
+
+class TestFit:
+    def test_model_file_and_report(self, fit_arguments, tmp_path, capsys):
+        assert cli.main(fit_arguments()) == 0
+        out, err = capsys.readouterr()
+        assert "3,000 rows, 2 columns, encoded as 4 features" in out
+        assert "About to spend epsilon = 2, delta = 1e-06 on these rows (replace_one" in out
+        assert out.index("About to spend") < out.index("Differential privacy with epsilon")
+        assert "so not used: secret" in err
+        model = load_model(tmp_path / "model.json")
+        assert model.schema.feature_names == ["age", "city_A", "city_B", "city_<other>"]
+        assert model.coef[0] > 0.0
+        assert 0.0 < model.privacy.epsilon <= 2.0
+        assert not model.privacy.reproducible
+        # Everything that could be inferred from the data was declared.
+        assert model.privacy.notes == ()
+
+    def test_noise_is_fresh(self, fit_arguments, tmp_path):
+        coefs = []
+        for _ in range(2):
+            assert cli.main(fit_arguments()) == 0
+            coefs.append(load_model(tmp_path / "model.json").coef)
+        assert not np.equal(*coefs).any()
+
+    def test_seed_repeats_and_is_marked(self, fit_arguments, tmp_path, capsys):
+        models = []
+        for _ in range(2):
+            assert cli.main(fit_arguments(seed="7")) == 0
+            models.append(load_model(tmp_path / "model.json"))
+        np.testing.assert_array_equal(models[0].coef, models[1].coef)
+        assert models[0].privacy.reproducible
+        assert "do not release" in capsys.readouterr().out
+
+    def test_scores_on_test_rows(self, fit_arguments, folder, capsys):
+        assert cli.main(fit_arguments(epsilon="20", test=str(folder / "test.csv"))) == 0
+        out = capsys.readouterr().out
+        assert "Test on 500 rows of test.csv" in out
+        assert "not private (scikit-learn)" in out
+        assert "the guarantee does not cover them" in out
+
+    def test_json(self, fit_arguments, folder, tmp_path, capsys):
+        arguments = fit_arguments("--json", epsilon="20", test=str(folder / "test.csv"))
+        assert cli.main(arguments) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert result["model"] == str(tmp_path / "model.json")
+        assert (result["rows"], result["features"]) == (3_000, 4)
+        assert result["unused_columns"] == ["secret"]
+        assert result["privacy"]["delta"] == 1e-6
+        assert result["privacy"]["events"]
+        test = result["test"]
+        assert test["covered_by_guarantee"] is False
+        assert test["rows"] == 500
+        assert test["non_private"]["accuracy"] > test["majority_class"]["accuracy"] + 0.1
+        assert test["private"]["accuracy"] > test["majority_class"]["accuracy"] + 0.05
+        assert test["non_private"]["log_loss"] < test["private"]["log_loss"] + 0.01
+
+    def test_scores_match_predictions(self, fit_arguments, folder, tmp_path, capsys):
+        test = folder / "test.csv"
+        assert cli.main(fit_arguments("--json", test=str(test))) == 0
+        scores = json.loads(capsys.readouterr().out)["test"]["private"]
+        labels = read_csv(test, ["label"])[0]["label"]
+        out = tmp_path / "out.csv"
+        assert cli.main(["predict", str(tmp_path / "model.json"), str(test), "-o", str(out)]) == 0
+        result, _ = read_csv(out, ["prediction", "probability"])
+        p = result["probability"].astype(float)
+        assert np.mean(result["prediction"] == labels) == pytest.approx(scores["accuracy"])
+        chosen = np.where(labels == "yes", p, 1.0 - p)
+        assert -np.mean(np.log(chosen)) == pytest.approx(scores["log_loss"])
+
+    def test_neighboring_relation_and_alpha(self, fit_arguments, tmp_path):
+        options = {"neighboring-relation": "add_or_remove_one", "alpha": "0.5"}
+        assert cli.main(fit_arguments(**options)) == 0
+        privacy = load_model(tmp_path / "model.json").privacy
+        assert privacy.neighboring_relation == "add_or_remove_one"
+
+    def test_pure_privacy(self, fit_arguments, tmp_path):
+        assert cli.main(fit_arguments(delta="0")) == 0
+        privacy = load_model(tmp_path / "model.json").privacy
+        assert privacy.delta == 0.0
+        assert privacy.epsilon <= 2.0
+
+    def test_large_delta_is_warned_about(self, fit_arguments, capsys):
+        assert cli.main(fit_arguments(delta="0.01")) == 0
+        assert "warning: delta = 0.01 is more than one over" in capsys.readouterr().err
+
+    def test_categorical(self, fit_arguments, folder, tmp_path):
+        bounds = tmp_path / "bounds.json"
+        bounds.write_text(json.dumps({**BOUNDS, "secret": [0, 1, 2]}))
+        assert cli.main(fit_arguments(bounds=bounds, categorical="secret, city")) == 0
+        assert "secret_2" in load_model(tmp_path / "model.json").schema.feature_names
+
+    def test_one_class_only(self, fit_arguments, folder, tmp_path, capsys):
+        # Whether both classes occur is private: the fit must go through without a word.
+        lines = (folder / "train.csv").read_text().splitlines()
+        data = tmp_path / "one.csv"
+        data.write_text("\n".join([lines[0], *(x for x in lines if x.endswith(",yes"))]))
+        assert cli.main(fit_arguments("--json", data=data, test=str(data))) == 0
+        assert "non_private" not in json.loads(capsys.readouterr().out)["test"]
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"epsilon": "0"}, "epsilon must be"),
+            ({"epsilon": "-1"}, "epsilon must be"),
+            ({"epsilon": "nan"}, "epsilon must be"),
+            ({"epsilon": "inf"}, "epsilon must be"),
+            ({"epsilon": "abc"}, "argument --epsilon: invalid float value: 'abc'"),
+            ({"delta": "1"}, "delta must be"),
+            ({"alpha": "-1"}, "alpha"),
+            ({"alpha": "abc"}, "argument --alpha"),
+            ({"solver": "none"}, "solver must be"),
+            ({"seed": "-1"}, "argument --seed: expected an integer >= 0"),
+            ({"seed": "1.5"}, "argument --seed: expected an integer >= 0"),
+            ({"target": "nope"}, "the target 'nope' is not in the bounds"),
+            ({"categorical": "nope"}, "categorical names columns"),
+            ({"neighboring-relation": "swap"}, "argument --neighboring-relation"),
+        ],
+    )
+    def test_wrong_options(self, fit_arguments, tmp_path, capsys, options, expected):
+        code = cli.main(fit_arguments(**options))
+        captured = capsys.readouterr()
+        assert code == 2
+        assert captured.err.splitlines()[-1].startswith("error: ")
+        assert expected in captured.err
+        assert "Traceback" not in captured.err
+        assert not (tmp_path / "model.json").exists()
+
+    def test_missing_arguments(self, capsys):
+        assert_one_error_line(capsys, cli.main(["fit", "x.csv"]), "--target")
+        assert_one_error_line(capsys, cli.main([]), "COMMAND")
+        assert_one_error_line(capsys, cli.main(["fly"]), "fly")
+
+    def test_missing_files(self, fit_arguments, tmp_path, capsys):
+        nowhere = tmp_path / "nowhere"
+        for arguments in (
+            fit_arguments(data=nowhere),
+            fit_arguments(bounds=nowhere),
+            fit_arguments(test=str(nowhere)),
+        ):
+            code = cli.main(arguments)
+            assert_one_error_line(capsys, code, f"{nowhere}: No such file or directory")
+
+    @pytest.mark.parametrize(
+        ("row", "expected"),
+        [
+            ("x,A,1,yes", "column 'age', row 2 of the data: expected a finite number; got 'x'"),
+            (",A,1,yes", "got an empty field"),
+            ("30,A,1,YES", "column 'label', row 2 of the data: expected the class 'no' or 'yes'"),
+            ("30,A,yes", "line 3: 3 fields where the header has 4"),
+        ],
+    )
+    def test_bad_data_spends_nothing(
+        self, fit_arguments, tmp_path, capsys, monkeypatch, row, expected
+    ):
+        monkeypatch.setattr(cli, "LogisticRegression", None)
+        data = tmp_path / "bad.csv"
+        data.write_text(f"age,city,secret,label\n30,A,1,no\n{row}\n")
+        for arguments in (fit_arguments(data=data), fit_arguments(test=str(data))):
+            code = cli.main(arguments)
+            assert_one_error_line(capsys, code, expected)
+
+    def test_unwritable_output_spends_nothing(self, fit_arguments, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(cli, "LogisticRegression", None)
+        for output, expected in (
+            (tmp_path, "is a directory"),
+            (tmp_path / "no" / "model.json", "there is no directory"),
+        ):
+            assert_one_error_line(capsys, cli.main(fit_arguments("-o", str(output))), expected)
+
+    def test_interruption(self, fit_arguments, tmp_path, capsys, monkeypatch):
+        class Interrupted:
+            def __init__(self, **_):
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(cli, "LogisticRegression", Interrupted)
+        (tmp_path / "model.json").write_text("old")
+        assert cli.main(fit_arguments()) == 130
+        assert "its budget is spent and stays spent" in capsys.readouterr().err
+        assert (tmp_path / "model.json").read_text() == "old"
+
+    @given(
+        bounds=st.dictionaries(
+            st.sampled_from(["age", "city", "label", "secret", "x"]),
+            st.lists(
+                st.integers(-2, 2) | st.floats(width=16) | st.text(max_size=2) | st.none(),
+                max_size=3,
+            )
+            | st.none(),
+        )
+    )
+    @settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    def test_no_bounds_file_brings_a_traceback(self, fit_arguments, tmp_path, bounds):
+        path = tmp_path / "fuzzed.json"
+        path.write_text(json.dumps(bounds))
+        data = tmp_path / "tiny.csv"
+        data.write_text("age,city,secret,label\n30,A,1,no\n40,B,2,yes\n")
+        assert cli.main(fit_arguments(data=data, bounds=path)) in (0, 2)
+
+
+class TestPredict:
+    @pytest.fixture
+    def model(self, fit_arguments, tmp_path, capsys):
+        assert cli.main(fit_arguments()) == 0
+        capsys.readouterr()
+        return tmp_path / "model.json"
+
+    def test_rows_in_order(self, model, folder, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(cli, "_CHUNK_ROWS", 7)
+        out = tmp_path / "out.csv"
+        assert cli.main(["predict", str(model), str(folder / "test.csv"), "-o", str(out)]) == 0
+        result, others = read_csv(out, ["prediction", "probability"])
+        assert others == ()
+        table, _ = read_csv(folder / "test.csv", ["age", "city"])
+        loaded = load_model(model)
+        np.testing.assert_array_equal(result["prediction"], loaded.predict(table))
+        np.testing.assert_array_equal(
+            result["probability"].astype(float), loaded.predict_proba(table)[:, 1]
+        )
+        assert "500 predictions of 'label'" in capsys.readouterr().err
+
+    def test_target_is_not_needed(self, model, tmp_path):
+        data = tmp_path / "new.csv"
+        data.write_text("city,age\nB,60\n")
+        out = tmp_path / "out.csv"
+        assert cli.main(["predict", str(model), str(data), "-o", str(out)]) == 0
+        assert len(out.read_text().splitlines()) == 2
+
+    def test_missing_column(self, model, tmp_path, capsys):
+        data = tmp_path / "new.csv"
+        data.write_text("age\n60\n")
+        code = cli.main(["predict", str(model), str(data), "-o", str(tmp_path / "out.csv")])
+        assert_one_error_line(capsys, code, "lacks the columns 'city'")
+        assert not (tmp_path / "out.csv").exists()
+
+    def test_not_a_model(self, folder, tmp_path, capsys):
+        code = cli.main(
+            ["predict", str(folder / "bounds.json"), "x.csv", "-o", str(tmp_path / "out.csv")]
+        )
+        assert_one_error_line(capsys, code, "is not a valid dpfast model")
+
+    def test_seeded_model_is_warned_about(self, fit_arguments, folder, tmp_path, capsys):
+        assert cli.main(fit_arguments(seed="1")) == 0
+        arguments = [str(tmp_path / "model.json"), str(folder / "test.csv")]
+        assert cli.main(["predict", *arguments, "-o", str(tmp_path / "out.csv")]) == 0
+        assert "do not release the model" in capsys.readouterr().err
+
+
+class TestDemo:
+    def test_table_and_report(self, capsys):
+        assert cli.main(["demo"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        for text in ("epsilon", "test log-loss", "not private", "larger class", "2,980.96"):
+            assert text in out
+        assert "Differential privacy with epsilon = " in out
+        assert "person-years" in out
+        assert "no guarantee covers them" in out
+
+
+class TestProgram:
+    def test_version(self, capsys):
+        assert cli.main(["--version"]) == 0
+        assert capsys.readouterr().out == f"dpfast {__version__}\n"
+
+    @pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["predict"]])
+    def test_help(self, command, capsys):
+        assert cli.main([*command, "--help"]) == 0
+        assert "usage: dpfast" in capsys.readouterr().out
+
+    def test_exit_codes_of_the_process(self, tmp_path):
+        command = [sys.executable, "-m", "dpfast.cli"]
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, f"dpfast {__version__}\n")
+        done = subprocess.run(
+            [*command, "predict", "none.json", "x.csv", "-o", str(tmp_path / "out.csv")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert done.stderr == "error: none.json: No such file or directory\n"
+
+    @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+    def test_closed_pipe(self):
+        done = subprocess.run(
+            f"'{sys.executable}' -m dpfast.cli fit --help | true",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+
+    def test_warnings_are_one_line(self, monkeypatch, capsys):
+        def warn():
+            import warnings
+
+            warnings.warn("first\n  second", stacklevel=1)
+            return {}
+
+        monkeypatch.setattr(cli, "load_randhie", warn)
+        with pytest.raises(AttributeError):
+            cli.main(["demo"])
+        assert capsys.readouterr().err == "warning: first second\n"
+
+
+def test_scores_of_known_margins():
+    scores = cli._scores(np.array([0.0, 2.0, -2.0, 800.0]), np.array([0, 1, 1, 1]))
+    assert scores["accuracy"] == 0.75
+    expected = (math.log(2.0) + math.log1p(math.exp(-2.0)) + math.log1p(math.exp(2.0))) / 4.0
+    assert scores["log_loss"] == pytest.approx(expected)

@@ -1,0 +1,230 @@
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpfast import __version__
+from dpfast.errors import DataError, ModelFileError
+from dpfast.model_file import TabularModel, load_model, save_model
+from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport
+from dpfast.tabular import TableSchema
+
+BOUNDS = {"age": [0, 100], "sex": ["f", "m"], "y": ["no", "yes"]}
+TABLE = {"age": np.array(["0", "100", "50"]), "sex": np.array(["f", "m", "?"])}
+
+
+def report():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(
+        GaussianEvent(
+            sensitivity=1.0,
+            stddev=4.5,
+            dimension=5,
+            neighboring_relation="replace_one",
+            where="output",
+        )
+    )
+    return PrivacyReport.from_ledger(ledger, reproducible=False, notes=("a note",))
+
+
+def model():
+    schema = TableSchema.from_bounds(BOUNDS, target="y")
+    return TabularModel(schema, [1.0, 0.1, -1 / 3, 5e-324], 0.25, report())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.json"
+
+
+@pytest.fixture
+def document(path):
+    save_model(path, model())
+    return json.loads(path.read_text())
+
+
+class TestTabularModel:
+    def test_predictions(self):
+        # Rows are (-1; f), (1; m), (0; other).
+        margins = np.array([-1 + 0.1, 1 - 1 / 3, 5e-324]) + 0.25
+        np.testing.assert_allclose(model().decision_function(TABLE), margins)
+        p = model().predict_proba(TABLE)
+        np.testing.assert_allclose(p[:, 1], 1 / (1 + np.exp(-margins)))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert model().predict(TABLE).tolist() == ["no", "yes", "yes"]
+
+    def test_probabilities_of_extreme_margins(self):
+        schema = TableSchema.from_bounds({"a": [-1, 1], "y": [0, 1]}, target="y")
+        extreme = TabularModel(schema, [700.0], 0.0, report())
+        p = extreme.predict_proba({"a": np.array(["-1", "1"])})
+        assert 0.0 < p[0, 1] < 1e-300
+        assert 0.0 < p[1, 0] < 1e-300
+
+    @pytest.mark.parametrize("coef", [[1.0], [[1.0] * 4], [1.0] * 5, [np.nan] * 4])
+    def test_wrong_coefficients(self, coef):
+        with pytest.raises(ValueError, match="coef"):
+            TabularModel(model().schema, coef, 0.0, report())
+
+    @pytest.mark.parametrize("intercept", [np.inf, np.nan])
+    def test_wrong_intercept(self, intercept):
+        with pytest.raises(ValueError, match="intercept"):
+            TabularModel(model().schema, [1.0] * 4, intercept, report())
+
+    def test_coefficients_are_a_frozen_copy(self):
+        coef = np.ones(4)
+        frozen = TabularModel(model().schema, coef, 0.0, report())
+        coef[0] = 5.0
+        assert frozen.coef[0] == 1.0
+        with pytest.raises(ValueError, match="read-only"):
+            frozen.coef[0] = 2.0
+
+    def test_missing_column(self):
+        with pytest.raises(DataError, match="lacks the column 'sex'"):
+            model().predict({"age": np.array(["1"])})
+
+
+class TestFile:
+    def test_round_trip_is_exact(self, path):
+        save_model(path, model())
+        loaded = load_model(path)
+        np.testing.assert_array_equal(loaded.coef, model().coef)
+        assert loaded.intercept == 0.25
+        assert loaded.schema == model().schema
+        assert loaded.privacy == report()
+
+    def test_content(self, document):
+        # Nothing else may ever be written: what is in the file is released.
+        assert list(document) == [
+            *("format", "version", "task", "dpfast_version", "schema", "coef", "intercept"),
+            "privacy",
+        ]
+        assert document["format"] == "dpfast-model"
+        assert document["version"] == 1
+        assert document["task"] == "binary-classification"
+        assert document["dpfast_version"] == __version__
+        assert len(document["coef"]) == 4
+        assert document["privacy"]["events"][0]["stddev"] == 4.5
+
+    def test_failed_save_keeps_the_old_file(self, path):
+        path.write_text("old")
+        broken = model()
+        object.__setattr__(broken, "intercept", np.nan)
+        with pytest.raises(ValueError, match="JSON"):
+            save_model(path, broken)
+        assert path.read_text() == "old"
+        assert os.listdir(path.parent) == ["model.json"]
+
+    def test_no_such_file(self, path):
+        with pytest.raises(FileNotFoundError):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"format": "other"}, '"format": "dpfast-model"'),
+            ({"version": 2}, "version 2, this dpfast reads version 1"),
+            ({"version": True}, "version True"),
+            ({"version": 1.0}, "version 1.0"),
+            ({"task": "regression"}, "task must be"),
+            ({"dpfast_version": 1}, "dpfast_version must be text"),
+            ({"new": 1}, r"unknown keys \['new'\]"),
+            ({"coef": None}, "coef must be a list"),
+            ({"coef": [1, 2, 3]}, "coef must hold 4 numbers"),
+            ({"coef": [1, 2, 3, True]}, "coef must be a list of numbers"),
+            ({"coef": [1, 2, 3, "4"]}, "coef must be a list of numbers"),
+            ({"coef": [1, 2, 3, [4]]}, "coef must be a list of numbers"),
+            ({"coef": [1, 2, 3, 10**400]}, "out of the range of float64"),
+            ({"intercept": 10**400}, "out of the range of float64"),
+            ({"intercept": "0"}, "intercept must be a number"),
+            ({"intercept": None}, "intercept must be a number"),
+            ({"schema": {}}, "schema: expected an object with the keys"),
+            ({"privacy": {}}, "not a privacy report"),
+            ({"privacy": None}, "not a privacy report"),
+        ],
+    )
+    def test_refused(self, path, document, changes, message):
+        path.write_text(json.dumps({**document, **changes}))
+        with pytest.raises(ModelFileError, match=message):
+            load_model(path)
+
+    @pytest.mark.parametrize("key", ["format", "version", "task", "schema", "coef", "privacy"])
+    def test_missing_key(self, path, document, key):
+        del document[key]
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+    @pytest.mark.parametrize("key", ["epsilon", "delta", "neighboring_relation", "events"])
+    def test_privacy_must_be_complete(self, path, document, key):
+        del document["privacy"][key]
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError, match="privacy report"):
+            load_model(path)
+
+    @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000])
+    def test_not_a_model(self, path, content):
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match=r"model\.json is not a valid dpfast model"):
+            load_model(path)
+
+    @pytest.mark.parametrize("constant", ["NaN", "Infinity", "1e999"])
+    def test_numbers_that_json_has_not(self, path, document, constant):
+        text = json.dumps({**document, "intercept": "HERE"}).replace('"HERE"', constant)
+        path.write_text(text)
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+    def test_every_truncation_is_noticed(self, path, document):
+        text = path.read_text().rstrip()
+        for length in range(0, len(text), 37):
+            path.write_text(text[:length])
+            with pytest.raises(ModelFileError):
+                load_model(path)
+
+    @given(data=st.data())
+    @settings(
+        max_examples=400,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    def test_only_model_file_errors_come_out(self, tmp_path, data):
+        path = tmp_path / "fuzzed.json"
+        save_model(path, model())
+        document = json.loads(path.read_text())
+        holders = [
+            document,
+            document["schema"],
+            *document["schema"]["features"],
+            document["privacy"],
+            *document["privacy"]["events"],
+        ]
+        holder = data.draw(st.sampled_from(holders), label="holder")
+        key = data.draw(st.sampled_from([*holder, "new"]), label="key")
+        leaves = (
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.just(10**400)
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(max_size=5)
+        )
+        holder[key] = data.draw(
+            st.recursive(
+                leaves,
+                lambda child: (
+                    st.lists(child, max_size=4)
+                    | st.dictionaries(st.text(max_size=5), child, max_size=3)
+                ),
+                max_leaves=8,
+            ),
+            label="value",
+        )
+        path.write_text(json.dumps(document))
+        try:
+            loaded = load_model(path)
+        except ModelFileError:
+            return
+        assert np.isfinite(loaded.decision_function(TABLE)).all() or np.abs(loaded.coef).max() > 1
