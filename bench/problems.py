@@ -106,9 +106,7 @@ def adult(data: Path) -> Dataset:
     schema = TableSchema.from_bounds(bounds, target="income")
     parts = []
     for name in ("adult_train.csv", "adult_test.csv"):
-        table = read_csv(_existing(data, name), list(bounds))
-        # Some readers also return what else the file holds.
-        table = table[0] if isinstance(table, tuple) else table
+        table, _ = read_csv(_existing(data, name), list(bounds))
         parts.append((schema.transform(table), schema.encode_target(table)))
     X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))
     y = np.concatenate([part[1] for part in parts])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bench.harness import Document
+    from bench.harness import Document, Record
     from bench.suites import Suite
 
 
@@ -25,7 +25,7 @@ class Table:
 # ---- numbers ------------------------------------------------------------------------------------
 
 
-def milliseconds(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Three digits, in the unit that suits."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= 0.9995 * size:
@@ -33,9 +33,16 @@ def milliseconds(seconds: float) -> str:
     return f"{_three_digits(seconds * 1e9)} ns"
 
 
-def times(ratio: float) -> str:
-    """A speed relative to another one."""
-    return f"{_three_digits(ratio)} x"
+def speed(record: Record, reference: str) -> str:
+    """Speed relative to a competitor of the same rounds; a dash if it did not take part."""
+    ratio = 1.0 if record.competitor == reference else record.speed.get(reference)
+    return "-" if ratio is None else f"{_three_digits(ratio)} x"
+
+
+def time_share(record: Record, reference: str) -> str:
+    """Time relative to a competitor of the same rounds, the inverse of :func:`speed`."""
+    ratio = 1.0 if record.competitor == reference else record.speed.get(reference)
+    return "-" if ratio is None else f"{1.0 / ratio:.2f}"
 
 
 def scientific(value: float) -> str:

@@ -5,23 +5,24 @@
 #include <float.h>
 #include <math.h>
 
-static const dpfast_dense_ops *ops(void)
+static const dpfast_dense_ops *ops(const dpfast_dense *rows)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? &dpfast_dense_ops_avx2
-                                                   : &dpfast_dense_ops_baseline;
+    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? &dpfast_dense_ops_avx2[rows->scalar]
+                                                   : &dpfast_dense_ops_baseline[rows->scalar];
 }
 
 static int valid_rows(const dpfast_dense *rows)
 {
     return rows->n >= 0 && rows->d >= 0 && rows->row_stride >= rows->d &&
-           (rows->n == 0 || rows->d == 0 || rows->x != NULL) && isfinite(rows->intercept);
+           (rows->n == 0 || rows->d == 0 || rows->x != NULL) && isfinite(rows->intercept) &&
+           (rows->scalar == DPFAST_FLOAT64 || rows->scalar == DPFAST_FLOAT32);
 }
 
 /* Losses of these rows can be evaluated. */
-static int valid_problem(const dpfast_dense *rows, dpfast_loss loss, const double *w)
+static int valid_problem(const dpfast_dense *rows, const dpfast_loss *loss, const double *w)
 {
     return valid_rows(rows) && (rows->n == 0 || rows->target != NULL) && w != NULL &&
-           loss.id >= 0 && loss.id < dpfast_loss_count();
+           dpfast_loss_valid(loss);
 }
 
 static int all_finite(ptrdiff_t n, const double *x)
@@ -65,13 +66,19 @@ dpfast_status dpfast_dense_row_norms(const dpfast_dense *rows, double *norms)
         return DPFAST_ERR_ARGUMENT;
     }
     up = 1.0 + ((double)rows->d / 2.0 + 4.0) * DBL_EPSILON;
-    ops()->row_square_sums(rows, norms);
+    ops(rows)->row_square_sums(rows, norms);
     for (i = 0; i < rows->n; i++) {
         const double square = norms[i];
         if (square > 1e-280 && square < INFINITY) {
             norms[i] = sqrt(square) * up;
+        } else if (rows->scalar == DPFAST_FLOAT32) {
+            /* Squares of floats neither overflow nor underflow in double. */
+            if (!isfinite(square)) {
+                return DPFAST_ERR_NONFINITE;
+            }
+            norms[i] = sqrt(square) * up;
         } else {
-            const double *x = rows->x + i * rows->row_stride;
+            const double *x = (const double *)rows->x + i * rows->row_stride;
             if (!all_finite(rows->d, x)) {
                 return DPFAST_ERR_NONFINITE;
             }
@@ -90,11 +97,11 @@ dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, do
     if (!valid_rows(rows) || w == NULL || margins == NULL) {
         return DPFAST_ERR_ARGUMENT;
     }
-    ops()->margins(rows, w, margins);
+    ops(rows)->margins(rows, w, margins);
     return all_finite(rows->n, margins) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
 
-dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, dpfast_loss loss, const double *w,
+dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                                     double clip_norm, double loss_clip, double *gradient,
                                     double *loss_sum)
 {
@@ -102,29 +109,29 @@ dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, dpfast_loss loss, 
         !(clip_norm > 0.0) || !(loss_clip > 0.0)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    *loss_sum = ops()->gradient(rows, loss, w, clip_norm, loss_clip, gradient);
+    *loss_sum = ops(rows)->gradient(rows, loss, w, clip_norm, loss_clip, gradient);
     return isfinite(*loss_sum) && all_finite(rows->d + (rows->intercept != 0.0), gradient)
                ? DPFAST_OK
                : DPFAST_ERR_NONFINITE;
 }
 
-dpfast_status dpfast_dense_objective(const dpfast_dense *rows, dpfast_loss loss, const double *w,
+dpfast_status dpfast_dense_objective(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                                      double loss_clip, double *loss_sum)
 {
     if (!valid_problem(rows, loss, w) || loss_sum == NULL || !(loss_clip > 0.0)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    *loss_sum = ops()->gradient(rows, loss, w, INFINITY, loss_clip, NULL);
+    *loss_sum = ops(rows)->gradient(rows, loss, w, INFINITY, loss_clip, NULL);
     return isfinite(*loss_sum) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
 
-dpfast_status dpfast_dense_curvature_rows(const dpfast_dense *rows, dpfast_loss loss,
-                                          const double *w, double *out)
+dpfast_status dpfast_dense_curvature_rows(const dpfast_dense *rows, const dpfast_loss *loss,
+                                          const double *w, int sign, double *out)
 {
-    if (!valid_problem(rows, loss, w) || out == NULL) {
+    if (!valid_problem(rows, loss, w) || out == NULL || (sign != 1 && sign != -1)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    ops()->curvature_rows(rows, loss, w, out);
+    ops(rows)->curvature_rows(rows, loss, w, sign, out);
     return DPFAST_OK; /* the caller sees a NaN in the Gram matrix */
 }
 
@@ -138,5 +145,6 @@ ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d)
 
 double dpfast_read_sum(ptrdiff_t n, const double *x)
 {
-    return ops()->read_sum(n, x);
+    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? dpfast_vector_ops_avx2.read_sum(n, x)
+                                                   : dpfast_vector_ops_baseline.read_sum(n, x);
 }

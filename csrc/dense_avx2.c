@@ -1,12 +1,31 @@
-/* The dense kernels for AVX2 and FMA. */
+/* The kernels on dense rows and on vectors, for AVX2 and FMA. */
 #include "dense_ops.h"
-#include "loss_list.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "isa_avx2_begin.h"
-#define DPFAST_OPS_NAME dpfast_dense_ops_avx2
+#include "loss_blocks.h"
+
+#define SCALAR double
+#define LOAD vec4_load
+#define NAME(name) name##_float64
 #include "dense_body.h"
+#undef SCALAR
+#undef LOAD
+#undef NAME
+
+#define SCALAR float
+#define LOAD vec4_load_float
+#define NAME(name) name##_float32
+#include "dense_body.h"
+
+#include "vector_body.h"
+
+const dpfast_dense_ops dpfast_dense_ops_avx2[2] = {
+    {row_square_sums_float64, margins_float64, gradient_float64, curvature_rows_float64},
+    {row_square_sums_float32, margins_float32, gradient_float32, curvature_rows_float32},
+};
+const dpfast_vector_ops dpfast_vector_ops_avx2 = {line_search, read_sum};
 #include "isa_avx2_end.h"

@@ -1,18 +1,19 @@
-/* The dense kernels, stamped once per instruction set by dense_<isa>.c (which sets
- * DPFAST_OPS_NAME).
+/* The dense kernels, stamped by dense_<isa>.c once per instruction set and type of entries.  It sets
+ *   SCALAR      double or float
+ *   LOAD(p)     four entries as a vec4
+ *   NAME(name)  the name with the type as a suffix
+ * Deliberately no include guard.
  *
  * One read of X per gradient: a block of rows small enough for the L1/L2 cache is read from memory
  * for the margins, the losses' derivatives follow in registers, and the rows are read again from
  * cache for the accumulation X^T s. */
-#include "loss_bodies.h"
-#include "simd.h"
 
 /* Bytes of X in one block: measured flat between 32 and 128 KB. */
 #define BLOCK_BYTES 65536
 
-static ptrdiff_t block_rows(ptrdiff_t d)
+static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
 {
-    ptrdiff_t rows = d > 0 ? (ptrdiff_t)(BLOCK_BYTES / sizeof(double)) / d : DPFAST_BLOCK_ROWS;
+    ptrdiff_t rows = d > 0 ? (ptrdiff_t)(BLOCK_BYTES / sizeof(SCALAR)) / d : DPFAST_BLOCK_ROWS;
     rows -= rows % 8;
     return rows < 8 ? 8 : (rows > DPFAST_BLOCK_ROWS ? DPFAST_BLOCK_ROWS : rows);
 }
@@ -20,20 +21,20 @@ static ptrdiff_t block_rows(ptrdiff_t d)
 /* ---- Dot products ----------------------------------------------------------------------------- */
 
 /* One row with four accumulators. */
-DPFAST_INLINE double dot(const double *DPFAST_RESTRICT a, const double *DPFAST_RESTRICT b,
-                         ptrdiff_t d)
+DPFAST_INLINE double NAME(dot)(const SCALAR *DPFAST_RESTRICT a, const double *DPFAST_RESTRICT b,
+                               ptrdiff_t d)
 {
     vec4 s0 = vec4_set(0.0), s1 = s0, s2 = s0, s3 = s0;
     double tail = 0.0;
     ptrdiff_t j = 0;
     for (; j + 16 <= d; j += 16) {
-        s0 = vec4_mul_add(vec4_load(a + j), vec4_load(b + j), s0);
-        s1 = vec4_mul_add(vec4_load(a + j + 4), vec4_load(b + j + 4), s1);
-        s2 = vec4_mul_add(vec4_load(a + j + 8), vec4_load(b + j + 8), s2);
-        s3 = vec4_mul_add(vec4_load(a + j + 12), vec4_load(b + j + 12), s3);
+        s0 = vec4_mul_add(LOAD(a + j), vec4_load(b + j), s0);
+        s1 = vec4_mul_add(LOAD(a + j + 4), vec4_load(b + j + 4), s1);
+        s2 = vec4_mul_add(LOAD(a + j + 8), vec4_load(b + j + 8), s2);
+        s3 = vec4_mul_add(LOAD(a + j + 12), vec4_load(b + j + 12), s3);
     }
     for (; j + 4 <= d; j += 4) {
-        s0 = vec4_mul_add(vec4_load(a + j), vec4_load(b + j), s0);
+        s0 = vec4_mul_add(LOAD(a + j), vec4_load(b + j), s0);
     }
     for (; j < d; j++) {
         tail += a[j] * b[j];
@@ -42,20 +43,20 @@ DPFAST_INLINE double dot(const double *DPFAST_RESTRICT a, const double *DPFAST_R
 }
 
 /* Four rows at once, one accumulator each. */
-DPFAST_INLINE void dot_four(const double *DPFAST_RESTRICT x, ptrdiff_t stride,
-                            const double *DPFAST_RESTRICT w, ptrdiff_t d,
-                            double *DPFAST_RESTRICT out)
+DPFAST_INLINE void NAME(dot_four)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
+                                  const double *DPFAST_RESTRICT w, ptrdiff_t d,
+                                  double *DPFAST_RESTRICT out)
 {
-    const double *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
+    const SCALAR *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
     vec4 s0 = vec4_set(0.0), s1 = s0, s2 = s0, s3 = s0;
     double t0 = 0.0, t1 = 0.0, t2 = 0.0, t3 = 0.0;
     ptrdiff_t j = 0;
     for (; j + 4 <= d; j += 4) {
         vec4 v = vec4_load(w + j);
-        s0 = vec4_mul_add(vec4_load(x0 + j), v, s0);
-        s1 = vec4_mul_add(vec4_load(x1 + j), v, s1);
-        s2 = vec4_mul_add(vec4_load(x2 + j), v, s2);
-        s3 = vec4_mul_add(vec4_load(x3 + j), v, s3);
+        s0 = vec4_mul_add(LOAD(x0 + j), v, s0);
+        s1 = vec4_mul_add(LOAD(x1 + j), v, s1);
+        s2 = vec4_mul_add(LOAD(x2 + j), v, s2);
+        s3 = vec4_mul_add(LOAD(x3 + j), v, s3);
     }
     for (; j < d; j++) {
         t0 += x0[j] * w[j];
@@ -70,20 +71,20 @@ DPFAST_INLINE void dot_four(const double *DPFAST_RESTRICT x, ptrdiff_t stride,
 }
 
 /* Margins of rows [start, start + m). */
-DPFAST_INLINE void margins_block(const dpfast_dense *rows, const double *w, ptrdiff_t start,
-                                 ptrdiff_t m, double *DPFAST_RESTRICT z)
+DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w,
+                                       ptrdiff_t start, ptrdiff_t m, double *DPFAST_RESTRICT z)
 {
     const ptrdiff_t d = rows->d, stride = rows->row_stride;
-    const double *x = rows->x + start * stride;
+    const SCALAR *x = (const SCALAR *)rows->x + start * stride;
     ptrdiff_t i = 0;
     /* Rows of 512 bytes to 4 KB stream best one after another, others four at a time. */
     if (d < 64 || d > 512) {
         for (; i + 4 <= m; i += 4) {
-            dot_four(x + i * stride, stride, w, d, z + i);
+            NAME(dot_four)(x + i * stride, stride, w, d, z + i);
         }
     }
     for (; i < m; i++) {
-        z[i] = dot(x + i * stride, w, d);
+        z[i] = NAME(dot)(x + i * stride, w, d);
     }
     if (rows->row_scale != NULL) {
         for (i = 0; i < m; i++) {
@@ -99,21 +100,22 @@ DPFAST_INLINE void margins_block(const dpfast_dense *rows, const double *w, ptrd
 }
 
 /* gradient[0..d) += sum_i s_i x_i over m rows. */
-DPFAST_INLINE void accumulate_block(const double *DPFAST_RESTRICT x, ptrdiff_t stride, ptrdiff_t m,
-                                    ptrdiff_t d, const double *DPFAST_RESTRICT s,
-                                    double *DPFAST_RESTRICT gradient)
+DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
+                                          ptrdiff_t m, ptrdiff_t d,
+                                          const double *DPFAST_RESTRICT s,
+                                          double *DPFAST_RESTRICT gradient)
 {
     ptrdiff_t i = 0, j;
     for (; i + 4 <= m; i += 4) {
-        const double *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+        const SCALAR *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
         const vec4 v0 = vec4_set(s[i]), v1 = vec4_set(s[i + 1]);
         const vec4 v2 = vec4_set(s[i + 2]), v3 = vec4_set(s[i + 3]);
         for (j = 0; j + 4 <= d; j += 4) {
             vec4 g = vec4_load(gradient + j);
-            g = vec4_mul_add(vec4_load(x0 + j), v0, g);
-            g = vec4_mul_add(vec4_load(x1 + j), v1, g);
-            g = vec4_mul_add(vec4_load(x2 + j), v2, g);
-            g = vec4_mul_add(vec4_load(x3 + j), v3, g);
+            g = vec4_mul_add(LOAD(x0 + j), v0, g);
+            g = vec4_mul_add(LOAD(x1 + j), v1, g);
+            g = vec4_mul_add(LOAD(x2 + j), v2, g);
+            g = vec4_mul_add(LOAD(x3 + j), v3, g);
             vec4_store(gradient + j, g);
         }
         for (; j < d; j++) {
@@ -121,68 +123,49 @@ DPFAST_INLINE void accumulate_block(const double *DPFAST_RESTRICT x, ptrdiff_t s
         }
     }
     for (; i < m; i++) {
-        const double *x0 = x + i * stride;
+        const SCALAR *x0 = x + i * stride;
         for (j = 0; j < d; j++) {
             gradient[j] += s[i] * x0[j];
         }
     }
 }
 
-/* ---- Losses over a block: one pointer per block of rows, the bodies inlined ------------------- */
-
-typedef double (*derivative_block)(ptrdiff_t n, const double *z, const double *y, double p,
-                                   double loss_clip, double *derivative);
-typedef void (*curvature_block)(ptrdiff_t n, const double *z, const double *y, double p,
-                                double *curvature);
-
-#define STAMP_BLOCKS(id, name, kind)                                                               \
-    static double name##_derivative_block(ptrdiff_t n, const double *z, const double *y, double p, \
-                                          double loss_clip, double *derivative)                    \
-    {                                                                                              \
-        return name##_block(n, z, y, p, loss_clip, derivative);                                    \
-    }                                                                                              \
-    static void name##_curvature_block(ptrdiff_t n, const double *DPFAST_RESTRICT z,               \
-                                       const double *DPFAST_RESTRICT y, double p,                  \
-                                       double *DPFAST_RESTRICT curvature)                          \
-    {                                                                                              \
-        ptrdiff_t i;                                                                               \
-        for (i = 0; i < n; i++) {                                                                  \
-            curvature[i] = name##_curvature(y[i], z[i], p);                                        \
-        }                                                                                          \
-    }
-DPFAST_LOSS_LIST(STAMP_BLOCKS)
-
-#define LIST_DERIVATIVE(id, name, kind) name##_derivative_block,
-#define LIST_CURVATURE(id, name, kind) name##_curvature_block,
-static const derivative_block derivative_blocks[] = {DPFAST_LOSS_LIST(LIST_DERIVATIVE)};
-static const curvature_block curvature_blocks[] = {DPFAST_LOSS_LIST(LIST_CURVATURE)};
-
 /* ---- The kernels ------------------------------------------------------------------------------ */
 
-static void row_square_sums(const dpfast_dense *rows, double *sums)
+static void NAME(row_square_sums)(const dpfast_dense *rows, double *sums)
 {
-    ptrdiff_t i;
+    ptrdiff_t i, j;
     for (i = 0; i < rows->n; i++) {
-        const double *x = rows->x + i * rows->row_stride;
-        sums[i] = dot(x, x, rows->d);
+        const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
+        vec4 s0 = vec4_set(0.0), s1 = s0;
+        double tail = 0.0;
+        for (j = 0; j + 8 <= rows->d; j += 8) {
+            const vec4 a = LOAD(x + j), b = LOAD(x + j + 4);
+            s0 = vec4_mul_add(a, a, s0);
+            s1 = vec4_mul_add(b, b, s1);
+        }
+        for (; j < rows->d; j++) {
+            tail += (double)x[j] * (double)x[j];
+        }
+        sums[i] = vec4_sum(vec4_add(s0, s1)) + tail;
     }
 }
 
-static void margins(const dpfast_dense *rows, const double *w, double *out)
+static void NAME(margins)(const dpfast_dense *rows, const double *w, double *out)
 {
-    const ptrdiff_t block = block_rows(rows->d);
+    const ptrdiff_t block = NAME(block_rows)(rows->d);
     ptrdiff_t start;
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        margins_block(rows, w, start, m, out + start);
+        NAME(margins_block)(rows, w, start, m, out + start);
     }
 }
 
-static double gradient(const dpfast_dense *rows, dpfast_loss loss, const double *w,
-                       double clip_norm, double loss_clip, double *out)
+static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
+                             double clip_norm, double loss_clip, double *out)
 {
-    const derivative_block losses_of_block = derivative_blocks[loss.id];
-    const ptrdiff_t d = rows->d, block = block_rows(d);
+    const loss_block losses_of_block = loss_blocks[loss->id];
+    const ptrdiff_t d = rows->d, block = NAME(block_rows)(d);
     const int clipped = rows->inverse_norm != NULL && clip_norm < INFINITY;
     double z[DPFAST_BLOCK_ROWS], s[DPFAST_BLOCK_ROWS];
     double loss_sum = 0.0, derivative_sum = 0.0;
@@ -193,8 +176,10 @@ static double gradient(const dpfast_dense *rows, dpfast_loss loss, const double 
     }
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        margins_block(rows, w, start, m, z);
-        loss_sum += losses_of_block(m, z, rows->target + start, loss.parameter, loss_clip, s);
+        const double *weight = rows->weight != NULL ? rows->weight + start : NULL;
+        NAME(margins_block)(rows, w, start, m, z);
+        loss_sum += losses_of_block(m, z, rows->target + start, weight, loss, loss_clip,
+                                    out != NULL ? s : NULL);
         if (out == NULL) {
             continue;
         }
@@ -206,19 +191,21 @@ static double gradient(const dpfast_dense *rows, dpfast_loss loss, const double 
                 s[i] = v < -limit ? -limit : v;
             }
         }
-        if (rows->intercept != 0.0) {
-            double sum = 0.0;
+        if (weight != NULL) {
             for (i = 0; i < m; i++) {
-                sum += s[i];
+                s[i] *= weight[i];
             }
-            derivative_sum += sum;
+        }
+        if (rows->intercept != 0.0) {
+            derivative_sum += block_sum(m, s);
         }
         if (rows->row_scale != NULL) {
             for (i = 0; i < m; i++) {
                 s[i] *= rows->row_scale[start + i];
             }
         }
-        accumulate_block(rows->x + start * rows->row_stride, rows->row_stride, m, d, s, out);
+        NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
+                               rows->row_stride, m, d, s, out);
     }
     if (out != NULL && rows->intercept != 0.0) {
         out[d] = derivative_sum * rows->intercept;
@@ -226,24 +213,28 @@ static double gradient(const dpfast_dense *rows, dpfast_loss loss, const double 
     return loss_sum;
 }
 
-static void curvature_rows(const dpfast_dense *rows, dpfast_loss loss, const double *w, double *out)
+static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *loss,
+                                 const double *w, int sign, double *out)
 {
-    const curvature_block curvature_of_block = curvature_blocks[loss.id];
-    const ptrdiff_t d = rows->d, block = block_rows(d);
+    const ptrdiff_t d = rows->d, block = NAME(block_rows)(d);
     const ptrdiff_t dim = d + (rows->intercept != 0.0);
     double z[DPFAST_BLOCK_ROWS], c[DPFAST_BLOCK_ROWS];
     ptrdiff_t start, i, j;
 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        margins_block(rows, w, start, m, z);
-        curvature_of_block(m, z, rows->target + start, loss.parameter, c);
+        NAME(margins_block)(rows, w, start, m, z);
+        curvature_blocks[loss->id](m, z, rows->target + start, loss, c);
         for (i = 0; i < m; i++) {
-            const double *DPFAST_RESTRICT x = rows->x + (start + i) * rows->row_stride;
+            const SCALAR *DPFAST_RESTRICT x =
+                (const SCALAR *)rows->x + (start + i) * rows->row_stride;
             double *DPFAST_RESTRICT row = out + (start + i) * dim;
-            const double root = sqrt(c[i]);
-            const double factor =
-                rows->row_scale != NULL ? root * rows->row_scale[start + i] : root;
+            const double weight = rows->weight != NULL ? rows->weight[start + i] : 1.0;
+            double size = sign * c[i] * weight;
+            double root, factor;
+            size = size < 0.0 ? 0.0 : size; /* NaN stays NaN */
+            root = sqrt(size);
+            factor = rows->row_scale != NULL ? root * rows->row_scale[start + i] : root;
             for (j = 0; j < d; j++) {
                 row[j] = factor * x[j];
             }
@@ -254,28 +245,4 @@ static void curvature_rows(const dpfast_dense *rows, dpfast_loss loss, const dou
     }
 }
 
-static double read_sum(ptrdiff_t n, const double *x)
-{
-    vec4 s[8];
-    double tail = 0.0;
-    ptrdiff_t i = 0;
-    int k;
-    for (k = 0; k < 8; k++) {
-        s[k] = vec4_set(0.0);
-    }
-    for (; i + 32 <= n; i += 32) {
-        for (k = 0; k < 8; k++) {
-            s[k] = vec4_add(s[k], vec4_load(x + i + 4 * k));
-        }
-    }
-    for (; i < n; i++) {
-        tail += x[i];
-    }
-    for (k = 1; k < 8; k++) {
-        s[0] = vec4_add(s[0], s[k]);
-    }
-    return vec4_sum(s[0]) + tail;
-}
-
-const dpfast_dense_ops DPFAST_OPS_NAME = {row_square_sums, margins, gradient, curvature_rows,
-                                          read_sum};
+#undef BLOCK_BYTES

@@ -66,9 +66,9 @@ static inline int bernoulli_inverse_e(dpfast_stream *stream)
     return (int)(k & 1);
 }
 
-/* P(x) proportional to exp(-x / scale), x >= 0, 1 <= scale <= 2^52: x = u + scale v with independent
- * u in {0, ..., scale - 1} and v (Canonne, Kamath & Steinke 2020, algorithm 2).  A v of 1023 or more
- * is drawn again, so that x < 2^62; this moves the law by exp(-1023) < 2^-1475 in total
+/* P(x) proportional to exp(-x / scale), x >= 0, 1 <= scale <= 2^52: x = u + scale v with u in
+ * {0, ..., scale - 1} and v independent (Canonne, Kamath & Steinke 2020, algorithm 2).  A v of 1023
+ * or more is drawn again, so that x < 2^62; this moves the law by exp(-1023) < 2^-1475 in total
  * variation. */
 static inline int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale)
 {

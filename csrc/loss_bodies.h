@@ -2,107 +2,348 @@
  *
  * For each loss `name` of loss_list.h:
  *   name_value(y, z, p), name_derivative(y, z, p), name_curvature(y, z, p)
+ *       value, first and second derivative in z; NaN in gives NaN out
  *   name_lipschitz(p), name_smoothness(p), name_at_zero(p)
- *   name_block(...)   derivative and clipped sum over a block of rows, the hot loop.
- * They are stamped once per instruction set by dense_body.h.  NaN in gives NaN out. */
+ *       bounds of |first|, of |second| derivative, and of the value at z = 0, over all margins and
+ *       valid targets; INFINITY where there is none
+ * p is the loss with its parameter and width.  loss_blocks.h turns these into loops over rows. */
 #ifndef DPFAST_LOSS_BODIES_H
 #define DPFAST_LOSS_BODIES_H
 
 #include <math.h>
 #include <stddef.h>
 
+#include "loss.h"
 #include "simd.h"
 #include "vecmath.h"
 
-/* Rows of one block at most; a multiple of 8.  The running product below needs 2^ROWS finite. */
-#define DPFAST_BLOCK_ROWS 512
-
 /* ---- logistic: log(1 + exp(-y z)), y in {-1, +1} ---------------------------------------------- */
 
-DPFAST_INLINE double logistic_value(double y, double z, double p)
+DPFAST_INLINE double logistic_value(double y, double z, const dpfast_loss *p)
 {
-    double m = y * z;
+    const double m = y * z;
     (void)p;
-    return (m < 0.0 ? -m : 0.0) + log1p(dpfast_exp_inline(-fabs(m)));
+    return (m < 0.0 ? -m : 0.0) + dpfast_log1p_inline(dpfast_exp_inline(-fabs(m)));
 }
 
-/* 1 / (1 + exp(m)) from e = exp(-|m|), without cancellation on either side. */
-DPFAST_INLINE double logistic_tail(double m, double e)
+DPFAST_INLINE double logistic_derivative(double y, double z, const dpfast_loss *p)
 {
-    double q = 1.0 / (1.0 + e);
-    return m < 0.0 ? q : e * q;
-}
-
-DPFAST_INLINE double logistic_derivative(double y, double z, double p)
-{
-    double m = y * z;
+    /* 1 / (1 + exp(m)) from e = exp(-|m|), without cancellation on either side */
+    const double m = y * z;
+    const double e = dpfast_exp_inline(-fabs(m));
     (void)p;
-    return -y * logistic_tail(m, dpfast_exp_inline(-fabs(m)));
+    return -y * ((m < 0.0 ? 1.0 : e) / (1.0 + e));
 }
 
-DPFAST_INLINE double logistic_curvature(double y, double z, double p)
+DPFAST_INLINE double logistic_curvature(double y, double z, const dpfast_loss *p)
 {
-    double e = dpfast_exp_inline(-fabs(y * z));
-    double q = 1.0 / (1.0 + e);
+    const double e = dpfast_exp_inline(-fabs(y * z));
     (void)p;
-    return e * q * q;
+    return e / ((1.0 + e) * (1.0 + e));
 }
 
-DPFAST_INLINE double logistic_lipschitz(double p)
+DPFAST_INLINE double logistic_lipschitz(const dpfast_loss *p)
 {
     (void)p;
     return 1.0;
 }
 
-DPFAST_INLINE double logistic_smoothness(double p)
+DPFAST_INLINE double logistic_smoothness(const dpfast_loss *p)
 {
     (void)p;
     return 0.25;
 }
 
-DPFAST_INLINE double logistic_at_zero(double p)
+DPFAST_INLINE double logistic_at_zero(const dpfast_loss *p)
 {
     (void)p;
     return 0.69314718055994530942;
 }
 
-/* The sum of log(1 + e_i) over the block is one logarithm of a product of at most
- * DPFAST_BLOCK_ROWS factors in [1, 2], which cannot overflow. */
-DPFAST_INLINE double logistic_block(ptrdiff_t n, const double *DPFAST_RESTRICT z,
-                                    const double *DPFAST_RESTRICT y, double p, double loss_clip,
-                                    double *DPFAST_RESTRICT derivative)
-{
-    double linear[DPFAST_BLOCK_ROWS], factor[DPFAST_BLOCK_ROWS];
-    /* loss > loss_clip  <=>  m < -log(expm1(loss_clip)), written so that it cannot overflow. */
-    const double threshold = -(loss_clip + log(-expm1(-loss_clip)));
-    vec4 product0 = vec4_set(1.0), product1 = vec4_set(1.0);
-    vec4 sum0 = vec4_set(0.0), sum1 = vec4_set(0.0);
-    double product, sum;
-    ptrdiff_t i;
-    (void)p;
+/* ---- hinge: max(0, 1 - y z) ------------------------------------------------------------------- */
 
-    for (i = 0; i < n; i++) {
-        double m = y[i] * z[i];
-        double e = dpfast_exp_inline(-fabs(m));
-        double part = m < 0.0 ? -m : 0.0;
-        double grow = 1.0 + e;
-        derivative[i] = -y[i] * (m < 0.0 ? 1.0 / grow : e / grow);
-        linear[i] = m < threshold ? loss_clip : part;
-        factor[i] = m < threshold ? 1.0 : grow;
-    }
-    for (i = 0; i + 8 <= n; i += 8) {
-        product0 = vec4_mul(product0, vec4_load(factor + i));
-        product1 = vec4_mul(product1, vec4_load(factor + i + 4));
-        sum0 = vec4_add(sum0, vec4_load(linear + i));
-        sum1 = vec4_add(sum1, vec4_load(linear + i + 4));
-    }
-    product = vec4_product(vec4_mul(product0, product1));
-    sum = vec4_sum(vec4_add(sum0, sum1));
-    for (; i < n; i++) {
-        product *= factor[i];
-        sum += linear[i];
-    }
-    return sum + log(product);
+DPFAST_INLINE double hinge_value(double y, double z, const dpfast_loss *p)
+{
+    const double t = 1.0 - y * z;
+    (void)p;
+    return t < 0.0 ? 0.0 : t;
+}
+
+/* The subgradient at the kink is 0. */
+DPFAST_INLINE double hinge_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double t = 1.0 - y * z;
+    (void)p;
+    return t <= 0.0 ? 0.0 : -y + 0.0 * t; /* + 0 t: NaN stays NaN */
+}
+
+DPFAST_INLINE double hinge_curvature(double y, double z, const dpfast_loss *p)
+{
+    (void)p;
+    return 0.0 * (y * z);
+}
+
+DPFAST_INLINE double hinge_lipschitz(const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0;
+}
+
+DPFAST_INLINE double hinge_smoothness(const dpfast_loss *p)
+{
+    (void)p;
+    return INFINITY;
+}
+
+DPFAST_INLINE double hinge_at_zero(const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0;
+}
+
+/* ---- huberized_hinge: the hinge with its kink replaced by a parabola over |1 - y z| <= width
+ * (Chapelle 2007; Chaudhuri, Monteleoni & Sarwate 2011, eq. 7) ---------------------------------- */
+
+DPFAST_INLINE double huberized_hinge_value(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width, t = 1.0 - y * z;
+    const double inside = (t + h) * (t + h) / (4.0 * h);
+    return t < -h ? 0.0 : (t > h ? t : inside);
+}
+
+DPFAST_INLINE double huberized_hinge_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width, t = 1.0 - y * z;
+    const double inside = (t + h) / (2.0 * h);
+    return -y * (t < -h ? 0.0 : (t > h ? 1.0 : inside));
+}
+
+DPFAST_INLINE double huberized_hinge_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width, t = 1.0 - y * z;
+    return fabs(t) > h ? 0.0 : 1.0 / (2.0 * h) + 0.0 * t;
+}
+
+DPFAST_INLINE double huberized_hinge_lipschitz(const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0;
+}
+
+DPFAST_INLINE double huberized_hinge_smoothness(const dpfast_loss *p)
+{
+    return 1.0 / (2.0 * p->width);
+}
+
+DPFAST_INLINE double huberized_hinge_at_zero(const dpfast_loss *p)
+{
+    return huberized_hinge_value(1.0, 0.0, p);
+}
+
+/* ---- squared_hinge: max(0, 1 - y z)^2 until its slope reaches `parameter`, a straight line beyond;
+ * with parameter 4 the modified Huber loss (Zhang 2004) ------------------------------------------ */
+
+DPFAST_INLINE double squared_hinge_value(double y, double z, const dpfast_loss *p)
+{
+    const double c = p->parameter, t = 1.0 - y * z;
+    const double square = t * t, line = c * t - 0.25 * c * c;
+    return t < 0.0 ? 0.0 : (t > 0.5 * c ? line : square);
+}
+
+DPFAST_INLINE double squared_hinge_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double c = p->parameter, t = 1.0 - y * z;
+    const double slope = 2.0 * t;
+    return -y * (t < 0.0 ? 0.0 : (slope > c ? c : slope));
+}
+
+DPFAST_INLINE double squared_hinge_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double c = p->parameter, t = 1.0 - y * z;
+    return (t < 0.0 || t > 0.5 * c) ? 0.0 : 2.0 + 0.0 * t;
+}
+
+DPFAST_INLINE double squared_hinge_lipschitz(const dpfast_loss *p)
+{
+    return p->parameter;
+}
+
+DPFAST_INLINE double squared_hinge_smoothness(const dpfast_loss *p)
+{
+    (void)p;
+    return 2.0;
+}
+
+DPFAST_INLINE double squared_hinge_at_zero(const dpfast_loss *p)
+{
+    return squared_hinge_value(1.0, 0.0, p);
+}
+
+/* ---- huber: (z - y)^2 / 2 until |z - y| reaches `parameter`, straight lines beyond ------------- */
+
+DPFAST_INLINE double huber_value(double y, double z, const dpfast_loss *p)
+{
+    const double c = p->parameter, a = fabs(z - y);
+    const double square = 0.5 * a * a, line = c * a - 0.5 * c * c;
+    return a > c ? line : square;
+}
+
+DPFAST_INLINE double huber_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double c = p->parameter;
+    double r = z - y;
+    r = r > c ? c : r;
+    return r < -c ? -c : r;
+}
+
+DPFAST_INLINE double huber_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double r = z - y;
+    return fabs(r) > p->parameter ? 0.0 : 1.0 + 0.0 * r;
+}
+
+DPFAST_INLINE double huber_lipschitz(const dpfast_loss *p)
+{
+    return p->parameter;
+}
+
+DPFAST_INLINE double huber_smoothness(const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0;
+}
+
+DPFAST_INLINE double huber_at_zero(const dpfast_loss *p)
+{
+    (void)p;
+    return INFINITY;
+}
+
+/* ---- squared: (z - y)^2 / 2; its slope is unbounded, so privacy needs gradient clipping or bounded
+ * targets and weights ---------------------------------------------------------------------------- */
+
+DPFAST_INLINE double squared_value(double y, double z, const dpfast_loss *p)
+{
+    const double r = z - y;
+    (void)p;
+    return 0.5 * r * r;
+}
+
+DPFAST_INLINE double squared_derivative(double y, double z, const dpfast_loss *p)
+{
+    (void)p;
+    return z - y;
+}
+
+DPFAST_INLINE double squared_curvature(double y, double z, const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0 + 0.0 * (z - y);
+}
+
+DPFAST_INLINE double squared_lipschitz(const dpfast_loss *p)
+{
+    (void)p;
+    return INFINITY;
+}
+
+DPFAST_INLINE double squared_smoothness(const dpfast_loss *p)
+{
+    (void)p;
+    return 1.0;
+}
+
+DPFAST_INLINE double squared_at_zero(const dpfast_loss *p)
+{
+    (void)p;
+    return INFINITY;
+}
+
+/* ---- pinball: quantile q = `parameter` of r = y - z, max(q r, (q - 1) r) = |r|/2 + (q - 1/2) r, with
+ * |r|/2 replaced by a parabola over |r| <= width ------------------------------------------------- */
+
+DPFAST_INLINE double pinball_value(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width, r = y - z, a = fabs(r);
+    const double inside = r * r / (4.0 * h) + 0.25 * h;
+    return (a > h ? 0.5 * a : inside) + (p->parameter - 0.5) * r;
+}
+
+DPFAST_INLINE double pinball_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width;
+    double s = (z - y) / (2.0 * h);
+    s = s > 0.5 ? 0.5 : s;
+    s = s < -0.5 ? -0.5 : s;
+    return s - (p->parameter - 0.5);
+}
+
+DPFAST_INLINE double pinball_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double h = p->width, r = y - z;
+    return fabs(r) > h ? 0.0 : 1.0 / (2.0 * h) + 0.0 * r;
+}
+
+DPFAST_INLINE double pinball_lipschitz(const dpfast_loss *p)
+{
+    return p->parameter > 0.5 ? p->parameter : 1.0 - p->parameter;
+}
+
+DPFAST_INLINE double pinball_smoothness(const dpfast_loss *p)
+{
+    return 1.0 / (2.0 * p->width);
+}
+
+DPFAST_INLINE double pinball_at_zero(const dpfast_loss *p)
+{
+    (void)p;
+    return INFINITY;
+}
+
+/* ---- sigmoid: 1 / (1 + exp(y z)), not convex --------------------------------------------------- */
+
+DPFAST_INLINE double sigmoid_value(double y, double z, const dpfast_loss *p)
+{
+    const double m = y * z;
+    const double e = dpfast_exp_inline(-fabs(m));
+    (void)p;
+    return (m < 0.0 ? 1.0 : e) / (1.0 + e);
+}
+
+DPFAST_INLINE double sigmoid_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double e = dpfast_exp_inline(-fabs(y * z));
+    (void)p;
+    return -y * (e / ((1.0 + e) * (1.0 + e)));
+}
+
+DPFAST_INLINE double sigmoid_curvature(double y, double z, const dpfast_loss *p)
+{
+    /* v (1 - v) (1 - 2 v) with 1 - 2 v = tanh(m / 2), odd in m */
+    const double m = y * z;
+    const double e = dpfast_exp_inline(-fabs(m));
+    const double grow = 1.0 + e;
+    const double size = e / (grow * grow) * ((1.0 - e) / grow);
+    (void)p;
+    return m < 0.0 ? -size : size;
+}
+
+DPFAST_INLINE double sigmoid_lipschitz(const dpfast_loss *p)
+{
+    (void)p;
+    return 0.25;
+}
+
+DPFAST_INLINE double sigmoid_smoothness(const dpfast_loss *p)
+{
+    (void)p;
+    return 0.096225044864937627; /* 1 / (6 sqrt 3), rounded up */
+}
+
+DPFAST_INLINE double sigmoid_at_zero(const dpfast_loss *p)
+{
+    (void)p;
+    return 0.5;
 }
 
 #endif

@@ -1,25 +1,25 @@
 /* The registry of losses and their pointwise evaluation. */
-#include "dpfast.h"
+#include "loss.h"
 #include "loss_bodies.h"
 #include "loss_list.h"
-
-#define COUNT_LOSS(id, name, kind) +1
-enum { LOSS_COUNT = 0 DPFAST_LOSS_LIST(COUNT_LOSS) };
 
 typedef struct loss_entry {
     const char *name;
     dpfast_target_kind kind;
-    double (*lipschitz)(double);
-    double (*smoothness)(double);
-    double (*at_zero)(double);
-    void (*points)(ptrdiff_t, const double *, const double *, double, double *, double *, double *);
+    int convex;
+    double parameter, parameter_high, width;
+    double (*lipschitz)(const dpfast_loss *);
+    double (*smoothness)(const dpfast_loss *);
+    double (*at_zero)(const dpfast_loss *);
+    void (*points)(ptrdiff_t, const double *, const double *, const dpfast_loss *, double *,
+                   double *, double *);
 } loss_entry;
 
-#define STAMP_LOSS(id, name, kind)                                                                 \
-    static double name##_lipschitz_fn(double p) { return name##_lipschitz(p); }                    \
-    static double name##_smoothness_fn(double p) { return name##_smoothness(p); }                  \
-    static double name##_at_zero_fn(double p) { return name##_at_zero(p); }                        \
-    static void name##_points(ptrdiff_t n, const double *z, const double *y, double p,             \
+#define STAMP_LOSS(id, name, kind, convex, parameter, parameter_high, width)                       \
+    static double name##_lipschitz_fn(const dpfast_loss *p) { return name##_lipschitz(p); }        \
+    static double name##_smoothness_fn(const dpfast_loss *p) { return name##_smoothness(p); }      \
+    static double name##_at_zero_fn(const dpfast_loss *p) { return name##_at_zero(p); }            \
+    static void name##_points(ptrdiff_t n, const double *z, const double *y, const dpfast_loss *p, \
                               double *value, double *derivative, double *curvature)                \
     {                                                                                              \
         ptrdiff_t i;                                                                               \
@@ -37,18 +37,27 @@ typedef struct loss_entry {
     }
 DPFAST_LOSS_LIST(STAMP_LOSS)
 
-#define LIST_LOSS(id, name, kind)                                                                  \
-    {#name, kind, name##_lipschitz_fn, name##_smoothness_fn, name##_at_zero_fn, name##_points},
-static const loss_entry losses[LOSS_COUNT] = {DPFAST_LOSS_LIST(LIST_LOSS)};
+#define LIST_LOSS(id, name, kind, convex, parameter, parameter_high, width)                        \
+    {#name,                                                                                        \
+     kind,                                                                                         \
+     convex,                                                                                       \
+     parameter,                                                                                    \
+     parameter_high,                                                                               \
+     width,                                                                                        \
+     name##_lipschitz_fn,                                                                          \
+     name##_smoothness_fn,                                                                         \
+     name##_at_zero_fn,                                                                            \
+     name##_points},
+static const loss_entry losses[] = {DPFAST_LOSS_LIST(LIST_LOSS)};
 
 static const loss_entry *find_loss(int id)
 {
-    return (id >= 0 && id < LOSS_COUNT) ? &losses[id] : NULL;
+    return (id >= 0 && id < dpfast_loss_count()) ? &losses[id] : NULL;
 }
 
 int dpfast_loss_count(void)
 {
-    return LOSS_COUNT;
+    return (int)(sizeof losses / sizeof losses[0]);
 }
 
 const char *dpfast_loss_name(int id)
@@ -57,42 +66,57 @@ const char *dpfast_loss_name(int id)
     return entry != NULL ? entry->name : NULL;
 }
 
-dpfast_target_kind dpfast_loss_kind(int id)
+dpfast_status dpfast_loss_describe(int id, dpfast_loss_info *info)
 {
     const loss_entry *entry = find_loss(id);
-    return entry != NULL ? entry->kind : DPFAST_REGRESSION;
+    if (entry == NULL || info == NULL) {
+        return DPFAST_ERR_UNSUPPORTED;
+    }
+    info->kind = entry->kind;
+    info->convex = entry->convex;
+    info->parameter = entry->parameter;
+    info->parameter_high = entry->parameter_high;
+    info->width = entry->width;
+    return DPFAST_OK;
 }
 
-double dpfast_loss_lipschitz(dpfast_loss loss)
+int dpfast_loss_valid(const dpfast_loss *loss)
 {
-    const loss_entry *entry = find_loss(loss.id);
-    return entry != NULL ? entry->lipschitz(loss.parameter) : NAN;
+    const loss_entry *entry = find_loss(loss->id);
+    if (entry == NULL) {
+        return 0;
+    }
+    /* A NaN default means that the loss has no such parameter. */
+    if (!isnan(entry->parameter) &&
+        !(loss->parameter > 0.0 && loss->parameter < entry->parameter_high)) {
+        return 0;
+    }
+    return isnan(entry->width) || (loss->width > 0.0 && loss->width < INFINITY);
 }
 
-double dpfast_loss_smoothness(dpfast_loss loss)
+double dpfast_loss_lipschitz(const dpfast_loss *loss)
 {
-    const loss_entry *entry = find_loss(loss.id);
-    return entry != NULL ? entry->smoothness(loss.parameter) : NAN;
+    return dpfast_loss_valid(loss) ? losses[loss->id].lipschitz(loss) : NAN;
 }
 
-double dpfast_loss_at_zero(dpfast_loss loss)
+double dpfast_loss_smoothness(const dpfast_loss *loss)
 {
-    const loss_entry *entry = find_loss(loss.id);
-    return entry != NULL ? entry->at_zero(loss.parameter) : NAN;
+    return dpfast_loss_valid(loss) ? losses[loss->id].smoothness(loss) : NAN;
 }
 
-dpfast_status dpfast_loss_points(dpfast_loss loss, ptrdiff_t n, const double *margin,
+double dpfast_loss_at_zero(const dpfast_loss *loss)
+{
+    return dpfast_loss_valid(loss) ? losses[loss->id].at_zero(loss) : NAN;
+}
+
+dpfast_status dpfast_loss_points(const dpfast_loss *loss, ptrdiff_t n, const double *margin,
                                  const double *target, double *value, double *derivative,
                                  double *curvature)
 {
-    const loss_entry *entry = find_loss(loss.id);
-    if (entry == NULL) {
-        return DPFAST_ERR_UNSUPPORTED;
-    }
-    if (n < 0 || (n > 0 && (margin == NULL || target == NULL))) {
+    if (!dpfast_loss_valid(loss) || n < 0 || (n > 0 && (margin == NULL || target == NULL))) {
         return DPFAST_ERR_ARGUMENT;
     }
-    entry->points(n, margin, target, loss.parameter, value, derivative, curvature);
+    losses[loss->id].points(n, margin, target, loss, value, derivative, curvature);
     return DPFAST_OK;
 }
 

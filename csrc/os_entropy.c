@@ -3,6 +3,7 @@
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE 1 /* syscall(), getentropy() under -std=c99 */
 #define _DARWIN_C_SOURCE 1
+#define _NETBSD_SOURCE 1
 #endif
 
 #include "random.h"

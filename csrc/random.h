@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* ---- Random bits ------------------------------------------------------------------------------ */
+/* ---- Random bits ----------------------------------------------------------------------------- */
 
 enum {
     DPFAST_KEY_BYTES = 32,
@@ -51,7 +51,7 @@ void dpfast_stream_wipe(dpfast_stream *stream);
 
 dpfast_status dpfast_fill_uint64(dpfast_stream *stream, ptrdiff_t n, uint64_t *out);
 
-/* ---- Exact samplers: integer arithmetic only --------------------------------------------------- */
+/* ---- Exact samplers: integer arithmetic only ------------------------------------------------- */
 
 #define DPFAST_MAX_GAUSSIAN_SCALE (UINT64_C(1) << 32)
 #define DPFAST_MAX_LAPLACE_SCALE (UINT64_C(1) << 52)
@@ -79,7 +79,7 @@ typedef enum dpfast_selection {
 dpfast_status dpfast_noisy_max(dpfast_stream *stream, dpfast_selection selection, uint64_t scale,
                                ptrdiff_t n, const int64_t *scores, ptrdiff_t *index);
 
-/* ---- Floating-point samplers ------------------------------------------------------------------- */
+/* ---- Floating-point samplers ----------------------------------------------------------------- */
 
 #define DPFAST_MAX_GAMMA_SHAPE 4294967296.0 /* 2^32 */
 

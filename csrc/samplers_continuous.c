@@ -1,7 +1,7 @@
 /* Gaussian, gamma and l2-Laplace distributions in floating point.
  *
- * None of these is exact: values are float64, a Gaussian has 53 random bits below its layer's width,
- * and logarithms are the C library's.  Uniform numbers keep full relative precision down to
+ * None of these is exact: values are float64, a Gaussian is a multiple of 2^-53 of the width of its
+ * layer, and logarithms are the C library's.  Uniform numbers keep full relative precision down to
  * zero, so that tails are not cut off at 2^-53. */
 #include "stream.h"
 #include "ziggurat_tables.h"

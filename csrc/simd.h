@@ -24,6 +24,15 @@ DPFAST_INLINE vec4 vec4_load(const double *p)
     return v;
 }
 
+/* Four floats, widened. */
+DPFAST_INLINE vec4 vec4_load_float(const float *p)
+{
+    typedef float float4 __attribute__((vector_size(16)));
+    float4 v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vec4);
+}
+
 DPFAST_INLINE void vec4_store(double *p, vec4 v)
 {
     memcpy(p, &v, sizeof v);
@@ -71,6 +80,16 @@ DPFAST_INLINE vec4 vec4_load(const double *p)
 {
     vec4 v;
     memcpy(v.lane, p, sizeof v.lane);
+    return v;
+}
+
+DPFAST_INLINE vec4 vec4_load_float(const float *p)
+{
+    vec4 v;
+    int i;
+    for (i = 0; i < 4; i++) {
+        v.lane[i] = p[i];
+    }
     return v;
 }
 

@@ -1,6 +1,6 @@
-/* exp without branches or tables, so that loops over it vectorize.
+/* exp and log1p without branches or tables, so that loops over them vectorize.
  *
- * Method: x = k ln2 + r with |r| <= ln2/2; e^r by its Taylor polynomial of degree 13 (truncation
+ * exp: x = k ln2 + r with |r| <= ln2/2; e^r by its Taylor polynomial of degree 13 (truncation
  * below 2^-58 relative); scaled by 2^k through the exponent bits.  Error below 1.5 ulp on
  * [-708, 709] (tests measure it against 100-digit arithmetic).  NaN gives NaN.  Arguments are
  * clamped to [-708, 709]: below, the result is at most 3.4e-308 instead of a denormal or zero;
@@ -47,6 +47,31 @@ DPFAST_INLINE double dpfast_exp_inline(double x)
     p = p * r + 1.0;
     p = p * r + 1.0;
     return p * scale;
+}
+
+/* log(1 + e) for e in [0, 1], without branches.  With s = e / (2 + e) <= 1/3, it is
+ * 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...), cut after s^33 (the rest is below 2^-57 relative). */
+DPFAST_INLINE double dpfast_log1p_inline(double e)
+{
+    const double s = e / (2.0 + e);
+    const double t = s * s;
+    double p = 1.0 / 33.0;
+    p = p * t + 1.0 / 31.0;
+    p = p * t + 1.0 / 29.0;
+    p = p * t + 1.0 / 27.0;
+    p = p * t + 1.0 / 25.0;
+    p = p * t + 1.0 / 23.0;
+    p = p * t + 1.0 / 21.0;
+    p = p * t + 1.0 / 19.0;
+    p = p * t + 1.0 / 17.0;
+    p = p * t + 1.0 / 15.0;
+    p = p * t + 1.0 / 13.0;
+    p = p * t + 1.0 / 11.0;
+    p = p * t + 1.0 / 9.0;
+    p = p * t + 1.0 / 7.0;
+    p = p * t + 1.0 / 5.0;
+    p = p * t + 1.0 / 3.0;
+    return 2.0 * s + 2.0 * s * (t * p);
 }
 
 #endif

@@ -29,17 +29,30 @@ cdef extern from "dpfast.h" nogil:
     ctypedef struct dpfast_loss:
         int id
         double parameter
+        double width
+
+    ctypedef struct dpfast_loss_info:
+        int kind
+        int convex
+        double parameter
+        double parameter_high
+        double width
 
     int dpfast_loss_count()
     const char *dpfast_loss_name(int id)
-    int dpfast_loss_kind(int id)
-    double dpfast_loss_lipschitz(dpfast_loss loss)
-    double dpfast_loss_smoothness(dpfast_loss loss)
-    double dpfast_loss_at_zero(dpfast_loss loss)
+    dpfast_status dpfast_loss_describe(int id, dpfast_loss_info *info)
+    double dpfast_loss_lipschitz(const dpfast_loss *loss)
+    double dpfast_loss_smoothness(const dpfast_loss *loss)
+    double dpfast_loss_at_zero(const dpfast_loss *loss)
     dpfast_status dpfast_loss_points(
-        dpfast_loss loss, ptrdiff_t n, const double *margin, const double *target,
+        const dpfast_loss *loss, ptrdiff_t n, const double *margin, const double *target,
         double *value, double *derivative, double *curvature)
 
+    dpfast_status dpfast_line_search(
+        ptrdiff_t n, const double *margin, const double *direction_margin, const double *target,
+        const double *weight, const dpfast_loss *loss, double loss_clip, ptrdiff_t n_steps,
+        const double *steps, double *out)
+    ptrdiff_t dpfast_line_search_addition_depth(ptrdiff_t n)
     double dpfast_read_sum(ptrdiff_t n, const double *x)
     void dpfast_exp_points(ptrdiff_t n, const double *x, double *out)
 
@@ -86,34 +99,59 @@ def force_isa(str name):
 # ---- Losses -------------------------------------------------------------------------------------
 
 def loss_table():
-    """Mapping of loss name to (id, kind); kind is "classification" or "regression"."""
-    return {
-        dpfast_loss_name(i).decode(): (i, ("classification", "regression")[dpfast_loss_kind(i)])
-        for i in range(dpfast_loss_count())
-    }
+    """Mapping of loss name to (id, kind, convex, parameter, parameter_high, width).
+
+    kind is "classification" or "regression"; parameter and width are defaults, None where the loss
+    has no such thing.
+    """
+    cdef dpfast_loss_info info
+    table = {}
+    for i in range(dpfast_loss_count()):
+        _check(dpfast_loss_describe(i, &info), "loss table")
+        table[dpfast_loss_name(i).decode().replace("_", "-")] = (
+            i,
+            ("classification", "regression")[info.kind],
+            bool(info.convex),
+            None if info.parameter != info.parameter else info.parameter,
+            None if info.parameter_high != info.parameter_high else info.parameter_high,
+            None if info.width != info.width else info.width,
+        )
+    return table
 
 
-def loss_constants(int loss_id, double parameter):
-    """(sup |loss'|, sup |loss''|, sup loss at margin 0) in the margin."""
-    cdef dpfast_loss loss = dpfast_loss(loss_id, parameter)
-    return dpfast_loss_lipschitz(loss), dpfast_loss_smoothness(loss), dpfast_loss_at_zero(loss)
+cdef class LossSpec:
+    """A loss of the C list with its parameter and width, as the kernels take it."""
 
+    cdef dpfast_loss _loss
 
-def loss_points(int loss_id, double parameter, const double[::1] margin, const double[::1] target):
-    """(value, derivative, curvature) of the loss at each pair of margin and target."""
-    cdef ptrdiff_t n = margin.shape[0]
-    cdef dpfast_loss loss = dpfast_loss(loss_id, parameter)
-    cdef double[:, ::1] out = np.empty((3, n))
-    cdef dpfast_status status
-    if target.shape[0] != n:
-        raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
-    if n > 0:
-        with nogil:
-            status = dpfast_loss_points(
-                loss, n, &margin[0], &target[0], &out[0, 0], &out[1, 0], &out[2, 0])
-        _check(status, "loss_points")
-    values = np.asarray(out)
-    return values[0], values[1], values[2]
+    def __init__(self, int id, double parameter=0.0, double width=0.0):
+        self._loss = dpfast_loss(id, parameter, width)
+        if dpfast_loss_lipschitz(&self._loss) != dpfast_loss_lipschitz(&self._loss):
+            raise ValueError(
+                f"loss {id} with parameter {parameter} and width {width} does not exist.")
+
+    def __reduce__(self):
+        return LossSpec, (self._loss.id, self._loss.parameter, self._loss.width)
+
+    def constants(self):
+        """(sup |loss'|, sup |loss''|, sup loss at margin 0) in the margin."""
+        return (dpfast_loss_lipschitz(&self._loss), dpfast_loss_smoothness(&self._loss),
+                dpfast_loss_at_zero(&self._loss))
+
+    def points(self, const double[::1] margin, const double[::1] target):
+        """(value, derivative, curvature) of the loss at each pair of margin and target."""
+        cdef ptrdiff_t n = margin.shape[0]
+        cdef double[:, ::1] out = np.empty((3, n))
+        cdef dpfast_status status
+        if target.shape[0] != n:
+            raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
+        if n > 0:
+            with nogil:
+                status = dpfast_loss_points(
+                    &self._loss, n, &margin[0], &target[0], &out[0, 0], &out[1, 0], &out[2, 0])
+            _check(status, "loss points")
+        values = np.asarray(out)
+        return values[0], values[1], values[2]
 
 
 def exp_points(const double[::1] x):
@@ -124,6 +162,34 @@ def exp_points(const double[::1] x):
     return np.asarray(out)
 
 
+def line_search(const double[::1] margin, const double[::1] direction_margin,
+                const double[::1] target, const double[::1] weight, LossSpec loss,
+                double loss_clip, const double[::1] steps, double[::1] out):
+    """out[k] = sum of weight * min(loss(margin - steps[k] * direction_margin), loss_clip)."""
+    cdef ptrdiff_t n = margin.shape[0], n_steps = steps.shape[0]
+    cdef dpfast_status status
+    cdef const double *weights = NULL
+    if direction_margin.shape[0] != n or target.shape[0] != n:
+        raise ValueError(f"direction_margin and target must have {n} entries.")
+    if weight is not None:
+        if weight.shape[0] != n:
+            raise ValueError(f"weight must have {n} entries; got {weight.shape[0]}.")
+        if n > 0:
+            weights = &weight[0]
+    if out.shape[0] != n_steps:
+        raise ValueError(f"out must have {n_steps} entries; got {out.shape[0]}.")
+    if n_steps == 0:
+        return
+    if n == 0:
+        out[:] = 0.0
+        return
+    with nogil:
+        status = dpfast_line_search(
+            n, &margin[0], &direction_margin[0], &target[0], weights, &loss._loss, loss_clip,
+            n_steps, &steps[0], &out[0])
+    _check(status, "line search")
+
+
 def read_sum(const double[::1] x):
     """Sum of x, as fast as memory can be read; the yardstick of the benchmarks."""
     cdef double total = 0.0
@@ -132,6 +198,11 @@ def read_sum(const double[::1] x):
         with nogil:
             total = dpfast_read_sum(n, &x[0])
     return total
+
+
+def line_search_addition_depth(ptrdiff_t n):
+    """Longest chain of additions behind one sum of a line search over n rows."""
+    return dpfast_line_search_addition_depth(n)
 
 
 include "_kernels_dense.pxi"

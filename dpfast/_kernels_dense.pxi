@@ -1,12 +1,18 @@
 # ---- Dense rows ---------------------------------------------------------------------------------
 
 cdef extern from "dpfast.h" nogil:
+    ctypedef enum dpfast_scalar:
+        DPFAST_FLOAT64
+        DPFAST_FLOAT32
+
     ctypedef struct dpfast_dense:
         ptrdiff_t n
         ptrdiff_t d
-        const double *x
+        const void *x
         ptrdiff_t row_stride
+        dpfast_scalar scalar
         const double *target
+        const double *weight
         const double *row_scale
         const float *inverse_norm
         double intercept
@@ -14,14 +20,18 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_dense_row_norms(const dpfast_dense *rows, double *norms)
     dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, double *margins)
     dpfast_status dpfast_dense_gradient(
-        const dpfast_dense *rows, dpfast_loss loss, const double *w, double clip_norm,
+        const dpfast_dense *rows, const dpfast_loss *loss, const double *w, double clip_norm,
         double loss_clip, double *gradient, double *loss_sum)
     dpfast_status dpfast_dense_objective(
-        const dpfast_dense *rows, dpfast_loss loss, const double *w, double loss_clip,
+        const dpfast_dense *rows, const dpfast_loss *loss, const double *w, double loss_clip,
         double *loss_sum)
     dpfast_status dpfast_dense_curvature_rows(
-        const dpfast_dense *rows, dpfast_loss loss, const double *w, double *out)
+        const dpfast_dense *rows, const dpfast_loss *loss, const double *w, int sign, double *out)
     ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d)
+
+
+class LayoutError(ValueError):
+    """An array whose strides the kernels do not read."""
 
 
 cdef class DenseRows:
@@ -32,7 +42,7 @@ cdef class DenseRows:
 
     Parameters
     ----------
-    x : float64 array (n, d), rows contiguous
+    x : float64 or float32 array (n, d), rows contiguous
     target : float64 array (n,)
     intercept : float
         Value of the constant column; 0 means none.
@@ -40,26 +50,41 @@ cdef class DenseRows:
 
     cdef readonly ptrdiff_t n_samples, n_features, dim
     cdef readonly double intercept
-    cdef const double[:, :] _x
+    cdef object _x  # keeps the buffer alive
     cdef const double[::1] _target
+    cdef const double[::1] _weight
     cdef const double[::1] _row_scale
     cdef const float[::1] _inverse_norm
     cdef dpfast_dense _rows
 
-    def __init__(self, const double[:, :] x, const double[::1] target, double intercept=0.0):
-        cdef ptrdiff_t n = x.shape[0], d = x.shape[1]
+    def __init__(self, x, const double[::1] target, double intercept=0.0):
+        cdef const double[:, :] x64
+        cdef const float[:, :] x32
+        cdef ptrdiff_t n, d, size, row_bytes, column_bytes
+        if x.dtype == np.float64:
+            x64 = x
+            n, d, size = x64.shape[0], x64.shape[1], sizeof(double)
+            row_bytes, column_bytes = x64.strides[0], x64.strides[1]
+            self._rows.scalar = DPFAST_FLOAT64
+        elif x.dtype == np.float32:
+            x32 = x
+            n, d, size = x32.shape[0], x32.shape[1], sizeof(float)
+            row_bytes, column_bytes = x32.strides[0], x32.strides[1]
+            self._rows.scalar = DPFAST_FLOAT32
+        else:
+            raise ValueError(f"x must be float64 or float32; got {x.dtype}.")
         if n < 1 or d < 1:
             raise ValueError(f"x must have at least one row and one column; got shape {(n, d)}.")
         if target.shape[0] != n:
             raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
         # The stride of an axis of length 1 means nothing and may be anything.
-        if d > 1 and x.strides[1] != sizeof(double):
-            raise ValueError("x must have contiguous rows (C order).")
-        if n > 1 and (x.strides[0] < d * <ptrdiff_t>sizeof(double)
-                      or x.strides[0] % <ptrdiff_t>sizeof(double) != 0):
-            raise ValueError("x must have rows one after another, a whole number of entries apart.")
+        if d > 1 and column_bytes != size:
+            raise LayoutError("x must have contiguous rows (C order).")
+        if n > 1 and (row_bytes < d * size or row_bytes % size != 0):
+            raise LayoutError("x must have rows one after another, a whole number of entries apart.")
         self._x = x
         self._target = target
+        self._weight = None
         self._row_scale = None
         self._inverse_norm = None
         self.n_samples = n
@@ -68,21 +93,37 @@ cdef class DenseRows:
         self.intercept = intercept
         self._rows.n = n
         self._rows.d = d
-        self._rows.x = &x[0, 0]
-        self._rows.row_stride = x.strides[0] // <ptrdiff_t>sizeof(double) if n > 1 else d
+        if self._rows.scalar == DPFAST_FLOAT64:
+            self._rows.x = &x64[0, 0]
+        else:
+            self._rows.x = &x32[0, 0]
+        self._rows.row_stride = row_bytes // size if n > 1 else d
         self._rows.target = &target[0]
+        self._rows.weight = NULL
         self._rows.row_scale = NULL
         self._rows.inverse_norm = NULL
         self._rows.intercept = intercept
+
+    cdef int _check_rows(self, str name, ptrdiff_t length) except -1:
+        if length != self.n_samples:
+            raise ValueError(f"{name} must have {self.n_samples} entries; got {length}.")
+        return 0
+
+    def set_weight(self, const double[::1] weight):
+        """Multiply row i's loss and clipped gradient by ``weight[i] >= 0``; None: by one."""
+        if weight is None:
+            self._rows.weight = NULL
+        else:
+            self._check_rows("weight", weight.shape[0])
+            self._rows.weight = &weight[0]
+        self._weight = weight
 
     def set_row_scale(self, const double[::1] row_scale):
         """Multiply row i by ``row_scale[i]`` from now on; None: by one."""
         if row_scale is None:
             self._rows.row_scale = NULL
-        elif row_scale.shape[0] != self.n_samples:
-            raise ValueError(
-                f"row_scale must have {self.n_samples} entries; got {row_scale.shape[0]}.")
         else:
+            self._check_rows("row_scale", row_scale.shape[0])
             self._rows.row_scale = &row_scale[0]
         self._row_scale = row_scale
 
@@ -90,10 +131,8 @@ cdef class DenseRows:
         """Lower bounds of the rows' inverse norms, which gradient clipping needs."""
         if inverse_norm is None:
             self._rows.inverse_norm = NULL
-        elif inverse_norm.shape[0] != self.n_samples:
-            raise ValueError(
-                f"inverse_norm must have {self.n_samples} entries; got {inverse_norm.shape[0]}.")
         else:
+            self._check_rows("inverse_norm", inverse_norm.shape[0])
             self._rows.inverse_norm = &inverse_norm[0]
         self._inverse_norm = inverse_norm
 
@@ -102,8 +141,13 @@ cdef class DenseRows:
         if not 0 <= start <= stop <= self.n_samples:
             raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
         rows.n = stop - start
-        rows.x += start * rows.row_stride
+        if rows.scalar == DPFAST_FLOAT64:
+            rows.x = <const double *>rows.x + start * rows.row_stride
+        else:
+            rows.x = <const float *>rows.x + start * rows.row_stride
         rows.target += start
+        if rows.weight != NULL:
+            rows.weight += start
         if rows.row_scale != NULL:
             rows.row_scale += start
         if rows.inverse_norm != NULL:
@@ -140,11 +184,10 @@ cdef class DenseRows:
             status = dpfast_dense_margins(&rows, &w[0], &out[0])
         _check(status, "margins")
 
-    def gradient(self, ptrdiff_t start, ptrdiff_t stop, int loss_id, double parameter,
+    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
                  const double[::1] w, double clip_norm, double loss_clip, double[::1] out):
         """out = sum of the rows' clipped gradients; returns the sum of their clipped losses."""
         cdef dpfast_dense rows = self._slice(start, stop)
-        cdef dpfast_loss loss = dpfast_loss(loss_id, parameter)
         cdef double loss_sum = 0.0
         cdef dpfast_status status
         self._check_weights(w)
@@ -152,28 +195,26 @@ cdef class DenseRows:
             raise ValueError(f"out must have {self.dim} entries; got {out.shape[0]}.")
         with nogil:
             status = dpfast_dense_gradient(
-                &rows, loss, &w[0], clip_norm, loss_clip, &out[0], &loss_sum)
+                &rows, &loss._loss, &w[0], clip_norm, loss_clip, &out[0], &loss_sum)
         _check(status, "gradient")
         return loss_sum
 
-    def objective(self, ptrdiff_t start, ptrdiff_t stop, int loss_id, double parameter,
+    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
                   const double[::1] w, double loss_clip):
         """Sum of the rows' clipped losses."""
         cdef dpfast_dense rows = self._slice(start, stop)
-        cdef dpfast_loss loss = dpfast_loss(loss_id, parameter)
         cdef double loss_sum = 0.0
         cdef dpfast_status status
         self._check_weights(w)
         with nogil:
-            status = dpfast_dense_objective(&rows, loss, &w[0], loss_clip, &loss_sum)
+            status = dpfast_dense_objective(&rows, &loss._loss, &w[0], loss_clip, &loss_sum)
         _check(status, "objective")
         return loss_sum
 
-    def curvature_rows(self, ptrdiff_t start, ptrdiff_t stop, int loss_id, double parameter,
-                       const double[::1] w, double[:, ::1] out):
-        """out = the rows, each times the square root of its loss's curvature."""
+    def curvature_rows(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
+                       const double[::1] w, double[:, ::1] out, int sign=1):
+        """out = the rows, each times the root of its weighted curvature's part of that sign."""
         cdef dpfast_dense rows = self._slice(start, stop)
-        cdef dpfast_loss loss = dpfast_loss(loss_id, parameter)
         cdef dpfast_status status
         self._check_weights(w)
         if out.shape[0] < rows.n or out.shape[1] != self.dim:
@@ -183,7 +224,7 @@ cdef class DenseRows:
         if rows.n == 0:
             return
         with nogil:
-            status = dpfast_dense_curvature_rows(&rows, loss, &w[0], &out[0, 0])
+            status = dpfast_dense_curvature_rows(&rows, &loss._loss, &w[0], sign, &out[0, 0])
         _check(status, "curvature rows")
 
 

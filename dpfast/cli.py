@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -31,7 +31,7 @@ from dpfast.errors import DpfastError
 from dpfast.estimators import LogisticRegression
 from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.preprocessing import BoundedScaler
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, PrivacyReport
 from dpfast.tabular import TableSchema, read_bounds, read_csv
 
 Matrix = NDArray[np.float64]
@@ -41,6 +41,7 @@ Scores = dict[str, float]
 _CHUNK_ROWS = 50_000
 _DEMO_EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
 _DEMO_DELTA = 1e-6
+_DEMO_REPEATS = 10
 _DEMO_REPORT_EPSILON = 1.0
 
 _CHANGES = {
@@ -250,7 +251,8 @@ def _fit(arguments: argparse.Namespace) -> None:
             result["test"] = {"rows": len(test[1]), "covered_by_guarantee": False, **scores}
         print(json.dumps(result, indent=2))
         return
-    _say(f"\n{estimator.privacy_}\n")
+    _say("")
+    _show_report(estimator.privacy_)
     if test is not None:
         _show_scores(arguments.test, len(test[1]), scores)
     _say(f"Model written to {arguments.output}.")
@@ -343,15 +345,16 @@ def _demo(arguments: argparse.Namespace) -> None:
     train, test = np.split(order, [int(0.8 * len(X))])
 
     console = Console(markup=False, highlight=False)
-    fits: dict[float, LogisticRegression] = {}
-    for epsilon in _track(_DEMO_EPSILONS, "fitting"):
-        fits[epsilon] = LogisticRegression(
+    fits: dict[float, list[LogisticRegression]] = {epsilon: [] for epsilon in _DEMO_EPSILONS}
+    for epsilon in _track(_DEMO_EPSILONS * _DEMO_REPEATS):
+        model = LogisticRegression(
             epsilon=epsilon,
             delta=_DEMO_DELTA,
             data_norm=math.sqrt(X.shape[1]),
             classes=data.classes,
             strict=True,
-        ).fit(X[train], data.target[train])
+        )
+        fits[epsilon].append(model.fit(X[train], data.target[train]))
     X_test, y_test = X[test], data.target[test]
     baselines = _baselines(X[train], data.target[train], X_test, y_test)
 
@@ -363,8 +366,9 @@ def _demo(arguments: argparse.Namespace) -> None:
     screen = Screen()
     for name in ("epsilon", "max. factor", "test accuracy", "test log-loss"):
         screen.add_column(name, justify="right")
-    for epsilon, fit in fits.items():
-        score = _scores(fit.decision_function(X_test), y_test)
+    for epsilon, models in fits.items():
+        each = [_scores(model.decision_function(X_test), y_test) for model in models]
+        score = {key: float(np.mean([scores[key] for scores in each])) for key in each[0]}
         screen.add_row(f"{epsilon:g}", f"{math.exp(epsilon):,.2f}", *_cells(score))
     screen.add_section()
     screen.add_row("not private", "no limit", *_cells(baselines["non_private"]))
@@ -373,7 +377,7 @@ def _demo(arguments: argparse.Namespace) -> None:
     legend = Screen.grid(padding=(0, 2))
     for term, meaning in (
         ("epsilon", f"the privacy loss (with delta = {_DEMO_DELTA:g}); smaller is more private"),
-        ("max. factor", "e^epsilon: the most by which one row can change a result's probability"),
+        ("max. factor", "e^epsilon: how many times likelier one row can make any result"),
         ("test accuracy", "share of the test rows that are predicted right; higher is better"),
         ("test log-loss", "how far the probabilities are from what happened; lower is better"),
         ("not private", "scikit-learn's LogisticRegression on the same rows"),
@@ -382,14 +386,15 @@ def _demo(arguments: argparse.Namespace) -> None:
         legend.add_row(term, meaning)
     console.print("", legend, "")
     _say(
-        "The noise is fresh in every run, so the private rows change a little from run to run. "
-        "The test scores themselves are computed without noise and no guarantee covers them; that "
-        "is fine here because the data are public.\n"
+        f"Each private row is the average of {_DEMO_REPEATS} fits with fresh noise; of private "
+        "data only one of them could be released at its epsilon. The test scores themselves are "
+        "computed without noise and no guarantee covers them; that is fine here because the data "
+        "are public.\n"
     )
-    _say(f"The privacy report of the model with epsilon = {_DEMO_REPORT_EPSILON:g}:\n")
-    _say(str(fits[_DEMO_REPORT_EPSILON].privacy_))
+    _say(f"The privacy report of one model with epsilon = {_DEMO_REPORT_EPSILON:g}:\n")
+    _show_report(fits[_DEMO_REPORT_EPSILON][0].privacy_)
     _say(
-        "\nHere one record is one person in one year. A person has up to five records, and this "
+        "Here one record is one person in one year. A person has up to five records, and this "
         "guarantee is about each of them, not about all together."
     )
 
@@ -398,9 +403,9 @@ def _cells(score: Scores) -> tuple[str, str]:
     return f"{100.0 * score['accuracy']:.1f} %", f"{score['log_loss']:.4f}"
 
 
-def _track(values: Sequence[float], what: str) -> Iterable[float]:
+def _track(values: Sequence[float]) -> Iterator[float]:
     console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("fitting"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
@@ -413,6 +418,21 @@ def _track(values: Sequence[float], what: str) -> Iterable[float]:
 def _say(text: str) -> None:
     """Print prose, wrapped to the width of the terminal."""
     Console(markup=False, highlight=False, emoji=False).print(text)
+
+
+def _show_report(report: PrivacyReport) -> None:
+    """Print a privacy report with its table of events fitted to the terminal."""
+    table_start = "  "
+    _say("\n".join(x for x in str(report).splitlines() if not x.startswith(table_start)))
+    screen = Screen()
+    for name in ("where", "mechanism"):
+        screen.add_column(name)
+    for name in ("count", "dimension", "sensitivity", "noise"):
+        screen.add_column(name, justify="right")
+    for event in report.events:
+        numbers = (event.count, event.dimension, event.sensitivity, event.noise)
+        screen.add_row(event.where, event.mechanism, *(f"{number:.4g}" for number in numbers))
+    Console(markup=False, highlight=False).print(screen, "")
 
 
 def _note(text: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast import _kernels
 from dpfast._validation import check_choice, check_real
 
-_TABLE: dict[str, tuple[int, str]] = _kernels.loss_table()
+_TABLE = _kernels.loss_table()
 
 
 def loss_names() -> tuple[str, ...]:
@@ -31,17 +31,33 @@ class Loss:
     Value, derivative and constants all come from one registry in C, so that what the kernels
     compute and what the privacy analysis assumes cannot drift apart.
 
+    =================  ====================================================  ==========  ========
+    name               ``ℓ(z; y)``                                           parameter   width
+    =================  ====================================================  ==========  ========
+    logistic           ``log(1 + exp(-yz))``
+    hinge              ``max(0, 1 - yz)``
+    huberized-hinge    hinge, a parabola where ``|1 - yz| <= width``                     0.5
+    squared-hinge      ``max(0, 1 - yz)²``, a line beyond slope `parameter`  4 (slope)
+    huber              ``(z - y)²/2``, lines beyond slope `parameter`        1.35
+    squared            ``(z - y)²/2``
+    pinball            ``max(q r, (q-1) r)``, ``r = y - z``, a parabola      0.5 (q)     0.1
+                       where ``|r| <= width``
+    sigmoid            ``1 / (1 + exp(yz))``, not convex
+    =================  ====================================================  ==========  ========
+
     Parameters
     ----------
     name : str
         One of :func:`loss_names`.
-    parameter : float, default=0.0
-        Width, threshold or quantile of the losses that have one; ignored by the others.
+    parameter : float or None, default=None
+        Slope bound, threshold or quantile of the losses that have one; None takes the default.
+    width : float or None, default=None
+        Width of the rounded-off kink of the losses that have one; None takes the default.
 
     Raises
     ------
-    ValueError
-        If the name is unknown or the parameter is not a finite number.
+    TypeError, ValueError
+        If the name is unknown, a number is out of range, or one is given to a loss without it.
 
     Examples
     --------
@@ -51,39 +67,59 @@ class Loss:
     >>> value, derivative, curvature = loss([0.0], [1.0])
     >>> value.round(4), derivative, curvature
     (array([0.6931]), array([-0.5]), array([0.25]))
+    >>> Loss("pinball", 0.9).lipschitz
+    0.9
     """
 
     name: str
-    parameter: float = 0.0
+    parameter: float | None = None
+    width: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("loss", self.name, loss_names())
-        object.__setattr__(self, "parameter", check_real("parameter", self.parameter))
+        _, _, _, parameter, high, width = _TABLE[self.name]
+        self._settle("parameter", self.parameter, parameter, high)
+        self._settle("width", self.width, width, np.inf)
+
+    def _settle(self, name: str, value: float | None, default: float | None, high: float) -> None:
+        if value is None:
+            value = default
+        elif default is None:
+            raise ValueError(f"{name} must be None for the loss {self.name!r}; got {value!r}.")
+        else:
+            bound = None if np.isinf(high) else high
+            value = check_real(name, value, low=0.0, low_open=True, high=bound, high_open=True)
+        object.__setattr__(self, name, value)
 
     @property
-    def id(self) -> int:
-        """Position in the C list."""
-        return _TABLE[self.name][0]
+    def spec(self) -> _kernels.LossSpec:
+        """The loss as the kernels take it."""
+        return _kernels.LossSpec(_TABLE[self.name][0], self.parameter or 0.0, self.width or 0.0)
 
     @property
     def kind(self) -> str:
         """``"classification"`` (targets are -1 and +1) or ``"regression"``."""
-        return _TABLE[self.name][1]
+        return str(_TABLE[self.name][1])
+
+    @property
+    def convex(self) -> bool:
+        """Whether ``ℓ`` is convex in the margin."""
+        return bool(_TABLE[self.name][2])
 
     @property
     def lipschitz(self) -> float:
-        """Bound of ``|dℓ/dz|`` over all margins and targets."""
-        return float(_kernels.loss_constants(self.id, self.parameter)[0])
+        """Bound of ``|dℓ/dz|`` over all margins and targets; infinite if there is none."""
+        return float(self.spec.constants()[0])
 
     @property
     def smoothness(self) -> float:
         """Bound of ``|d²ℓ/dz²|`` over all margins and targets; infinite if there is none."""
-        return float(_kernels.loss_constants(self.id, self.parameter)[1])
+        return float(self.spec.constants()[1])
 
     @property
     def at_zero(self) -> float:
-        """Bound of ``ℓ(0; y)`` over all targets."""
-        return float(_kernels.loss_constants(self.id, self.parameter)[2])
+        """Bound of ``ℓ(0; y)`` over all targets; infinite if there is none."""
+        return float(self.spec.constants()[2])
 
     def __call__(
         self, margin: ArrayLike, target: ArrayLike
@@ -100,5 +136,5 @@ class Loss:
         """
         z = np.ascontiguousarray(margin, dtype=np.float64)
         y = np.ascontiguousarray(target, dtype=np.float64)
-        value, derivative, curvature = _kernels.loss_points(self.id, self.parameter, z, y)
+        value, derivative, curvature = self.spec.points(z, y)
         return value, derivative, curvature

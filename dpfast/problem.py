@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
+from dpfast.rows import as_rows, check_matrix
 
 Vector = NDArray[np.float64]
 T = TypeVar("T")
@@ -32,6 +34,10 @@ _UNIT = 2.0**-53
 # Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
 # is answered within milliseconds.
 _CHUNK_BYTES = 4 * 2**20
+# Rows of one chunk of a line search, which reads three vectors.
+_LINE_SEARCH_ROWS = 65536
+# Margins that were updated this often are computed afresh: rounding errors have added up.
+_MAX_UPDATES = 30
 # Problems below this size stay on one thread; starting others would cost more than it saves.
 _THREADING_BYTES = 2 * 2**20
 
@@ -54,6 +60,8 @@ class ProblemShape:
     alpha : float or None, default=None
         Ridge ``α`` of the mean loss, ``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²``; None leaves the choice to
         the solver.
+    max_weight : float, default=1.0
+        Bound of the rows' weights; multiplies all constants of the loss.
 
     Raises
     ------
@@ -73,6 +81,7 @@ class ProblemShape:
     loss: Loss = Loss("logistic")
     intercept: float = 1.0
     alpha: float | None = None
+    max_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, str):
@@ -84,6 +93,7 @@ class ProblemShape:
         check_integer("n_features", self.n_features, low=1, high=2**53)
         check_real("data_norm", self.data_norm, low=1e-100, high=1e100)
         check_real("intercept", self.intercept, low=-1e100, high=1e100)
+        check_real("max_weight", self.max_weight, low=1e-100, high=1e100)
         if self.alpha is not None:
             check_real("alpha", self.alpha, low=1e-100, high=1e100)
 
@@ -101,13 +111,13 @@ class ProblemShape:
 
     @property
     def lipschitz(self) -> float:
-        """``L``: bound of the norm of one row's gradient, ``max|ℓ'| · row_norm``."""
-        return self.loss.lipschitz * self.row_norm
+        """``L``: bound of the norm of one row's gradient, ``max|ℓ'| · row_norm · max_weight``."""
+        return self.loss.lipschitz * self.row_norm * self.max_weight
 
     @property
     def smoothness(self) -> float:
-        """``β``: bound of the Hessian norm of the mean loss, ``max|ℓ''| · row_norm²``."""
-        return self.loss.smoothness * self.row_norm**2
+        """``β``: bound of the mean loss's Hessian norm, ``max|ℓ''| · row_norm² · max_weight``."""
+        return self.loss.smoothness * self.row_norm**2 * self.max_weight
 
     def with_alpha(self, alpha: float) -> ProblemShape:
         """The same shape with the ridge `alpha`."""
@@ -119,7 +129,8 @@ class ProblemShape:
         ``(α/2)‖w*‖² <= F(w*) <= F(0) <= ℓ(0)``, and ``α w* = -mean gradient`` of norm at most
         ``L``.
         """
-        return min(self.lipschitz / alpha, math.sqrt(2.0 * self.loss.at_zero / alpha))
+        at_zero = self.loss.at_zero * self.max_weight
+        return min(self.lipschitz / alpha, math.sqrt(2.0 * at_zero / alpha))
 
     def minimizer_sensitivity(self, alpha: float, neighboring_relation: str) -> float:
         """Largest distance between the minimizers of neighboring data sets.
@@ -138,6 +149,12 @@ class ProblemShape:
         rows = _CHUNK_BYTES // (8 * self.n_features)
         return max(64, rows - rows % 64)
 
+    def additions(self) -> int:
+        """Longest chain of additions behind an entry of a sum over all rows."""
+        chunk = min(self.chunk_rows(), self.n_samples)
+        within = _kernels.dense_addition_depth(chunk, self.n_features)
+        return int(within) + -(-self.n_samples // chunk)
+
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
 
@@ -149,32 +166,26 @@ class ProblemShape:
         The ridge term adds a few units of ``α ‖w‖``, which is at most ``L`` in the region where
         optimizers work.  The factor 1.1 covers products of small terms.
         """
-        chunk = min(self.chunk_rows(), self.n_samples)
-        additions = (
-            _kernels.dense_addition_depth(chunk, self.n_features)
-            + -(-self.n_samples // chunk)
-            + 8
-        )
         margin = (self.dim + 6) * self.row_norm * w_norm
-        row = self.row_norm * (
+        row = self.max_weight * self.row_norm * (
             self.loss.smoothness * margin + 8.0 * self.loss.lipschitz
         )
         ridge = 4.0 * (self.alpha or 0.0) * w_norm
-        return 1.1 * _UNIT * (row + additions * self.lipschitz + ridge)
+        return 1.1 * _UNIT * (row + (self.additions() + 8) * self.lipschitz + ridge)
 
 
 class Problem:
     """A learning problem: private rows, a loss, a ridge, and public bounds.
 
-    ``F(w) = (1/n) Σ_i ℓ(<x̃_i, w>; y_i) + (α/2)‖w‖²`` with ``x̃_i = (t_i x_i, intercept)`` and
+    ``F(w) = (1/n) Σ_i c_i ℓ(<x̃_i, w>; y_i) + (α/2)‖w‖²`` with ``x̃_i = (t_i x_i, intercept)`` and
     ``t_i = min(1, data_norm / ‖x_i‖₂)``: rows outside the ball of radius `data_norm` are brought
     onto it, a transform that looks at one row at a time and therefore costs no privacy.
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Converted to C-contiguous float64 if it is not; kept by reference otherwise and never
-        written to.
+    X : array-like or SciPy sparse matrix or array of shape (n_samples, n_features)
+        Dense float64 and float32 arrays with contiguous rows and sparse CSR are used in place and
+        never written to; see :mod:`dpfast.rows` for the others.
     y : array-like of shape (n_samples,)
         -1 or +1 for a classification loss, finite numbers for a regression loss.
     loss : Loss or str, default="logistic"
@@ -185,6 +196,12 @@ class Problem:
         cover, with a warning.
     intercept : float, default=1.0
         Value of the constant column (penalized like the others); 0 for none.
+    sample_weight : array-like of shape (n_samples,) or None, default=None
+        Weights ``c_i >= 0`` of the rows.  They are private like the rows; the mean is over n, not
+        over their sum.  Weights beyond `max_weight` are lowered to it.
+    max_weight : float or None, default=None
+        Public bound of the weights.  None takes it from the data, with a warning, where there are
+        weights.
     n_jobs : int or None, default=None
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False
@@ -206,54 +223,101 @@ class Problem:
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike,
         loss: Loss | str = "logistic",
         alpha: float | None = None,
         data_norm: float | None = None,
         *,
         intercept: float = 1.0,
+        sample_weight: ArrayLike | None = None,
+        max_weight: float | None = None,
         n_jobs: int | None = None,
         strict: bool = False,
     ) -> None:
-        loss = Loss(loss) if isinstance(loss, str) else loss
-        rows = _as_rows(X)
-        target = _as_target(y, loss, rows.shape[0])
         self.n_jobs = _thread_count(n_jobs)
-        intercept = check_real("intercept", intercept, low=-1e100, high=1e100)
-        self._rows = _kernels.DenseRows(rows, target, intercept)
-        self._inverse_norm: NDArray[np.float32] | None = None
         self.leaks: tuple[str, ...] = ()
-
+        loss = Loss(loss) if isinstance(loss, str) else loss
+        intercept = check_real("intercept", intercept, low=-1e100, high=1e100)
         if data_norm is not None:
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)
-        provisional = ProblemShape(rows.shape[0], rows.shape[1], data_norm or 1.0, loss, intercept)
-        self.shape = provisional
-        norms = self._row_norms()
-        if data_norm is None:
-            data_norm = self._infer_data_norm(norms, strict)
-        self.shape = replace(provisional, data_norm=data_norm, alpha=alpha)
-        self._clip_rows(norms)
+        matrix = check_matrix(X)
+        self._target = _as_target(y, loss, matrix.shape[0])
+        self._rows = as_rows(matrix, self._target, intercept)
+        self._has_inverse_norms = False
+        self._line: _Line | None = None
+        # The sums below need the sizes; the bounds are filled in as they become known.
+        self.shape = ProblemShape(
+            self._rows.n_samples, self._rows.n_features, data_norm or 1.0, loss, intercept, alpha
+        )
+        self._weight = self._settle_weights(sample_weight, max_weight, strict)
+        self._settle_rows(data_norm, strict)
 
     # ---- construction ---------------------------------------------------------------------------
 
-    def _infer_data_norm(self, norms: Vector, strict: bool) -> float:
+    def _infer(self, name: str, what: str, strict: bool) -> None:
+        """Warn that a public quantity is taken from the data, or refuse."""
         message = (
-            "data_norm was not given, so the largest row norm is taken from the data. The privacy "
-            "guarantee does not cover that: pass a bound known without looking at the data "
-            "(rows beyond it are scaled down)."
+            f"{name} was not given, so {what} is taken from the data. The privacy guarantee does "
+            f"not cover that: pass a bound known without looking at the data (what is beyond it is "
+            f"scaled down)."
         )
         if strict:
-            raise ValueError(f"data_norm must be given when strict=True; got None. {message}")
-        warnings.warn(message, PrivacyLeakWarning, stacklevel=4)
-        self.leaks = (*self.leaks, "data_norm was taken from the data")
-        # All-zero rows: any bound will do.
-        return float(norms.max()) or 1.0
+            raise ValueError(f"{name} must be given when strict=True; got None. {message}")
+        warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
+        self.leaks = (*self.leaks, f"{name} was taken from the data")
 
-    def _row_norms(self) -> Vector:
-        norms = np.empty(self.shape.n_samples)
+    def _settle_weights(
+        self, sample_weight: ArrayLike | None, max_weight: float | None, strict: bool
+    ) -> Vector | None:
+        if max_weight is not None:
+            max_weight = check_real("max_weight", max_weight, low=1e-100, high=1e100)
+        if sample_weight is None:
+            if max_weight is not None:
+                raise ValueError(
+                    f"max_weight must be None without sample_weight; got {max_weight!r}."
+                )
+            return None
+        weight = _as_vector("sample_weight", sample_weight, self.shape.n_samples)
+        if weight.min() < 0.0:
+            raise ValueError("sample_weight must hold numbers >= 0; got a negative one.")
+        if max_weight is None:
+            self._infer("max_weight", "the largest weight", strict)
+            max_weight = float(weight.max()) or 1.0
+        elif weight.max() > max_weight:
+            weight = np.minimum(weight, max_weight)
+        self.shape = replace(self.shape, max_weight=max_weight)
+        self._rows.set_weight(weight)
+        return weight
+
+    def _settle_rows(self, data_norm: float | None, strict: bool) -> None:
+        """Scale rows onto the ball of radius `data_norm`; rounding never leaves them outside."""
+        largest = max(self._map(lambda start, stop: float(self._norms(start, stop).max())))
+        if data_norm is None:
+            self._infer("data_norm", "the largest row norm", strict)
+            # All-zero rows: any bound will do.
+            data_norm = largest or 1.0
+        self.shape = replace(self.shape, data_norm=data_norm)
+        self._row_scale: Vector | None = None
+        if largest <= data_norm:
+            return
+        scale = np.empty(self.shape.n_samples)
+
+        def work(start: int, stop: int) -> None:
+            norms = self._norms(start, stop)
+            shrunk = (data_norm / np.maximum(norms, data_norm)) * (1.0 - 4.0 * _UNIT)
+            scale[start:stop] = np.where(norms <= data_norm, 1.0, shrunk)
+
+        _finish(self._map(work))
+        self._rows.set_row_scale(scale)
+        self._row_scale = scale
+
+    def _norms(self, start: int, stop: int) -> Vector:
+        """Upper bounds of the norms of stored rows, before scaling."""
+        norms = np.empty(stop - start)
+        kernel, first, last = self._rows.block(start, stop)
         try:
-            self._run(lambda start, stop: self._rows.row_norms(start, stop, norms[start:stop]))
+            kernel.row_norms(first, last, norms)
         except FloatingPointError:
             raise ValueError(
                 "X must hold finite numbers only; got NaN or infinity. Remove or fill such values "
@@ -261,43 +325,52 @@ class Problem:
             ) from None
         return norms
 
-    def _clip_rows(self, norms: Vector) -> None:
-        """Scale rows onto the ball of radius `data_norm`; rounding never leaves them outside."""
-        radius = self.shape.data_norm
-        if np.any(norms > radius):
-            with np.errstate(over="ignore"):
-                scale = np.minimum(1.0, (radius / np.maximum(norms, radius)) * (1.0 - 4.0 * _UNIT))
-            scale[norms <= radius] = 1.0
-            self._rows.set_row_scale(scale)
-            norms = np.minimum(norms, radius)
-        self._norms = norms
+    def _prepare_clipping(self) -> None:
+        """Lower bounds of ``1/‖x̃_i‖`` in float32, so that they cost half the memory traffic."""
+        if self._has_inverse_norms:
+            return
+        inverse = np.empty(self.shape.n_samples, dtype=np.float32)
+
+        def work(start: int, stop: int) -> None:
+            norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
+            with np.errstate(divide="ignore", over="ignore"):
+                exact = (1.0 - 8.0 * _UNIT) / np.hypot(norms, self.shape.intercept)
+                rounded = exact.astype(np.float32)
+            too_large = rounded > exact
+            rounded[too_large] = np.nextafter(rounded[too_large], np.float32(0.0))
+            inverse[start:stop] = rounded
+
+        _finish(self._map(work))
+        self._rows.set_inverse_norm(inverse)
+        self._has_inverse_norms = True
 
     # ---- sums over chunks -----------------------------------------------------------------------
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        n, step = self.shape.n_samples, self.shape.chunk_rows()
+    def _chunks(self, step: int | None = None) -> list[tuple[int, int]]:
+        n, step = self.shape.n_samples, step or self.shape.chunk_rows()
         return [(start, min(start + step, n)) for start in range(0, n, step)]
 
-    def _run(self, work: Callable[[int, int], T]) -> Iterator[T] | list[T]:
-        """`work` on every chunk, results in the order of the chunks."""
-        chunks = self._chunks()
-        nbytes = 8 * self.shape.n_samples * self.shape.n_features
-        threads = min(self.n_jobs, len(chunks)) if nbytes > _THREADING_BYTES else 1
+    def _map(self, work: Callable[[int, int], T], step: int | None = None) -> Iterator[T]:
+        """`work` on every chunk; results in the order of the chunks, as they come."""
+        chunks = self._chunks(step)
+        threads = min(self.n_jobs, len(chunks)) if self._rows.nbytes > _THREADING_BYTES else 1
         if threads == 1:
-            return [work(start, stop) for start, stop in chunks]
+            for start, stop in chunks:
+                yield work(start, stop)
+            return
         pool = ThreadPoolExecutor(threads)
         try:
-            return list(pool.map(lambda chunk: work(*chunk), chunks))
+            yield from pool.map(lambda chunk: work(*chunk), chunks)
         finally:
             # On Ctrl-C the chunks that have not started are dropped at once.
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _weights(self, w: ArrayLike) -> Vector:
+    def _weights(self, name: str, w: ArrayLike) -> Vector:
         vector = np.ascontiguousarray(w, dtype=np.float64)
         if vector.shape != (self.shape.dim,):
-            raise ValueError(f"w must have shape ({self.shape.dim},); got {vector.shape}.")
+            raise ValueError(f"{name} must have shape ({self.shape.dim},); got {vector.shape}.")
         if not np.all(np.isfinite(vector)):
-            raise ValueError("w must be finite; got NaN or infinity.")
+            raise ValueError(f"{name} must be finite; got NaN or infinity.")
         return vector
 
     def margins(self, w: ArrayLike) -> Vector:
@@ -311,9 +384,14 @@ class Problem:
         -------
         ndarray of shape (n_samples,)
         """
-        vector = self._weights(w)
+        vector = self._weights("w", w)
         out = np.empty(self.shape.n_samples)
-        self._run(lambda start, stop: self._rows.margins(start, stop, vector, out[start:stop]))
+
+        def work(start: int, stop: int) -> None:
+            kernel, first, last = self._rows.block(start, stop)
+            kernel.margins(first, last, vector, out[start:stop])
+
+        _finish(self._map(work))
         return out
 
     def clipped_gradient(
@@ -332,9 +410,9 @@ class Problem:
         Returns
         -------
         gradient_sum : ndarray of shape (dim,)
-            ``Σ_i clip(ℓ'_i x̃_i)``, without the ridge.
+            ``Σ_i c_i clip(ℓ'_i x̃_i)``, without the ridge.
         loss_sum : float
-            ``Σ_i min(ℓ_i, loss_clip)``, without the ridge.
+            ``Σ_i c_i min(ℓ_i, loss_clip)``, without the ridge.
 
         Raises
         ------
@@ -343,51 +421,104 @@ class Problem:
 
         Notes
         -----
-        The l2 sensitivity of `gradient_sum` is ``2 clip_norm`` (`replace_one`) or ``clip_norm``
-        (`add_or_remove_one`); without clipping, `shape.lipschitz` takes the place of `clip_norm`.
+        The l2 sensitivity of `gradient_sum` is ``2 c clip_norm`` (`replace_one`) or ``c clip_norm``
+        (`add_or_remove_one`) with ``c = shape.max_weight``; without clipping, `shape.lipschitz`
+        takes the place of ``c clip_norm``.  What rounding adds is :meth:`gradient_sum_error`.
         """
-        vector = self._weights(w)
+        vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
-        if clip_norm < math.inf and self._inverse_norm is None:
-            self._inverse_norm = self._inverse_norms()
-            self._rows.set_inverse_norm(self._inverse_norm)
-        loss = self.shape.loss
+        if clip_norm < math.inf:
+            self._prepare_clipping()
+        loss = self.shape.loss.spec
 
         def work(start: int, stop: int) -> tuple[Vector, float]:
+            kernel, first, last = self._rows.block(start, stop)
             out = np.empty(self.shape.dim)
-            value = self._rows.gradient(
-                start, stop, loss.id, loss.parameter, vector, clip_norm, loss_clip, out
-            )
+            value = kernel.gradient(first, last, loss, vector, clip_norm, loss_clip, out)
             return out, value
 
         total, loss_sum = np.zeros(self.shape.dim), 0.0
-        for part, value in self._run(work):
+        for part, value in self._map(work):
             total += part
             loss_sum += value
         return total, loss_sum
 
-    def _inverse_norms(self) -> NDArray[np.float32]:
-        """Lower bounds of ``1/‖x̃_i‖`` in float32, so that they cost half the memory traffic."""
-        with np.errstate(divide="ignore", over="ignore"):
-            inverse = 1.0 / np.hypot(self._norms, self.shape.intercept)
-            inverse *= 1.0 - 8.0 * _UNIT
-            rounded = inverse.astype(np.float32)
-        too_large = rounded > inverse
-        rounded[too_large] = np.nextafter(rounded[too_large], np.float32(0.0))
-        return rounded
-
     def objective(self, w: ArrayLike, loss_clip: float = math.inf) -> float:
-        """``Σ_i min(ℓ_i, loss_clip)``, without the ridge and without a gradient."""
-        vector = self._weights(w)
+        """``Σ_i c_i min(ℓ_i, loss_clip)``, without the ridge and without a gradient."""
+        vector = self._weights("w", w)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
-        loss = self.shape.loss
-        parts = self._run(
-            lambda start, stop: self._rows.objective(
-                start, stop, loss.id, loss.parameter, vector, loss_clip
+        loss = self.shape.loss.spec
+
+        def work(start: int, stop: int) -> float:
+            kernel, first, last = self._rows.block(start, stop)
+            return float(kernel.objective(first, last, loss, vector, loss_clip))
+
+        return float(sum(self._map(work)))
+
+    def line_search_losses(
+        self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, loss_clip: float = math.inf
+    ) -> Vector:
+        """``Σ_i c_i min(ℓ_i, loss_clip)`` at ``w - a · direction`` for every step size ``a``.
+
+        The margins of `w` and of `direction` are computed once and kept; a later search that
+        starts from one of these points does not read X for its margins again.  So a descent that
+        searches along one direction an iteration reads X once for each direction.
+
+        Parameters
+        ----------
+        w, direction : array-like of shape (dim,)
+        steps : array-like of shape (n_steps,)
+        loss_clip : float, default=inf
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            Without the ridge.
+
+        Raises
+        ------
+        ValueError
+            If an argument has another shape, is not finite, or the bound is not positive.
+
+        Notes
+        -----
+        The sums of one row's change differ by at most ``c loss_clip`` at every step size,
+        ``c = shape.max_weight``, for losses >= 0.
+        """
+        start_point = self._weights("w", w)
+        vector = self._weights("direction", direction)
+        sizes = _as_vector("steps", steps, None)
+        loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        margin = self._line.margins_at(start_point) if self._line is not None else None
+        if margin is None:
+            margin = self.margins(start_point)
+            updates = 0
+        else:
+            assert self._line is not None
+            updates = self._line.updates + 1
+        direction_margin = self.margins(vector)
+        self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
+        loss, weight = self.shape.loss.spec, self._weight
+
+        def work(start: int, stop: int) -> Vector:
+            out = np.empty(len(sizes))
+            _kernels.line_search(
+                margin[start:stop],
+                direction_margin[start:stop],
+                self._target[start:stop],
+                None if weight is None else weight[start:stop],
+                loss,
+                loss_clip,
+                sizes,
+                out,
             )
-        )
-        return float(sum(parts))
+            return out
+
+        total = np.zeros(len(sizes))
+        for part in self._map(work, step=_LINE_SEARCH_ROWS):
+            total += part
+        return total
 
     def value_and_gradient(
         self, w: ArrayLike, alpha: float | None = None
@@ -400,7 +531,7 @@ class Problem:
         alpha : float or None, default=None
             Ridge; None takes the problem's own (0 if it has none).
         """
-        vector = self._weights(w)
+        vector = self._weights("w", w)
         ridge = self._ridge(alpha)
         gradient, loss_sum = self.clipped_gradient(vector)
         n = self.shape.n_samples
@@ -409,25 +540,52 @@ class Problem:
         return loss_sum / n + 0.5 * ridge * float(vector @ vector), gradient
 
     def hessian(self, w: ArrayLike, alpha: float | None = None) -> NDArray[np.float64]:
-        """``∇²F(w)``, through BLAS in row blocks.
+        """``∇²F(w)``: dense rows through BLAS in blocks, sparse rows by their non-zeros.
+
+        Parameters
+        ----------
+        w : array-like of shape (dim,)
+        alpha : float or None, default=None
+            Ridge; None takes the problem's own (0 if it has none).
 
         Returns
         -------
         ndarray of shape (dim, dim)
         """
-        vector = self._weights(w)
         loss = self.shape.loss
+        total = self._weighted_gram(self._weights("w", w), loss)
+        total /= self.shape.n_samples
+        total[np.diag_indices(self.shape.dim)] += self._ridge(alpha)
+        return total
+
+    def gram(self) -> NDArray[np.float64]:
+        """``Σ_i c_i x̃_i x̃_i^T``, the Hessian of the sum of squared losses.
+
+        Returns
+        -------
+        ndarray of shape (dim, dim)
+        """
+        return self._weighted_gram(np.zeros(self.shape.dim), Loss("squared"))
+
+    def _weighted_gram(self, w: Vector, loss: Loss) -> NDArray[np.float64]:
+        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T``."""
         n, dim = self.shape.n_samples, self.shape.dim
-        block = min(n, max(64, 2**18 // dim))
-        buffer = np.empty((block, dim))
         total = np.zeros((dim, dim))
-        for start in range(0, n, block):
-            stop = min(start + block, n)
-            self._rows.curvature_rows(start, stop, loss.id, loss.parameter, vector, buffer)
-            part = buffer[: stop - start]
-            total += part.T @ part
-        total /= n
-        total[np.diag_indices(dim)] += self._ridge(alpha)
+        signs = (1,) if loss.convex else (1, -1)
+        block_rows = min(n, max(64, 2**18 // dim))
+        buffer: NDArray[np.float64] | None = None
+        # One block after another: BLAS brings its own threads.
+        for start, stop in self._chunks(block_rows):
+            kernel, first, last = self._rows.block(start, stop)
+            if hasattr(kernel, "add_hessian"):
+                kernel.add_hessian(first, last, loss.spec, w, total)
+                continue
+            if buffer is None:
+                buffer = np.empty((block_rows, dim))
+            for sign in signs:
+                kernel.curvature_rows(first, last, loss.spec, w, buffer, sign)
+                part = buffer[: stop - start]
+                total += sign * (part.T @ part)
         if not np.all(np.isfinite(total)):
             raise FloatingPointError("Hessian: a result is too large for float64.")
         return total
@@ -437,30 +595,96 @@ class Problem:
             return check_real("alpha", alpha, low=0.0)
         return self.shape.alpha or 0.0
 
+    # ---- rounding -------------------------------------------------------------------------------
 
-def _as_rows(X: ArrayLike) -> NDArray[np.float64]:
-    rows = np.asarray(X)
-    if rows.dtype.kind not in "fiub":
-        raise TypeError(f"X must hold real numbers; got an array of dtype {rows.dtype}.")
-    if rows.ndim != 2:
-        raise ValueError(f"X must be two-dimensional (rows, columns); got shape {rows.shape}.")
-    if rows.shape[0] < 1 or rows.shape[1] < 1:
-        raise ValueError(f"X must have at least one row and one column; got shape {rows.shape}.")
-    return np.ascontiguousarray(rows, dtype=np.float64)
+    def gradient_sum_error(self, clip_norm: float = math.inf) -> float:
+        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
+
+        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
+        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
+        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
+        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  A mechanism
+        charges twice this value (once for each neighbor) to the l2 sensitivity.
+
+        Parameters
+        ----------
+        clip_norm : float, default=inf
+
+        Returns
+        -------
+        float
+        """
+        shape = self.shape
+        longest = min(clip_norm * shape.max_weight, shape.lipschitz)
+        return 1.01 * _UNIT * (shape.additions() + 8) * shape.n_samples * longest
+
+    def loss_sum_error(self, loss_clip: float) -> float:
+        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
+
+        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``, with two units a row for the
+        logarithm of a block's product.
+
+        Parameters
+        ----------
+        loss_clip : float
+
+        Returns
+        -------
+        float
+        """
+        shape = self.shape
+        additions = max(
+            shape.additions(),
+            _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
+            + -(-shape.n_samples // _LINE_SEARCH_ROWS),
+        )
+        return 1.01 * _UNIT * (additions + 600) * shape.n_samples * shape.max_weight * loss_clip
 
 
-def _as_target(y: ArrayLike, loss: Loss, n_samples: int) -> Vector:
-    raw = np.asarray(y)
+@dataclass
+class _Line:
+    """The last line search: margins along ``w - a · direction``."""
+
+    w: Vector
+    direction: Vector
+    steps: Vector
+    margin: Vector
+    direction_margin: Vector
+    updates: int
+
+    def margins_at(self, w: Vector) -> Vector | None:
+        """Margins at a point of the line, if it is one that was searched."""
+        if np.array_equal(w, self.w):
+            return self.margin
+        if self.updates >= _MAX_UPDATES:
+            return None
+        for step in self.steps:
+            if np.array_equal(w, self.w - step * self.direction):
+                return self.margin - step * self.direction_margin
+        return None
+
+
+def _finish(results: Iterator[Any]) -> None:
+    """Run an iterator to its end for its effects."""
+    deque(results, maxlen=0)
+
+
+def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
+    raw = np.asarray(values)
     if raw.dtype.kind not in "fiub":
-        raise TypeError(f"y must hold real numbers; got an array of dtype {raw.dtype}.")
-    if raw.shape != (n_samples,):
-        raise ValueError(f"y must have shape ({n_samples},), one entry a row; got {raw.shape}.")
-    target = np.ascontiguousarray(raw, dtype=np.float64)
-    if loss.kind == "classification":
-        if not np.all(np.abs(target) == 1.0):
-            raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
-    elif not np.all(np.isfinite(target)):
-        raise ValueError("y must hold finite numbers only; got NaN or infinity.")
+        raise TypeError(f"{name} must hold real numbers; got an array of dtype {raw.dtype}.")
+    if raw.ndim != 1 or (length is not None and len(raw) != length):
+        expected = "(n,)" if length is None else f"({length},)"
+        raise ValueError(f"{name} must have shape {expected}; got {raw.shape}.")
+    if not np.all(np.isfinite(raw)):
+        raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity.")
+    return np.ascontiguousarray(raw, dtype=np.float64)
+
+
+def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
+    target = _as_vector("y", y, length)
+    if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
+        raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
     return target
 
 

@@ -149,7 +149,7 @@ class SecureGenerator:
 
     def _fill(self, fill: Callable[[NDArray[Any]], None], n: int, dtype: type) -> NDArray[Any]:
         """n values, drawn in slices: an interrupt comes through between two of them."""
-        out = np.empty(check_integer("n", n, low=0), dtype=dtype)
+        out: NDArray[Any] = np.empty(check_integer("n", n, low=0), dtype=dtype)
         for start in range(0, len(out), _SLICE):
             with self._own_lock():
                 fill(out[start : start + _SLICE])
@@ -179,8 +179,8 @@ class SecureGenerator:
         Parameters
         ----------
         scale : int
-            In [1, 2^32].  The standard deviation is at most `scale`, and equal to it up to a
-            relative error below 1e-7 from `scale` = 1 on.
+            In [1, 2^32].  The standard deviation is at most `scale`, and smaller by a relative
+            2e-7 at most.
         n : int
             Number of values, >= 0.
 

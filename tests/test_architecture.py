@@ -22,7 +22,7 @@ LAYERS = [
     {"optimizers"},
     {"objectives"},
     {"problem"},
-    {"losses", "mechanisms", "preprocessing", "datasets"},
+    {"rows", "losses", "mechanisms", "preprocessing", "datasets"},
     {"privacy"},
     {"random"},
     {"_files"},

@@ -9,9 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import dense as twin
 
-from dpfast import _kernels
+from dpfast import Loss, _kernels
+from dpfast.losses import loss_names
 
-LOGISTIC = _kernels.loss_table()["logistic"][0]
+LOGISTIC = Loss("logistic").spec
+LOSSES = [
+    Loss("logistic"), Loss("hinge"), Loss("huberized-hinge"), Loss("huberized-hinge", width=1.7),
+    Loss("squared-hinge"), Loss("squared-hinge", 0.8), Loss("huber"), Loss("huber", 0.3),
+    Loss("squared"), Loss("pinball"), Loss("pinball", 0.9, 0.5), Loss("sigmoid"),
+]  # fmt: skip
 
 # d below, at and beside the vector width, the switch of row order (64, 512) and the block sizes;
 # n beside the groups of four rows and the blocks.
@@ -29,41 +35,91 @@ def problem(n, d, seed=0, scale=1.0):
     return X, y, w
 
 
+def check_against_the_twin(X, y, w, loss, intercept, clipping, weighted, rtol=1e-13):
+    """Every method of DenseRows on these rows, against sums written out row by row."""
+    n, d = X.shape
+    rng = np.random.default_rng(1)
+    row_scale = rng.uniform(0.2, 1.0, n) if clipping else None
+    weight = rng.uniform(0.0, 2.0, n) if weighted else None
+    rows = twin.rows_with_intercept(X, row_scale, intercept)
+    clip_norm, loss_clip = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
+    expected, expected_loss = twin.clipped_gradient(
+        rows, y, w, loss, clip_norm, loss_clip, weight
+    )
+    kernel = _kernels.DenseRows(X, y, intercept)
+    kernel.set_row_scale(row_scale)
+    kernel.set_weight(weight)
+    if clipping:
+        norms = np.linalg.norm(rows, axis=1)
+        inverse = np.divide(1.0, norms, out=np.full(n, np.inf), where=norms > 0)
+        kernel.set_inverse_norm(inverse.astype(np.float32))
+    out = np.full(kernel.dim, np.nan)
+    total = kernel.gradient(0, n, loss.spec, w, clip_norm, loss_clip, out)
+    # Inverse norms are float32 where rows are clipped; slopes are at most lipschitz or |z - y|.
+    slope = min(loss.lipschitz, 1 + np.abs(rows @ w - y).max())
+    scale = 2 * slope * np.abs(rows).sum(axis=0).max()
+    np.testing.assert_allclose(out, expected, rtol=0, atol=(2e-7 if clipping else rtol) * scale)
+    assert total == pytest.approx(expected_loss, rel=10 * rtol)
+    assert kernel.objective(0, n, loss.spec, w, loss_clip) == pytest.approx(total, rel=1e-14)
+    margins = np.empty(n)
+    kernel.margins(0, n, w, margins)
+    np.testing.assert_allclose(margins, rows @ w, rtol=0, atol=rtol * (1 + np.abs(rows).max() * d))
+    buffer = np.empty((n, kernel.dim))
+    hessian = np.zeros((kernel.dim, kernel.dim))
+    for sign in (1, -1):
+        kernel.curvature_rows(0, n, loss.spec, w, buffer, sign)
+        hessian += sign * (buffer.T @ buffer)
+    np.testing.assert_allclose(
+        hessian,
+        twin.hessian(rows, y, w, loss, weight),
+        rtol=0,
+        atol=10 * rtol * np.sum(rows**2) * max(1.0, loss.smoothness if loss.name != "hinge" else 1),
+    )
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("intercept", [0.0, 1.0, 0.5])
 @pytest.mark.parametrize("clipping", [False, True])
-def test_gradient_objective_and_margins_match_the_twin(isa, shape, intercept, clipping):
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_shapes_match_the_twin(isa, shape, intercept, clipping, dtype):
     n, d = shape
     X, y, w = problem(n, d)
     w = w[: d + (intercept != 0)]
-    row_scale = np.random.default_rng(1).uniform(0.2, 1.0, n) if clipping else None
-    rows = twin.rows_with_intercept(X, row_scale, intercept)
-    clip_norm, loss_clip = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
-    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", clip_norm, loss_clip)
+    check_against_the_twin(X.astype(dtype), y, w, LOSSES[0], intercept, clipping, False)
 
-    kernel = _kernels.DenseRows(X, y, intercept)
-    kernel.set_row_scale(row_scale)
-    if clipping:
-        inverse = (1.0 / np.linalg.norm(rows, axis=1)).astype(np.float32)
-        kernel.set_inverse_norm(inverse)
-    out = np.full(kernel.dim, np.nan)
-    loss = kernel.gradient(0, n, LOGISTIC, 0.0, w, clip_norm, loss_clip, out)
-    # Inverse norms are float32 where rows are clipped.
-    scale = np.abs(rows).sum(axis=0).max()
-    np.testing.assert_allclose(out, expected, rtol=0, atol=(2e-7 if clipping else 1e-14) * scale)
-    assert loss == pytest.approx(expected_loss, rel=1e-13)
-    assert kernel.objective(0, n, LOGISTIC, 0.0, w, loss_clip) == pytest.approx(loss, rel=1e-15)
-    margins = np.empty(n)
-    kernel.margins(0, n, w, margins)
-    np.testing.assert_allclose(margins, rows @ w, rtol=0, atol=1e-14 * (1 + np.abs(rows).max() * d))
-    buffer = np.empty((n, kernel.dim))
-    kernel.curvature_rows(0, n, LOGISTIC, 0.0, w, buffer)
-    np.testing.assert_allclose(
-        buffer.T @ buffer,
-        twin.hessian(rows, y, w, "logistic"),
-        rtol=0,
-        atol=1e-13 * np.sum(rows**2),
-    )
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("clipping", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_losses_match_the_twin(isa, loss, clipping, weighted):
+    X, y, w = problem(530, 11)
+    if loss.kind == "regression":
+        y = np.random.default_rng(2).standard_normal(530) * 3
+    check_against_the_twin(X, y, w, loss, 1.0, clipping, weighted)
+
+
+def test_every_loss_of_the_list_is_tested():
+    assert {loss.name for loss in LOSSES} == set(loss_names())
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_line_search_matches_the_twin(isa, loss, weighted):
+    rng = np.random.default_rng(6)
+    n = 1100
+    margin, direction, y = rng.standard_normal(n), rng.standard_normal(n), rng.choice([-1.0, 1.0], n)
+    weight = rng.uniform(0, 2, n) if weighted else None
+    steps = np.array([0.0, 0.1, 1.0, -2.0, 50.0])
+    for loss_clip in (0.7, np.inf):
+        out = np.empty(5)
+        _kernels.line_search(margin, direction, y, weight, loss.spec, loss_clip, steps, out)
+        for step, got in zip(steps, out, strict=True):
+            values = np.minimum(loss(margin - step * direction, y)[0], loss_clip)
+            expected = math.fsum(values * (1.0 if weight is None else weight))
+            assert got == pytest.approx(expected, rel=1e-13)
+    with pytest.raises(FloatingPointError):
+        _kernels.line_search(margin, direction, y, weight, loss.spec, 1.0, np.array([np.nan]),
+                             np.empty(1))  # fmt: skip
 
 
 def test_clipping_bounds_every_single_row(isa):
@@ -75,7 +131,7 @@ def test_clipping_bounds_every_single_row(isa):
     kernel.set_inverse_norm(np.nextafter(inverse, np.float32(0)))
     for i in range(64):
         out = np.empty(6)
-        loss = kernel.gradient(i, i + 1, LOGISTIC, 0.0, 10 * w, 0.25, 2.0, out)
+        loss = kernel.gradient(i, i + 1, LOGISTIC, 10 * w, 0.25, 2.0, out)
         assert np.linalg.norm(out) <= 0.25 * (1 + 1e-14)
         assert loss <= 2.0 * (1 + 1e-15)
 
@@ -84,10 +140,10 @@ def test_row_ranges_add_up(isa):
     X, y, w = problem(700, 20)
     kernel = _kernels.DenseRows(X, y, 1.0)
     whole, first, second, none = (np.empty(21) for _ in range(4))
-    total = kernel.gradient(0, 700, LOGISTIC, 0.0, w, np.inf, np.inf, whole)
-    parts = kernel.gradient(0, 333, LOGISTIC, 0.0, w, np.inf, np.inf, first)
-    parts += kernel.gradient(333, 700, LOGISTIC, 0.0, w, np.inf, np.inf, second)
-    assert kernel.gradient(5, 5, LOGISTIC, 0.0, w, np.inf, np.inf, none) == 0.0
+    total = kernel.gradient(0, 700, LOGISTIC, w, np.inf, np.inf, whole)
+    parts = kernel.gradient(0, 333, LOGISTIC, w, np.inf, np.inf, first)
+    parts += kernel.gradient(333, 700, LOGISTIC, w, np.inf, np.inf, second)
+    assert kernel.gradient(5, 5, LOGISTIC, w, np.inf, np.inf, none) == 0.0
     assert not none.any()
     assert total == pytest.approx(parts, rel=1e-14)
     np.testing.assert_allclose(whole, first + second, atol=1e-12)
@@ -104,10 +160,10 @@ def test_summation_error_is_within_the_stated_bound(name):
         w[:] = -0.001
         kernel = _kernels.DenseRows(X, y, 0.0)
         out = np.empty(3)
-        kernel.gradient(0, len(X), LOGISTIC, 0.0, w[:3], np.inf, np.inf, out)
+        kernel.gradient(0, len(X), LOGISTIC, w[:3], np.inf, np.inf, out)
         margins = np.empty(len(X))
         kernel.margins(0, len(X), w[:3], margins)
-        _, derivative, _ = _kernels.loss_points(LOGISTIC, 0.0, margins, y)
+        _, derivative, _ = LOGISTIC.points(margins, y)
         for j in range(3):
             terms = derivative * X[:, j]
             exact = math.fsum(terms)
@@ -128,7 +184,7 @@ def test_a_non_finite_number_is_never_clipped_into_a_finite_one(isa, value, wher
     kernel.set_inverse_norm(np.ones(40, dtype=np.float32))
     out = np.empty(7)
     with pytest.raises(FloatingPointError, match="NaN or infinity"):
-        kernel.gradient(0, 40, LOGISTIC, 0.0, w, clip_norm, np.inf, out)
+        kernel.gradient(0, 40, LOGISTIC, w, clip_norm, np.inf, out)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -187,9 +243,7 @@ def test_logistic_is_accurate_to_four_ulp(target):
         [rng.uniform(-700, 700, 400), rng.uniform(-40, 40, 800), rng.uniform(-1, 1, 400),
          [0.0, 37.0, -37.0, 1e-20, -1e-20]]
     )  # fmt: skip
-    value, derivative, curvature = _kernels.loss_points(
-        LOGISTIC, 0.0, margin, np.full(len(margin), target)
-    )
+    value, derivative, curvature = LOGISTIC.points(margin, np.full(len(margin), target))
     with mpmath.workdps(700):
         for i, z in enumerate(margin):
             m = mpmath.mpf(float(target * z))
@@ -201,7 +255,7 @@ def test_logistic_is_accurate_to_four_ulp(target):
 
 def test_logistic_extremes_are_finite_and_nan_stays_nan(isa):
     margin = np.array([1e300, -1e300, 745.0, -745.0, np.nan, np.inf])
-    value, derivative, curvature = _kernels.loss_points(LOGISTIC, 0.0, margin, np.ones(6))
+    value, derivative, curvature = LOGISTIC.points(margin, np.ones(6))
     np.testing.assert_allclose(value[:4], [0, 1e300, 0, 745], atol=1e-300)
     np.testing.assert_allclose(derivative[:4], [0, -1, 0, -1], atol=1e-300)
     assert np.all(curvature[:4] < 1e-300)
@@ -213,7 +267,7 @@ def test_loss_clip_at_any_size(isa, loss_clip):
     z = np.array([-1e4, -900.0, -50.0, -1.0, 0.0, 1.0, 50.0, 800.0])
     X = z[:, None].copy()
     kernel = _kernels.DenseRows(X, np.ones(8), 0.0)
-    got = kernel.objective(0, 8, LOGISTIC, 0.0, np.ones(1), loss_clip)
+    got = kernel.objective(0, 8, LOGISTIC, np.ones(1), loss_clip)
     expected = math.fsum(min(max(-v, 0) + math.log1p(math.exp(-abs(v))), loss_clip) for v in z)
     assert got == pytest.approx(expected, rel=1e-12)
 
@@ -234,9 +288,9 @@ def test_random_shapes_strides_and_scales(n, d, padding, seed, exponent):
     strided.flags.writeable = False
     kernel = _kernels.DenseRows(strided, y, 1.0)
     out = np.empty(d + 1)
-    loss = kernel.gradient(0, n, LOGISTIC, 0.0, w, np.inf, np.inf, out)
+    loss = kernel.gradient(0, n, LOGISTIC, w, np.inf, np.inf, out)
     rows = twin.rows_with_intercept(X, None, 1.0)
-    expected, expected_loss = twin.clipped_gradient(rows, y, w, "logistic", np.inf, np.inf)
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, Loss("logistic"), np.inf, np.inf)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * (1 + np.abs(rows).sum()))
     assert loss == pytest.approx(expected_loss, rel=1e-12)
 
@@ -253,15 +307,19 @@ def test_arguments_are_checked():
         _kernels.DenseRows(X[::-1], y)
     kernel = _kernels.DenseRows(X, y, 1.0)
     with pytest.raises(ValueError, match="w must have 5"):
-        kernel.gradient(0, 10, LOGISTIC, 0.0, w[:4], np.inf, np.inf, np.empty(5))
+        kernel.gradient(0, 10, LOGISTIC, w[:4], np.inf, np.inf, np.empty(5))
     with pytest.raises(ValueError, match=r"rows \[3, 11\)"):
         kernel.margins(3, 11, w, np.empty(8))
     with pytest.raises(ValueError, match="out must have 5"):
-        kernel.gradient(0, 10, LOGISTIC, 0.0, w, np.inf, np.inf, np.empty(4))
+        kernel.gradient(0, 10, LOGISTIC, w, np.inf, np.inf, np.empty(4))
     with pytest.raises(ValueError, match="outside its documented range"):
-        kernel.gradient(0, 10, LOGISTIC, 0.0, w, 0.0, np.inf, np.empty(5))
+        kernel.gradient(0, 10, LOGISTIC, w, 0.0, np.inf, np.empty(5))
     with pytest.raises(ValueError, match="outside its documented range"):
-        kernel.gradient(0, 10, 99, 0.0, w, np.inf, np.inf, np.empty(5))
+        kernel.gradient(0, 10, LOGISTIC, w, np.inf, 0.0, np.empty(5))
+    with pytest.raises(ValueError, match="does not exist"):
+        _kernels.LossSpec(99)
+    with pytest.raises(ValueError, match="float64 or float32; got int64"):
+        _kernels.DenseRows(X.astype(np.int64), y)
     with pytest.raises(ValueError, match="row_scale must have 10"):
         kernel.set_row_scale(np.ones(9))
     with pytest.raises(ValueError, match="name must be one of"):

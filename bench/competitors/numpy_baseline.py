@@ -78,15 +78,21 @@ class NumpyProblem:
             self._margins_block(rows, w, out[rows])
         return out
 
-    def _losses_block(self, rows: slice, w: Vector, loss_clip: float) -> tuple[float, Rows]:
-        """Clipped loss sum of a block; scratch rows 0 and 1 hold ``y z`` and ``exp(-|y z|)``."""
+    def _exponentials(self, rows: slice, w: Vector) -> Rows:
+        """Scratch of a block; its rows 0 and 1 hold ``y z`` and ``exp(-|y z|)``."""
         scratch = self._scratch[:, : rows.stop - rows.start]
-        m, e, part, loss = scratch
+        m, e = scratch[:2]
         self._margins_block(rows, w, m)
         m *= self.y[rows]
         np.abs(m, out=e)
         np.negative(e, out=e)
         np.exp(e, out=e)
+        return scratch
+
+    def _losses_block(self, rows: slice, w: Vector, loss_clip: float) -> tuple[float, Rows]:
+        """Clipped loss sum of a block, and its scratch, of which rows 2 and 3 are free again."""
+        scratch = self._exponentials(rows, w)
+        m, e, part, loss = scratch
         np.log1p(e, out=loss)
         np.minimum(m, 0.0, out=part)
         loss -= part
@@ -141,7 +147,7 @@ class NumpyProblem:
         weighted = np.empty((self._rows, dim))
         total = np.zeros((dim, dim))
         for rows in self._blocks():
-            _, (_, e, root, _) = self._losses_block(rows, w, math.inf)
+            _, e, root, _ = self._exponentials(rows, w)
             # sqrt(e) / (1 + e) is the root of the loss's second derivative.
             np.sqrt(e, out=root)
             e += 1.0

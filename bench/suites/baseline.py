@@ -13,7 +13,7 @@ from bench.competitors import COMPETITORS as ALL
 from bench.competitors import Task, dpfast_native, numpy_baseline, present, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
 from bench.problems import synthetic
-from bench.report import Table, milliseconds, plain, scientific, times
+from bench.report import Table, duration, plain, scientific, speed, time_share
 
 NAME = "baseline"
 TITLE = "A whole private fit"
@@ -89,9 +89,9 @@ def tables(document: Document) -> list[Table]:
                     plain(r.case["n"]),
                     plain(r.case["d"]),
                     r.competitor,
-                    milliseconds(r.values["seconds"]),
-                    f"{1.0 / r.speed.get(SKLEARN, 1.0):.2f}",
-                    times(r.speed.get(NUMPY, 1.0)),
+                    duration(r.values["seconds"]),
+                    time_share(r, SKLEARN),
+                    speed(r, NUMPY),
                 )
                 for r in fits
             ],
@@ -131,11 +131,11 @@ def draw(document: Document, figure: Any) -> None:
         heights = [seconds[competitor, n, d] / seconds[base, n, d] for n, d in shapes]
         places = [i + (k - (len(competitors) - 1) / 2) * width for i in range(len(shapes))]
         bars = axis.bar(places, heights, width, label=competitor, color=colors[competitor])
-        labels = [milliseconds(seconds[competitor, n, d]) for n, d in shapes]
+        labels = [duration(seconds[competitor, n, d]) for n, d in shapes]
         axis.bar_label(bars, labels, fontsize=8, padding=1)
     axis.axhline(1.0, color="0.3", linewidth=0.8, linestyle="--")
     axis.set_xticks(range(len(shapes)), [f"{n:,} x {d}" for n, d in shapes])
     axis.set_ylabel(f"time relative to {base}\n(lower is faster)")
-    axis.margins(y=0.15)
-    axis.legend(frameon=False)
+    axis.set_ylim(0.0, 1.25 * axis.get_ylim()[1])
+    axis.legend(frameon=False, ncols=len(competitors), loc="upper left")
     axis.set_title("A private fit against a non-private one, one thread")

@@ -16,7 +16,7 @@ from bench.competitors import dpfast_native, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, timing_records
 from bench.problems import Dataset, synthetic
-from bench.report import Table, milliseconds, plain, times
+from bench.report import Table, duration, plain, speed
 
 NAME = "kernels"
 TITLE = "Kernels"
@@ -56,8 +56,9 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     cache = machine.largest_cache()
     if 1e6 * sizes.megabytes < cache:
         settings.note(
-            f"X ({sizes.megabytes:g} MB) fits in the largest cache that the processor reports "
-            f"({cache / 1e6:.0f} MB), so the speed of reading may be the cache's, not the memory's."
+            f"X ({sizes.megabytes:g} MB) is smaller than the largest cache that the processor "
+            f"reports ({cache / 1e6:.0f} MB). Whether it was read from there shows in the last "
+            "table, by the speed of reading arrays of other sizes."
         )
     records = _read_bandwidth(settings, sizes)
     for columns in sizes.columns:
@@ -245,8 +246,8 @@ def tables(document: Document) -> list[Table]:
                         plain(r.case["n"]),
                         plain(r.case["d"]),
                         r.competitor,
-                        milliseconds(r.values["seconds"]),
-                        times(r.speed.get("1 thread", 1.0)),
+                        duration(r.values["seconds"]),
+                        speed(r, "1 thread"),
                     )
                     for r in groups[_THREADS]
                 ],
@@ -265,7 +266,7 @@ def tables(document: Document) -> list[Table]:
                         str(r.case["draw"]),
                         r.competitor,
                         f"{r.values['nanoseconds_per_draw']:,.4g}",
-                        times(r.speed.get(NUMPY, 1.0)),
+                        speed(r, NUMPY),
                     )
                     for r in groups[_SAMPLERS]
                 ],
@@ -275,15 +276,15 @@ def tables(document: Document) -> list[Table]:
         found.append(
             Table(
                 "Reading",
-                "The yardstick itself: a sum over one array.",
+                "The yardstick itself, a sum over one array, for arrays of several sizes.",
                 ("array, MB", "reader", "time", "GB/s", "speed relative to numpy.sum"),
                 [
                     (
                         plain(r.case["megabytes"]),
                         r.competitor,
-                        milliseconds(r.values["seconds"]),
+                        duration(r.values["seconds"]),
                         f"{r.values['gigabytes_per_second']:.1f}",
-                        times(r.speed.get("numpy.sum", 1.0)),
+                        speed(r, "numpy.sum"),
                     )
                     for r in groups[_READ_GROUP]
                 ],
@@ -304,9 +305,9 @@ def _operation_table(name: str, records: list[Record]) -> Table:
                 plain(r.case["n"]),
                 plain(r.case["d"]),
                 r.competitor,
-                milliseconds(r.values["seconds"]),
-                f"{r.speed.get(READ, 1.0):.2f}",
-                times(r.speed.get(NUMPY, 1.0)),
+                duration(r.values["seconds"]),
+                f"{r.speed.get(READ, 1.0):.2g}",
+                speed(r, NUMPY),
             )
             for r in records
         ],

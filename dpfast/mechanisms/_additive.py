@@ -65,8 +65,8 @@ class AdditiveMechanism(ABC):
         return self._grid.step
 
     @abstractmethod
-    def event(self, where: str) -> Event:
-        """Return the event that one release is charged as."""
+    def event(self, where: str, count: int = 1) -> Event:
+        """Return the event that `count` releases are charged as."""
 
     @abstractmethod
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:

@@ -80,9 +80,11 @@ class Gaussian(AdditiveMechanism):
 
     Unlike a comparison of densities cell by cell, the argument needs no cut-off of the noise and no
     limit on the number of releases. It is the convolution lemma of lattice cryptography (Peikert
-    2010, Theorem 3.1; Micciancio & Regev 2007). The sampler is that of Canonne, Kamath & Steinke
-    2020, in integer arithmetic, so floating-point attacks on the noise (Mironov 2012; Haney et al.
-    2022) have nothing to work on. The time that a release takes is not protected.
+    2010, Theorem 3.1). The sampler (:meth:`dpfast.random.SecureGenerator.discrete_gaussian`) works
+    in integers, so floating-point attacks on the noise (Mironov 2012; Haney et al. 2022) have
+    nothing to work on; it is within 2^-1000 of its law for every value, which adds at most
+    ``d (1 + exp(epsilon)) 2^-1000`` to delta: nothing for an epsilon below some 600, where
+    guarantees have long lost their meaning. The time that a release takes is not protected.
 
     Examples
     --------

@@ -60,9 +60,9 @@ class L2Laplace(AdditiveMechanism):
     What is exact: the rounding, the addition, and that the noise, its grid included, does not
     depend on the value, so that low bits of the sum tell nothing about it (on which the attacks of
     Mironov 2012 and Haney et al. 2022 rest). What is not: the noise Z before rounding is computed
-    in float64. Its coordinates have relative errors of a few 2^-52, against a grid of 2^-32 of the
-    scale, and its largest radius is finite, so the pure guarantee is that of an ideal sampler of
-    Z. Where that matters, use :class:`Gaussian`, which is exact.
+    in float64, with errors of about ``2^-53 norm(Z)`` in a coordinate, which is some ``d 2^-21``
+    steps of the grid, and its largest radius is finite; so the pure guarantee is that of an ideal
+    sampler of Z. Where that matters, use :class:`Gaussian`, which is exact.
 
     Examples
     --------

@@ -34,6 +34,8 @@ MARGIN = 1e-10
 the conversions (below 1e-11) and of adding up the parts into which a plan cuts a budget."""
 
 _ROUNDING = 1e-12
+_UNDERFLOW = 40.0
+"""phi is below the smallest float64 from here on."""
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -47,7 +49,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     epsilon : float
         At least 0.
     mu : float
-        At least 0: sensitivity over standard deviation.
+        At least 0, may be infinite: sensitivity over standard deviation.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a finite real number of at least 0.
+        If an argument is not a real number or is out of its range.
 
     Examples
     --------
@@ -67,8 +69,10 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     0.126937
     """
     epsilon = check_real("epsilon", epsilon, low=0.0)
-    mu = check_real("mu", mu, low=0.0)
-    return _gaussian_delta(epsilon, mu) if mu > 0.0 else 0.0
+    mu = check_real("mu", mu, low=0.0, allow_inf=True)
+    if mu == 0.0 or mu == math.inf:
+        return float(mu > 0.0)
+    return _gaussian_delta(epsilon, mu)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -79,14 +83,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     Parameters
     ----------
     mu : float
-        At least 0.
+        At least 0, may be infinite.
     delta : float
         In [1e-300, 1).
 
     Returns
     -------
     epsilon : float
-        At least 0.
+        At least 0; infinite if `mu` is.
 
     Raises
     ------
@@ -99,14 +103,18 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(1.0, 1e-6), 5)
     4.88655
     """
-    mu = check_real("mu", mu, low=0.0)
+    mu = check_real("mu", mu, low=0.0, allow_inf=True)
     delta = check_delta("delta", delta, allow_zero=False)
     target = delta * (1.0 - _ROUNDING)
+    if mu == math.inf:
+        return mu
     if mu == 0.0 or _gaussian_delta(0.0, mu) <= target:
         return 0.0
     # Phi(-t) alone is at least delta, so its root is an upper end of the bracket. The slack keeps
     # the bracket valid when both terms agree to the last bit.
     high = max(mu * (mu / 2.0 - float(ndtri(target))), 0.0) * (1.0 + 1e-9) + 1e-9 * mu
+    if mu > 1e6:  # t is a difference that has no digits left, and high is as good
+        return high
     epsilon = _root(lambda value: _gaussian_delta(value, mu), target, 0.0, high)
     step = _ROUNDING * max(epsilon, mu * 1e-3)
     while _gaussian_delta(epsilon, mu) > target:
@@ -172,7 +180,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     Parameters
     ----------
     rho : float
-        At least 0.
+        At least 0, may be infinite.
     epsilon : float
         At least 0.
 
@@ -184,7 +192,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a finite real number of at least 0.
+        If an argument is not a real number or is out of its range.
 
     Examples
     --------
@@ -192,10 +200,10 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     >>> f"{zcdp_delta(0.1, 2.0):.3e}"
     '4.325e-06'
     """
-    rho = check_real("rho", rho, low=0.0)
+    rho = check_real("rho", rho, low=0.0, allow_inf=True)
     epsilon = check_real("epsilon", epsilon, low=0.0)
-    if rho == 0.0:
-        return 0.0
+    if rho == 0.0 or rho == math.inf:
+        return float(rho > 0.0)
 
     def log_delta(order_minus_1: float) -> float:
         return (
@@ -204,8 +212,10 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
             - math.log1p(order_minus_1)
         )
 
-    # The exponent alone is smallest at (epsilon - rho) / (2 rho).
-    center = math.log(max((epsilon - rho) / (2.0 * rho), 1e-3))
+    # The derivative vanishes where 2 rho x + rho - epsilon = log(1 + 1 / x), once; put 1 / x there.
+    linear = epsilon - rho
+    root = math.sqrt(linear * linear + 8.0 * rho)
+    center = math.log((linear + root) / (4.0 * rho) if linear > 0.0 else 2.0 / (root - linear))
     return min(1.0, math.exp(_minimum(log_delta, center) + _ROUNDING))
 
 
@@ -218,14 +228,14 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Parameters
     ----------
     rho : float
-        At least 0.
+        At least 0, may be infinite.
     delta : float
         In [1e-300, 1).
 
     Returns
     -------
     epsilon : float
-        At least 0.
+        At least 0; infinite if `rho` is.
 
     Raises
     ------
@@ -238,10 +248,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     >>> round(zcdp_epsilon(0.1, 1e-6), 4)
     2.1419
     """
-    rho = check_real("rho", rho, low=0.0)
+    rho = check_real("rho", rho, low=0.0, allow_inf=True)
     delta = check_delta("delta", delta, allow_zero=False)
-    if rho == 0.0:
-        return 0.0
+    if rho == 0.0 or rho == math.inf:
+        return rho
     log_delta = math.log(delta)
 
     def epsilon(order_minus_1: float) -> float:
@@ -405,6 +415,8 @@ def budget_epsilon(budget: Budget) -> float:
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
     t = epsilon / mu - 0.5 * mu
+    if t > _UNDERFLOW:
+        return 0.0
     density = math.exp(-0.5 * t * t) / _SQRT_2PI
     if mu <= 1.0:
         # m(t) - m(t + mu) cancels for small mu. Its derivative is x m(x) - 1, so it is the integral

@@ -160,8 +160,7 @@ class Ledger:
         totals = {
             accountant.unit: accountant.total(events)
             for accountant in ACCOUNTANTS.values()
-            if isinstance(accountant, AdditiveAccountant)
-            and all(map(accountant.supports, events))
+            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
         }
         return Guarantee(
             epsilon=prices[best],
@@ -190,7 +189,7 @@ class Ledger:
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If the text is not a ledger of this version, or a value is out of range.
         UnsupportedEvent, BudgetExceeded
             If the events are not within the budget.

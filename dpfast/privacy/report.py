@@ -122,7 +122,7 @@ taken as public.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If the text is not a report of this version, or a value is out of range.
         """
         names = tuple(cls.__dataclass_fields__)

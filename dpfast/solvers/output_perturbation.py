@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import CertificateNotReached
+from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
@@ -89,11 +90,7 @@ def plan(
     """
     check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
     check_choice("noise", noise, ("auto", "gaussian", "l2-laplace"))
-    if not math.isfinite(shape.smoothness):
-        raise ValueError(
-            f"loss must be smooth for {NAME}, which certifies minimizers by their gradient; "
-            f"got {shape.loss.name!r}."
-        )
+    _check_loss(shape.loss)
     if minimizer_norm is None:
         minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
@@ -254,6 +251,20 @@ def auto_alpha(
         lambda a: a * (a * a - linear) - constant, 0.0, high, xtol=high * 1e-12, rtol=1e-12
     )
     return min(max(float(root), 1e-100), 1e100)
+
+
+def _check_loss(loss: Loss) -> None:
+    """Refuse losses for which the sensitivity or the certificate does not hold."""
+    needs = {
+        "convex, so that the ridge makes its minimizer stable": loss.convex,
+        "of bounded slope, so that one record's influence is bounded": math.isfinite(
+            loss.lipschitz
+        ),
+        "smooth, since minimizers are certified by their gradient": math.isfinite(loss.smoothness),
+    }
+    for need, met in needs.items():
+        if not met:
+            raise ValueError(f"loss must be {need}, for {NAME}; got {loss.name!r}.")
 
 
 def _noise_factor(shape: ProblemShape, budget: Budget, noise: str) -> float:

@@ -27,7 +27,7 @@ static double uniform(unsigned *state)
 static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
 {
     const ptrdiff_t dim = d + (intercept != 0.0);
-    const dpfast_loss logistic = {0, 0.0};
+    const dpfast_loss logistic = {0, 0.0, 0.0};
     double *x = malloc((size_t)(n * d) * sizeof *x), *y = malloc((size_t)n * sizeof *y);
     double *scale = malloc((size_t)n * sizeof *scale), *w = malloc((size_t)dim * sizeof *w);
     float *inverse = malloc((size_t)n * sizeof *inverse);
@@ -66,19 +66,19 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
         for (j = 0; j < d; j++) expected[j] += s * scale[i] * x[i * d + j];
         if (intercept != 0.0) expected[d] += s * intercept;
     }
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, 0.4, 0.9, gradient, &loss) == DPFAST_OK);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 0.4, 0.9, gradient, &loss) == DPFAST_OK);
     for (j = 0; j < dim; j++) {
         CHECK(fabs(gradient[j] - expected[j]) <= 1e-12 * (double)(n + 1));
     }
     CHECK(fabs(loss - expected_loss) <= 1e-12 * (double)(n + 1));
-    CHECK(dpfast_dense_objective(&rows, logistic, w, 0.9, &objective) == DPFAST_OK);
+    CHECK(dpfast_dense_objective(&rows, &logistic, w, 0.9, &objective) == DPFAST_OK);
     CHECK(objective == loss);
     CHECK(dpfast_dense_margins(&rows, w, margins) == DPFAST_OK);
     CHECK(dpfast_dense_row_norms(&rows, norms) == DPFAST_OK);
-    CHECK(dpfast_dense_curvature_rows(&rows, logistic, w, rows_out) == DPFAST_OK);
+    CHECK(dpfast_dense_curvature_rows(&rows, &logistic, w, 1, rows_out) == DPFAST_OK);
     if (n > 0 && d > 0) {
         x[n * d - 1] = NAN;
-        CHECK(dpfast_dense_gradient(&rows, logistic, w, 0.4, 0.9, gradient, &loss) ==
+        CHECK(dpfast_dense_gradient(&rows, &logistic, w, 0.4, 0.9, gradient, &loss) ==
               DPFAST_ERR_NONFINITE);
         CHECK(dpfast_dense_row_norms(&rows, norms) == DPFAST_ERR_NONFINITE);
     }
@@ -89,7 +89,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
 static void check_arguments(void)
 {
     const double x[4] = {1, 2, 3, 4}, y[2] = {1, -1}, w[2] = {0, 0};
-    const dpfast_loss logistic = {0, 0.0}, unknown = {-1, 0.0};
+    const dpfast_loss logistic = {0, 0.0, 0.0}, unknown = {-1, 0.0, 0.0};
     double gradient[2], loss;
     dpfast_dense rows;
     memset(&rows, 0, sizeof rows);
@@ -98,19 +98,19 @@ static void check_arguments(void)
     rows.x = x;
     rows.row_stride = 2;
     rows.target = y;
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, 1.0, 1.0, gradient, &loss) == DPFAST_OK);
-    CHECK(dpfast_dense_gradient(&rows, unknown, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, 0, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, NAN, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_gradient(&rows, logistic, NULL, 1, 1, gradient, &loss) ==
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 1.0, 1.0, gradient, &loss) == DPFAST_OK);
+    CHECK(dpfast_dense_gradient(&rows, &unknown, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 0, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, NAN, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, NULL, 1, 1, gradient, &loss) ==
           DPFAST_ERR_ARGUMENT);
     rows.row_stride = 1;
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
     rows.row_stride = 2;
     rows.n = -1;
-    CHECK(dpfast_dense_gradient(&rows, logistic, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 1, 1, gradient, &loss) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_loss_name(99) == NULL);
-    CHECK(isnan(dpfast_loss_lipschitz(unknown)));
+    CHECK(isnan(dpfast_loss_lipschitz(&unknown)));
     CHECK(dpfast_isa_name(-1) == NULL);
     CHECK(dpfast_isa_force(77) == DPFAST_ERR_UNSUPPORTED);
 }

@@ -5,15 +5,68 @@ import math
 import numpy as np
 
 
-def logistic(margin, target):
-    """Value, derivative and curvature of log(1 + exp(-y z))."""
-    m = target * margin
+def logistic(y, z, p, h):
+    m = y * z
     value = math.log1p(math.exp(-m)) if m > 0 else -m + math.log1p(math.exp(m))
     tail = math.exp(-m) / (1 + math.exp(-m)) if m > 0 else 1 / (1 + math.exp(m))
-    return value, -target * tail, tail * (1 - tail)
+    return value, -y * tail, tail * (1 - tail)
 
 
-LOSSES = {"logistic": logistic}
+def hinge(y, z, p, h):
+    return (0.0, 0.0, 0.0) if y * z >= 1 else (1 - y * z, -y, 0.0)
+
+
+def huberized_hinge(y, z, p, h):
+    m = y * z
+    if m > 1 + h:
+        return 0.0, 0.0, 0.0
+    if m < 1 - h:
+        return 1 - m, -y, 0.0
+    return (1 + h - m) ** 2 / (4 * h), -y * (1 + h - m) / (2 * h), 1 / (2 * h)
+
+
+def squared_hinge(y, z, p, h):
+    t = 1 - y * z
+    if t < 0:
+        return 0.0, 0.0, 0.0
+    if 2 * t > p:
+        knee = p / 2
+        return knee**2 + p * (t - knee), -y * p, 0.0
+    return t**2, -y * 2 * t, 2.0
+
+
+def huber(y, z, p, h):
+    r = z - y
+    if abs(r) <= p:
+        return r**2 / 2, r, 1.0
+    return p * abs(r) - p**2 / 2, math.copysign(p, r), 0.0
+
+
+def squared(y, z, p, h):
+    return (z - y) ** 2 / 2, z - y, 1.0
+
+
+def pinball(y, z, p, h):
+    r = y - z
+    if abs(r) > h:
+        return max(p * r, (p - 1) * r), -p if r > 0 else 1 - p, 0.0
+    return r**2 / (4 * h) + h / 4 + (p - 0.5) * r, -(r / (2 * h) + p - 0.5), 1 / (2 * h)
+
+
+def sigmoid(y, z, p, h):
+    v = logistic(y, z, p, h)[1] / -y
+    return v, -y * v * (1 - v), v * (1 - v) * (1 - 2 * v)
+
+
+LOSSES = {
+    f.__name__.replace("_", "-"): f
+    for f in (logistic, hinge, huberized_hinge, squared_hinge, huber, squared, pinball, sigmoid)
+}
+
+
+def points(loss, z, y):
+    """Value, derivative and curvature of one loss at one point."""
+    return LOSSES[loss.name](y, z, loss.parameter, loss.width)
 
 
 def rows_with_intercept(X, row_scale, intercept):
@@ -24,21 +77,23 @@ def rows_with_intercept(X, row_scale, intercept):
     return np.hstack([rows, np.full((len(X), 1), intercept)]) if intercept else rows
 
 
-def clipped_gradient(rows, target, w, loss, clip_norm, loss_clip):
-    """Sum of clipped per-row gradients and of clipped losses."""
+def clipped_gradient(rows, target, w, loss, clip_norm, loss_clip, weight=None):
+    """Weighted sums of clipped per-row gradients and of clipped losses."""
     gradient, total = np.zeros(rows.shape[1]), 0.0
-    for x, y in zip(rows, target, strict=True):
-        value, derivative, _ = LOSSES[loss](math.fsum(x * w), y)
+    weight = np.ones(len(rows)) if weight is None else weight
+    for x, y, c in zip(rows, target, weight, strict=True):
+        value, derivative, _ = points(loss, math.fsum(x * w), y)
         g = derivative * x
         norm = math.sqrt(math.fsum(g * g))
-        gradient += g * min(1.0, clip_norm / norm) if norm > 0 else g
-        total += min(value, loss_clip)
+        gradient += c * g * min(1.0, clip_norm / norm) if norm > 0 else g
+        total += c * min(value, loss_clip)
     return gradient, total
 
 
-def hessian(rows, target, w, loss):
-    """Sum of the rows' Hessians."""
+def hessian(rows, target, w, loss, weight=None):
+    """Weighted sum of the rows' Hessians."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for x, y in zip(rows, target, strict=True):
-        total += LOSSES[loss](math.fsum(x * w), y)[2] * np.outer(x, x)
+    weight = np.ones(len(rows)) if weight is None else weight
+    for x, y, c in zip(rows, target, weight, strict=True):
+        total += c * points(loss, math.fsum(x * w), y)[2] * np.outer(x, x)
     return total

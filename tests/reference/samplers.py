@@ -41,7 +41,7 @@ def chacha20_block(key, counter, nonce):
 
 
 def words(key):
-    """The stream of 64-bit words under a key: sixteen blocks, of which 32 bytes are the next key."""
+    """The 64-bit words under a key: sixteen blocks at a time, the first 32 bytes the next key."""
     while True:
         stream = b"".join(chacha20_block(key, counter, bytes(12)) for counter in range(16))
         key = stream[:32]
@@ -65,7 +65,7 @@ def less(source, probability):
 
 
 def less_exp(source, *factors):
-    """Whether a uniform real is below exp(-product of factors); Canonne et al. 2020, algorithm 1."""
+    """Whether a uniform real is below exp(-product of factors); Canonne et al., algorithm 1."""
     k = 1
     while all(less(source, f) for f in factors) and (k == 1 or less(source, Fraction(1, k))):
         k += 1

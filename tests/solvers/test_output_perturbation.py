@@ -233,3 +233,25 @@ def test_extreme_public_quantities_plan():
                     settled = plan(shape, "auto", Budget(epsilon, 1e-6))
                     assert 0 < settled.shape.alpha < math.inf
                     assert 0 < settled.expected["noise_stddev_per_weight"] < math.inf
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"), [("hinge", "smooth"), ("sigmoid", "convex"), ("squared", "bounded slope")]
+)
+def test_losses_without_the_needed_constants_are_refused(loss, reason):
+    with pytest.raises(ValueError, match=f"loss must be .*{reason}.* got {loss!r}"):
+        plan(ProblemShape(100, 3, 1.0, loss), "auto", Budget(1.0))
+
+
+@pytest.mark.parametrize("loss", ["huberized-hinge", "squared-hinge", "huber", "pinball"])
+def test_other_losses_reach_their_optimum(loss, noiseless, classification):
+    X, y = classification
+    problem = Problem(X, y, loss, data_norm=2.0)
+    result = solve(problem, "auto", Budget(1e4, 1e-6), alpha=0.05)
+
+    def objective(w):
+        value, gradient = problem.value_and_gradient(w, 0.05)
+        return value, gradient
+
+    best = scipy.optimize.minimize(objective, np.zeros(7), jac=True, tol=1e-12).x
+    np.testing.assert_allclose(result.w, best, atol=1e-4)

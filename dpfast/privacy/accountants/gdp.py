@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
 from dpfast.privacy.calibration import gaussian_delta, gaussian_epsilon
@@ -19,7 +20,7 @@ class GaussianAccountant(AdditiveAccountant):
 
     name = "gdp"
     unit = "mu"
-    prices = {GaussianEvent: lambda event: event.mu**2}
+    prices: ClassVar = {GaussianEvent: lambda event: event.mu * event.mu}
 
     def total(self, events: Iterable[Event]) -> float:
         """Return mu for all the events together."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
 from dpfast.privacy.events import Event, L2LaplaceEvent
@@ -13,7 +14,7 @@ class PureAccountant(AdditiveAccountant):
     name = "pure"
     pure = True
     unit = "epsilon"
-    prices = {L2LaplaceEvent: lambda event: event.epsilon}
+    prices: ClassVar = {L2LaplaceEvent: lambda event: event.epsilon}
 
     def epsilon(self, events: Iterable[Event], delta: float) -> float:
         """Return the sum of the epsilons; `delta` is not used."""

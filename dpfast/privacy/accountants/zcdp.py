@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
 from dpfast.privacy.calibration import zcdp_delta, zcdp_epsilon
@@ -18,9 +19,9 @@ class ZCDPAccountant(AdditiveAccountant):
 
     name = "zcdp"
     unit = "rho"
-    prices = {
-        GaussianEvent: lambda event: event.mu**2 / 2.0,
-        L2LaplaceEvent: lambda event: event.epsilon**2 / 2.0,
+    prices: ClassVar = {
+        GaussianEvent: lambda event: 0.5 * event.mu * event.mu,
+        L2LaplaceEvent: lambda event: 0.5 * event.epsilon * event.epsilon,
     }
 
     def epsilon(self, events: Iterable[Event], delta: float) -> float:

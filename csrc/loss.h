@@ -1,0 +1,58 @@
+/* Losses: what they are, and the constants that the privacy analysis uses. */
+#ifndef DPFAST_LOSS_H
+#define DPFAST_LOSS_H
+
+#include <stddef.h>
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum dpfast_target_kind {
+    DPFAST_CLASSIFICATION = 0, /* targets are -1 and +1 */
+    DPFAST_REGRESSION = 1      /* targets are any finite numbers */
+} dpfast_target_kind;
+
+typedef struct dpfast_loss {
+    int id;           /* position in the loss list */
+    double parameter; /* slope bound, threshold or quantile, where the loss has one */
+    double width;     /* over which the kink is rounded off, where the loss has one */
+} dpfast_loss;
+
+typedef struct dpfast_loss_info {
+    dpfast_target_kind kind;
+    int convex;
+    double parameter;      /* default; NaN: the loss has none */
+    double parameter_high; /* valid parameters are in (0, parameter_high) */
+    double width;          /* default; NaN: the loss has none; valid widths are in (0, inf) */
+} dpfast_loss_info;
+
+int dpfast_loss_count(void);
+/* NULL for an unknown id. */
+const char *dpfast_loss_name(int id);
+dpfast_status dpfast_loss_describe(int id, dpfast_loss_info *info);
+/* 1 if the id is known and parameter and width are in their ranges. */
+int dpfast_loss_valid(const dpfast_loss *loss);
+
+/* sup |loss'| and sup |loss''| in the margin, over margins and valid targets; infinity where there
+ * is no bound, NaN for an invalid loss. */
+double dpfast_loss_lipschitz(const dpfast_loss *loss);
+double dpfast_loss_smoothness(const dpfast_loss *loss);
+/* sup over valid targets of the loss at margin 0. */
+double dpfast_loss_at_zero(const dpfast_loss *loss);
+
+/* Value, derivative and curvature in the margin at n points; any of the outputs may be NULL. */
+dpfast_status dpfast_loss_points(const dpfast_loss *loss, ptrdiff_t n, const double *margin,
+                                 const double *target, double *value, double *derivative,
+                                 double *curvature);
+
+/* exp as the kernels compute it, for tests of its accuracy. */
+void dpfast_exp_points(ptrdiff_t n, const double *x, double *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,140 @@
+"""Where the rows of a problem live, and how the kernels get at them block by block.
+
+Dense float64 and float32 arrays with contiguous rows (C order, slices of rows or of leading columns,
+read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps between
+columns, integers, half precision, foreign byte order) is converted one block at a time, never as a
+whole.  Arithmetic is float64 throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast import _kernels
+
+Vector = NDArray[np.float64]
+
+
+class Rows(Protocol):
+    """Rows of a problem with what belongs to each row."""
+
+    n_samples: int
+    n_features: int
+    #: Bytes read by one pass over all rows.
+    nbytes: int
+
+    def set_weight(self, weight: Vector | None) -> None: ...
+
+    def set_row_scale(self, row_scale: Vector | None) -> None: ...
+
+    def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None: ...
+
+    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
+        """Kernel object that holds rows [start, stop), and their range in it."""
+        ...
+
+
+class NativeRows:
+    """Rows that the kernels read in place.
+
+    Parameters
+    ----------
+    kernel : object
+        One of the row classes of ``dpfast._kernels``.
+    nbytes : int
+        Bytes of its arrays.
+    """
+
+    def __init__(self, kernel: Any, nbytes: int) -> None:
+        self._kernel = kernel
+        self.n_samples = int(kernel.n_samples)
+        self.n_features = int(kernel.n_features)
+        self.nbytes = nbytes
+        self.set_weight = kernel.set_weight
+        self.set_row_scale = kernel.set_row_scale
+        self.set_inverse_norm = kernel.set_inverse_norm
+
+    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
+        """The one kernel object, and the same range."""
+        return self._kernel, start, stop
+
+
+class ConvertedRows:
+    """Dense rows that are brought into the kernels' layout one block at a time.
+
+    Parameters
+    ----------
+    array : ndarray of shape (n_samples, n_features)
+        Of any real dtype and any strides.
+    target : ndarray of shape (n_samples,)
+    intercept : float
+    """
+
+    def __init__(self, array: NDArray[Any], target: Vector, intercept: float) -> None:
+        self._array = array
+        self._target = target
+        self._intercept = intercept
+        self._parts: dict[str, NDArray[Any] | None] = {}
+        self.n_samples, self.n_features = array.shape
+        self.nbytes = 8 * array.size
+
+    def set_weight(self, weight: Vector | None) -> None:
+        """Weights of the rows' losses; None: one."""
+        self._parts["set_weight"] = weight
+
+    def set_row_scale(self, row_scale: Vector | None) -> None:
+        """Factors of the rows; None: one."""
+        self._parts["set_row_scale"] = row_scale
+
+    def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None:
+        """Lower bounds of the rows' inverse norms, for gradient clipping."""
+        self._parts["set_inverse_norm"] = inverse_norm
+
+    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
+        """A kernel object over a converted copy of the block."""
+        copy = np.ascontiguousarray(self._array[start:stop], dtype=np.float64)
+        kernel = _kernels.DenseRows(copy, self._target[start:stop], self._intercept)
+        for setter, values in self._parts.items():
+            if values is not None:
+                getattr(kernel, setter)(values[start:stop])
+        return kernel, 0, stop - start
+
+
+def as_rows(array: Any, target: Vector, intercept: float) -> Rows:
+    """Rows of a matrix, in place where the kernels can read them.
+
+    Parameters
+    ----------
+    array : result of :func:`check_matrix`, of shape (n_samples, n_features)
+    target : ndarray of shape (n_samples,)
+        float64, contiguous.
+    intercept : float
+        Value of the constant column; 0 means none.
+    """
+    if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
+        try:
+            return NativeRows(_kernels.DenseRows(array, target, intercept), array.nbytes)
+        except _kernels.LayoutError:
+            pass  # strides that the kernels do not read
+    return ConvertedRows(array, target, intercept)
+
+
+def check_matrix(X: ArrayLike) -> NDArray[Any]:
+    """X as a two-dimensional array of real numbers, not copied if it is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is not a two-dimensional array of real numbers with at least one row and column.
+    """
+    array = np.asarray(X)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"X must hold real numbers; got an array of dtype {array.dtype}.")
+    if array.ndim != 2:
+        raise ValueError(f"X must be two-dimensional (rows, columns); got shape {array.shape}.")
+    if array.shape[0] < 1 or array.shape[1] < 1:
+        raise ValueError(f"X must have at least one row and one column; got shape {array.shape}.")
+    return array

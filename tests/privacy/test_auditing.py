@@ -1,0 +1,103 @@
+"""The audit's own statistics: bounds that hold, and bounds that are worth having."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from dpfast.privacy import (
+    audit_epsilon,
+    audit_mu,
+    clopper_pearson,
+    gaussian_score,
+    l2_laplace_score,
+)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 10), (3, 10), (10, 10), (1, 100_000)])
+@pytest.mark.parametrize("error", [1e-7, 0.01, 0.2])
+def test_clopper_pearson_is_the_root_of_the_binomial_tails(successes, trials, error):
+    low, high = clopper_pearson(successes, trials, error)
+    assert 0.0 <= low <= successes / trials <= high <= 1.0
+    if successes > 0:
+        assert binom.sf(successes - 1, trials, low) == pytest.approx(error, rel=1e-6)
+    if successes < trials:
+        assert binom.cdf(successes, trials, high) == pytest.approx(error, rel=1e-6)
+
+
+def test_randomized_response_is_found_from_both_sides():
+    """A score with two values; the audit must find the threshold between them."""
+    rng = np.random.default_rng(1)
+    keep = math.e / (1 + math.e)
+    first = rng.random(40_000) < keep
+    second = rng.random(40_000) >= keep
+    # The true epsilon is 1: the false-alarm rate of the upper limit is 1e-6.
+    for scores, others in ((1.0 * first, 1.0 * second), (-1.0 * second, -1.0 * first)):
+        assert 0.85 < audit_epsilon(scores, others).value <= 1.0
+
+
+def test_the_better_side_is_taken():
+    """The same mechanism, revealing only the second data set: low scores are the better test."""
+    rng = np.random.default_rng(6)
+    first, second = np.zeros(20_000), -1.0 * (rng.random(20_000) < 0.1)
+    result = audit_epsilon(first, second)
+    assert result.flipped and result.value > 4.0
+
+
+def test_delta_is_taken_off():
+    """A mechanism that reveals all with probability 0.1 is (0, 0.1)-DP, and no pure epsilon."""
+    rng = np.random.default_rng(2)
+    reveal = rng.random((2, 40_000)) < 0.1
+    first = np.where(reveal[0], 1.0, 0.0)
+    second = np.where(reveal[1], -1.0, 0.0)
+    assert audit_epsilon(first, second, delta=0.1).value == 0.0
+    assert audit_epsilon(first, second, delta=0.05).value > 3.0
+
+
+def test_mu_of_gaussians():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((2, 40_000))
+    # False alarm of the upper limit 1e-6.
+    assert 0.85 < audit_mu(x[0] + 1.0, x[1]).value <= 1.0
+    assert audit_mu(x[0], x[1]).value < 0.1
+
+
+def test_the_audit_rarely_exceeds_the_truth():
+    """At confidence 0.9 at most one audit in ten may exceed the truth.
+
+    Of 200 audits more than 40 would then exceed it with a probability below 1e-5; the bounds are
+    conservative (two one-sided bounds), so that it is in truth far below 1e-6.
+    """
+    rng = np.random.default_rng(4)
+    exceeded = sum(
+        audit_mu(rng.normal(0.5, 1.0, 400), rng.normal(0.0, 1.0, 400), confidence=0.9).value > 0.5
+        for _ in range(200)
+    )
+    assert exceeded <= 40
+
+
+def test_scores_are_log_likelihood_ratios():
+    rng = np.random.default_rng(5)
+    outputs, value, other = rng.normal(size=(50, 3)), np.array([1.0, 0.0, 2.0]), np.zeros(3)
+    logpdf = norm(scale=1.7).logpdf
+    expected = (logpdf(outputs - value) - logpdf(outputs - other)).sum(axis=1)
+    np.testing.assert_allclose(gaussian_score(outputs, value, other, 1.7), expected, atol=1e-12)
+    distance = [np.sqrt(((outputs - center) ** 2).sum(axis=1)) for center in (value, other)]
+    np.testing.assert_allclose(
+        l2_laplace_score(outputs, value, other, 1.7), (distance[1] - distance[0]) / 1.7, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("scores", [np.zeros(5), np.zeros((50, 2)), np.full(50, np.nan)])
+def test_bad_scores(scores):
+    with pytest.raises(ValueError, match="scores must be"):
+        audit_epsilon(scores, np.zeros(50))
+    with pytest.raises(ValueError, match="neighbor_scores must be"):
+        audit_mu(np.zeros(50), scores)
+
+
+@pytest.mark.parametrize("settings", [{"delta": 1.0}, {"delta": -0.1}, {"confidence": 1.0}])
+def test_bad_settings(settings):
+    with pytest.raises(ValueError, match="must be"):
+        audit_epsilon(np.zeros(50), np.zeros(50), **settings)

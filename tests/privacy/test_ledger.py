@@ -1,0 +1,275 @@
+"""The ledger: it refuses in time, keeps what it admitted, and reports what it enforces."""
+
+import copy
+import json
+import math
+import pickle
+import threading
+import time
+
+import pytest
+
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.privacy import (
+    ACCOUNTANTS,
+    Budget,
+    Event,
+    GaussianEvent,
+    L2LaplaceEvent,
+    Ledger,
+    budget_epsilon,
+    budget_mu,
+    gaussian_epsilon,
+)
+
+BUDGETS = [
+    Budget(1.0, 1e-6),
+    Budget(1e-3, 1e-12),
+    Budget(50.0, 0.1),
+    Budget(rho=0.3),
+    Budget(mu=0.7),
+]
+
+
+def gaussian(mu, count=1, relation="replace_one", where="gradient"):
+    return GaussianEvent(
+        sensitivity=mu,
+        stddev=1.0,
+        dimension=3,
+        neighboring_relation=relation,
+        where=where,
+        count=count,
+    )
+
+
+def laplace(epsilon, count=1):
+    return L2LaplaceEvent(
+        sensitivity=epsilon,
+        scale=1.0,
+        dimension=3,
+        neighboring_relation="replace_one",
+        where="output",
+        count=count,
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 3, 100])
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_a_plan_that_uses_the_budget_up_fits_and_nothing_more_does(budget, parts):
+    ledger = Ledger(budget)
+    for _ in range(parts):
+        ledger.spend(gaussian(budget_mu(budget) / math.sqrt(parts)))
+    if budget.epsilon is not None:
+        assert ledger.guarantee().epsilon <= budget.epsilon
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(gaussian(1e-3 * budget_mu(budget)))
+    assert len(ledger.events) == parts
+
+
+@pytest.mark.parametrize("parts", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("budget", "accountant"),
+    [(Budget(1.0), "auto"), (Budget(0.3, 1e-6), "pure"), (Budget(rho=0.3), "auto")],
+)
+def test_the_same_for_pure_releases(budget, accountant, parts):
+    ledger = Ledger(budget, accountant)
+    share = math.sqrt(parts) if budget.kind == "zcdp" else parts
+    for _ in range(parts):
+        ledger.spend(laplace(budget_epsilon(budget) / share))
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(laplace(0.05 * budget_epsilon(budget)))
+
+
+def test_a_pure_ledger_reports_no_delta():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(laplace(0.75))
+    guarantee = ledger.guarantee()
+    assert (guarantee.epsilon, guarantee.delta, guarantee.accountant) == (0.75, 0.0, "pure")
+    assert guarantee.mu is None and guarantee.rho == pytest.approx(0.75**2 / 2)
+
+
+def test_auto_takes_the_smallest_valid_epsilon():
+    ledger = Ledger(Budget(10.0, 1e-6))
+    ledger.spend(gaussian(0.5))
+    assert ledger.guarantee().accountant == "gdp"
+    ledger.spend(laplace(0.01))
+    assert ledger.guarantee().accountant == "basic"
+    ledger.spend(laplace(0.01, count=1000))
+    assert ledger.guarantee().accountant == "zcdp"
+    for name in ("zcdp", "basic"):
+        other = Ledger(Budget(1000.0, 1e-6), name)
+        for event in ledger.events:
+            other.spend(event)
+        assert ledger.guarantee().epsilon <= other.guarantee().epsilon
+
+
+def test_the_guarantee_comes_from_the_events():
+    ledger = Ledger(Budget(5.0, 1e-6))
+    assert ledger.guarantee().epsilon == 0.0
+    assert ledger.guarantee().neighboring_relation is None
+    ledger.spend(gaussian(0.3, count=2))
+    ledger.spend(gaussian(0.1, where="elsewhere"))
+    guarantee = ledger.guarantee()
+    assert guarantee.mu == pytest.approx(math.sqrt(0.19))
+    assert guarantee.epsilon == pytest.approx(gaussian_epsilon(math.sqrt(0.19), 1e-6))
+    assert (guarantee.delta, guarantee.neighboring_relation) == (1e-6, "replace_one")
+
+
+def test_a_refusal_spends_nothing_and_says_what_to_do():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(gaussian(0.1))
+    before = ledger.guarantee()
+    with pytest.raises(BudgetExceeded, match=r"(?s)0\.39.*limit of Budget\(epsilon=1.0.*Nothing.*"):
+        ledger.spend(gaussian(10.0))
+    assert ledger.guarantee() == before
+    assert len(ledger.events) == 1
+    ledger.spend(gaussian(0.1))
+
+
+@pytest.mark.parametrize("event", [gaussian(1e300), gaussian(1e5), laplace(1e300)])
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(rho=1.0)], ids=str)
+def test_an_absurd_price_is_refused_not_an_overflow(budget, event):
+    ledger = Ledger(budget)
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(event)
+    assert ledger.events == ()
+
+
+def test_relations_do_not_mix():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(gaussian(0.1))
+    with pytest.raises(ValueError, match="mix neighboring relations"):
+        ledger.spend(gaussian(0.1, relation="add_or_remove_one"))
+    assert len(ledger.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("budget", "accountant", "event"),
+    [
+        (Budget(1.0), "auto", gaussian(0.1)),
+        (Budget(mu=1.0), "auto", laplace(0.1)),
+        (Budget(1.0, 1e-6), "pure", gaussian(0.1)),
+        (Budget(1.0, 1e-6), "gdp", laplace(0.1)),
+    ],
+)
+def test_unknown_never_means_free(budget, accountant, event):
+    ledger = Ledger(budget, accountant)
+    with pytest.raises(UnsupportedEvent, match="Nothing was spent"):
+        ledger.spend(event)
+    assert ledger.events == ()
+
+
+def test_an_event_without_an_accountant_is_refused():
+    class Unknown(Event):
+        mechanism = "unknown"
+
+    event = Unknown(sensitivity=1.0, dimension=1, neighboring_relation="replace_one", where="x")
+    with pytest.raises(UnsupportedEvent, match="unknown"):
+        Ledger(Budget(1.0, 1e-6)).spend(event)
+
+
+@pytest.mark.parametrize("event", [None, 1.0, {"mechanism": "gaussian"}])
+def test_only_events_can_be_spent(event):
+    with pytest.raises(TypeError, match="event"):
+        Ledger(Budget(1.0, 1e-6)).spend(event)
+
+
+@pytest.mark.parametrize(
+    ("budget", "accountant", "error"),
+    [
+        (1.0, "auto", TypeError),
+        (Budget(1.0), "gdp", ValueError),
+        (Budget(rho=1.0), "gdp", ValueError),
+        (Budget(mu=1.0), "zcdp", ValueError),
+        (Budget(1.0, 1e-6), "moments", ValueError),
+    ],
+)
+def test_bad_constructions(budget, accountant, error):
+    with pytest.raises(error):
+        Ledger(budget, accountant)
+
+
+def test_threads_cannot_overspend_together(monkeypatch):
+    """Threads that all check before any of them writes would pass the limit together."""
+    accountant = ACCOUNTANTS["gdp"]
+    price = accountant.spent
+
+    def slow_price(events, budget):
+        spent = price(events, budget)
+        time.sleep(1e-3)  # lets the other threads run between check and writing
+        return spent
+
+    monkeypatch.setattr(accountant, "spent", slow_price)
+    ledger = Ledger(Budget(mu=1.0))
+    share = budget_mu(ledger.budget) / math.sqrt(10)
+    barrier = threading.Barrier(8)
+    refusals = []
+
+    def work():
+        barrier.wait()
+        for _ in range(4):
+            try:
+                ledger.spend(gaussian(share))
+            except BudgetExceeded:
+                refusals.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ledger.events) == 10
+    assert len(refusals) == 22
+    assert ledger.guarantee().mu <= 1.0
+
+
+def test_a_thousand_equal_iterations_are_charged_quickly_and_exactly():
+    budget = Budget(1.0, 1e-6)
+    ledger = Ledger(budget)
+    for k in range(1000):
+        ledger.spend(gaussian(budget_mu(budget) / math.sqrt(1000), where=f"iteration {k}"))
+    assert [event.where for event in ledger.events] == [f"iteration {k}" for k in range(1000)]
+    assert 1.0 - 1e-6 < ledger.guarantee().epsilon <= 1.0
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_json_round_trip(budget):
+    ledger = Ledger(budget)
+    ledger.spend(gaussian(0.6 * budget_mu(budget)))
+    ledger.spend(gaussian(0.1 * budget_mu(budget), count=3))
+    again = Ledger.from_json(ledger.to_json())
+    assert (again.budget, again.accountant) == (ledger.budget, ledger.accountant)
+    assert again.events == ledger.events
+    assert again.guarantee() == ledger.guarantee()
+    assert Ledger.from_json(Ledger(budget).to_json()).events == ()
+
+
+def test_a_forged_ledger_is_refused():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(gaussian(0.2))
+    record = json.loads(ledger.to_json())
+    record["events"] *= 2
+    with pytest.raises(BudgetExceeded):
+        Ledger.from_json(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": "dpfast.ledger", "version": 2}',
+        '{"schema": "dpfast.ledger", "version": 1}',
+    ],
+)
+def test_other_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"dpfast\.ledger"):
+        Ledger.from_json(text)
+
+
+def test_a_ledger_cannot_be_duplicated():
+    ledger = Ledger(Budget(1.0))
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="twice"):
+            duplicate(ledger)

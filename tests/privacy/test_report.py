@@ -1,0 +1,95 @@
+"""The report: readable, exact as JSON, and honest about what it does not cover."""
+
+import json
+import pickle
+
+import pytest
+
+from dpfast.privacy import Budget, GaussianEvent, L2LaplaceEvent, Ledger, PrivacyReport
+
+COMMON = {"sensitivity": 1.0, "dimension": 3}
+
+
+def report(relation="replace_one", where="output", pure=False, **settings):
+    ledger = Ledger(Budget(1.0, 1e-6))
+    make, noise = (L2LaplaceEvent, "scale") if pure else (GaussianEvent, "stddev")
+    ledger.spend(make(**COMMON, **{noise: 8.0}, neighboring_relation=relation, where=where))
+    return PrivacyReport.from_ledger(ledger, **{"reproducible": False, **settings})
+
+
+def test_the_numbers_are_the_ledgers():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    event = GaussianEvent(**COMMON, stddev=8.0, neighboring_relation="replace_one", where="x")
+    ledger.spend(event)
+    result, guarantee = PrivacyReport.from_ledger(ledger, reproducible=False), ledger.guarantee()
+    for name in ("epsilon", "delta", "neighboring_relation", "accountant", "mu", "rho"):
+        assert getattr(result, name) == getattr(guarantee, name)
+    assert result.events == (event,)
+    # Spending on does not change a report that was written.
+    ledger.spend(event)
+    assert result.events == (event,)
+
+
+def test_the_words():
+    assert "were replaced by any other" in str(report())
+    assert "added to the data or removed" in str(report("add_or_remove_one"))
+    assert "plus at most 1e-06" in str(report())
+    assert "plus at most" not in str(report(pure=True))
+    assert "do not release" not in str(report())
+    assert "reproducible: do not release" in str(report(reproducible=True))
+    leaky = report(notes=("data_norm",))
+    assert "Apart from what is listed below" in str(leaky)
+    assert "not covered by the guarantee: data_norm" in str(leaky)
+
+
+def test_the_table_has_a_row_for_every_event():
+    text = str(report(where="output: w"))
+    head, row = text.splitlines()[-2:]
+    assert head.split() == ["where", "mechanism", "count", "dimension", "sensitivity", "noise"]
+    assert row.split() == ["output:", "w", "gaussian", "1", "3", "1", "8"]
+
+
+def test_a_huge_epsilon_can_be_printed():
+    big = PrivacyReport(
+        epsilon=1e6,
+        delta=0.0,
+        neighboring_relation="replace_one",
+        events=(),
+        accountant="pure",
+    )
+    assert "factor of at most inf" in str(big)
+
+
+def test_html_is_escaped_and_complete():
+    html = report(
+        where="<script>alert(1)</script>", notes=("<b>",), reproducible=True
+    )._repr_html_()
+    assert "<script>" not in html and "<b>" not in html
+    assert "&lt;script&gt;" in html
+    assert html.count("<tr>") == 2 and html.count("<td>") == 6
+    assert "do not release" in html
+
+
+def test_json_round_trip():
+    original = report(reproducible=True, notes=("bounds",))
+    again = PrivacyReport.from_json(original.to_json())
+    assert again == original
+    record = json.loads(original.to_json())
+    assert record["schema"] == "dpfast.privacy_report" and record["version"] == 1
+    assert pickle.loads(pickle.dumps(original)) == original
+
+
+@pytest.mark.parametrize("text", ["x", "[]", '{"schema": "dpfast.ledger", "version": 1}'])
+def test_other_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"dpfast\.privacy_report"):
+        PrivacyReport.from_json(text)
+
+
+def test_an_empty_ledger_has_nothing_to_report():
+    with pytest.raises(ValueError, match="no events"):
+        PrivacyReport.from_ledger(Ledger(Budget(1.0)), reproducible=False)
+
+
+def test_notes_are_a_sequence():
+    with pytest.raises(TypeError, match="notes"):
+        report(notes="data_norm")

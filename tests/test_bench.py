@@ -1,0 +1,488 @@
+"""The benchmarks run, agree with themselves, and report what they measured."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bench.__main__ as cli
+from bench import competitors, machine, problems, report
+from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
+from bench.competitors.numpy_baseline import NumpyProblem
+from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
+from bench.suites import SUITES, baseline, datasets, kernels
+from dpfast import Budget, Problem, _kernels, plan
+from dpfast.privacy.calibration import gaussian_mu
+
+TINY = {
+    "kernels": kernels.Sizes(columns=(3, 70), megabytes=0.05, read_megabytes=(0.1,), draws=200),
+    "baseline": baseline.Sizes(shapes=((300, 4),)),
+    "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
+}
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, Document]:
+    before = _kernels.isa_name()
+    found = {
+        name: cli.run_suite(name, Run(quick=True, repeat=2, say=lambda text: None), sizes)
+        for name, sizes in TINY.items()
+    }
+    assert _kernels.isa_name() == before, "the suites must put the instruction set back"
+    return found
+
+
+# ---- suites -------------------------------------------------------------------------------------
+
+
+def test_every_suite_is_tried_here() -> None:
+    assert set(TINY) == set(SUITES)
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_json_is_read_back(name: str, documents: dict[str, Document]) -> None:
+    document = documents[name]
+    text = document.to_json()
+    again = Document.from_json(text)
+    assert again.to_json() == text
+    assert again.suite == name and again.quick and again.records
+    assert (
+        again.environment["dpfast"]["instruction_set"] in again.environment["dpfast"]["supported"]
+    )
+    for record in again.records:
+        assert all(math.isfinite(value) for value in record.values.values())
+
+
+@pytest.mark.parametrize("name", ["kernels", "baseline"])
+def test_speeds_are_quotients_of_the_seconds(name: str, documents: dict[str, Document]) -> None:
+    records = documents[name].records
+    seconds = {
+        (r.group, json.dumps(r.case), r.competitor): r.values["seconds"]
+        for r in records
+        if "seconds" in r.values
+    }
+    compared = 0
+    for r in records:
+        for other, speed in r.speed.items():
+            theirs = seconds[r.group, json.dumps(r.case), other]
+            assert speed == pytest.approx(theirs / r.values["seconds"], rel=1e-12)
+            compared += 1
+        if "seconds" in r.values:
+            assert 0.0 < r.values["seconds"] <= r.values["median_seconds"]
+    assert compared >= len(seconds) / 2
+
+
+def test_kernel_suite_covers_operations_instruction_sets_and_samplers(
+    documents: dict[str, Document],
+) -> None:
+    seen = {(r.group, r.case.get("d"), r.competitor) for r in documents["kernels"].records}
+    for operation in kernels.OPERATIONS:
+        for d in TINY["kernels"].columns:
+            rivals = [kernels.READ, kernels.NUMPY]
+            rivals += [f"dpfast {isa}" for isa in _kernels.supported_isas()]
+            assert {(operation, d, rival) for rival in rivals} <= seen
+    draws = {r.case["draw"] for r in documents["kernels"].records if r.group == "samplers"}
+    assert any("discrete Gaussian" in draw for draw in draws)
+    assert any("l2-Laplace" in draw for draw in draws)
+
+
+def test_competitors_agree_without_noise(documents: dict[str, Document]) -> None:
+    distance = {
+        r.competitor: r.values["relative_distance"]
+        for r in documents["baseline"].records
+        if "relative_distance" in r.values
+    }
+    assert set(distance) == {"NumPy", "scikit-learn"}
+    assert distance["NumPy"] < 1e-5
+    assert distance["scikit-learn"] < 1e-4
+
+
+def test_accuracy_is_between_chance_and_certainty(documents: dict[str, Document]) -> None:
+    scores = {(r.competitor, r.case.get("epsilon")): r for r in documents["datasets"].records}
+    assert set(scores) == {
+        ("dpfast", 0.5),
+        ("dpfast", 8.0),
+        ("scikit-learn", None),
+        ("majority", None),
+    }
+    free, prior = scores["scikit-learn", None], scores["majority", None]
+    assert free.values["log_loss"] < prior.values["log_loss"]
+    assert 0.6 < prior.values["accuracy"] < free.values["accuracy"] < 0.8
+    assert free.values["log_loss"] < scores["dpfast", 8.0].values["log_loss"]
+
+
+# ---- reports ------------------------------------------------------------------------------------
+
+_UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+
+
+def _cells(page: str) -> list[list[str]]:
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["kernels", "baseline"])
+def test_report_shows_the_times_and_speeds_of_the_json(
+    name: str, documents: dict[str, Document], tmp_path: Path
+) -> None:
+    report.write(documents[name], SUITES[name], tmp_path)
+    records = Document.from_json((tmp_path / f"{name}.json").read_text("utf-8")).records
+    page = (tmp_path / f"{name}.md").read_text("utf-8")
+    durations = [
+        float(m[1].replace(",", "")) * _UNITS[m[2]]
+        for m in re.finditer(r"\| ([\d.,]+) (s|ms|µs|ns) (?=\|)", page)
+    ]
+    speeds = [float(m[1].replace(",", "")) for m in re.finditer(r"\| ([\d.,]+) x (?=\|)", page)]
+    for record in records:
+        if "nanoseconds_per_draw" in record.values:
+            shown = [c[2].replace(",", "") for c in _cells(page) if c[1] == record.competitor]
+            assert f"{record.values['nanoseconds_per_draw']:.4g}" in shown
+        elif "seconds" in record.values:
+            assert any(math.isclose(record.values["seconds"], d, rel_tol=6e-3) for d in durations)
+        if numpy_baseline.NAME in record.speed:
+            speed = record.speed[numpy_baseline.NAME]
+            assert any(math.isclose(speed, s, rel_tol=6e-3, abs_tol=6e-3) for s in speeds)
+
+
+def test_report_shows_the_scores_of_the_json(
+    documents: dict[str, Document], tmp_path: Path
+) -> None:
+    written = report.write(documents["datasets"], SUITES["datasets"], tmp_path)
+    assert [path.suffix for path in written] == [".json", ".md", ".png"]
+    page = written[1].read_text("utf-8")
+    for record in Document.from_json(written[0].read_text("utf-8")).records:
+        values = record.values
+        for text in (
+            f"{100 * values['accuracy']:.2f} ± {100 * values['accuracy_standard_error']:.2f} %",
+            f"{values['log_loss']:.4f} ± {values['log_loss_standard_error']:.4f}",
+        ):
+            row = [c for c in _cells(page) if c[0] == record.competitor and text in c]
+            assert row, f"{text} of {record.competitor} is not in the report"
+    assert "left out" in page
+    assert "RAND HIE" in page and "quick run" in page
+
+
+def test_figures_are_pictures(documents: dict[str, Document], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name, document in documents.items():
+        picture = report.write(document, SUITES[name], tmp_path)[-1].read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) < 200_000
+
+
+def test_report_without_matplotlib_has_no_figure(
+    documents: dict[str, Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    written = report.write(documents["baseline"], SUITES["baseline"], tmp_path)
+    assert [path.suffix for path in written] == [".json", ".md"]
+    assert "![" not in written[1].read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (12.34, "12.3 s"),
+        (0.9996, "1.00 s"),
+        (0.0999, "99.9 ms"),
+        (1.234e-4, "123 µs"),
+        (0, "0.00 ns"),
+    ],
+)
+def test_durations_have_three_digits(seconds: float, shown: str) -> None:
+    assert report.duration(seconds) == shown
+
+
+def test_absent_reference_is_a_dash() -> None:
+    record = Record("g", {}, "a", {"seconds": 2.0}, {"b": 0.5})
+    assert report.speed(record, "a") == "1.00 x" and report.speed(record, "b") == "0.50 x"
+    assert report.time_share(record, "b") == "2.00"
+    assert report.speed(record, "c") == report.time_share(record, "c") == "-"
+
+
+def test_results_name_neither_places_nor_people(documents: dict[str, Document]) -> None:
+    text = documents["kernels"].to_json()
+    assert str(machine.ROOT) not in text
+    assert str(Path.home()) not in text or str(Path.home()) == "/"
+    assert sys.prefix not in text
+
+
+# ---- harness ------------------------------------------------------------------------------------
+
+
+def test_contestants_take_turns_after_two_untimed_calls() -> None:
+    calls: list[str] = []
+    contestants = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    timings = interleave(contestants, repeat=4, shortest_sample=0.0)
+    assert "".join(calls) == "aabbcc" + "abc" + "bca" + "cab" + "abc"
+    assert set(timings) == set("abc") and all(t.rounds == 4 for t in timings.values())
+
+
+def test_quick_calls_are_looped_and_slow_groups_are_cut() -> None:
+    count = 0
+
+    def call() -> None:
+        nonlocal count
+        count += 1
+
+    timing = interleave({"a": call}, repeat=2, shortest_sample=1e-3)["a"]
+    assert count > 20
+    assert timing.seconds < 1e-4
+    assert interleave({"a": call}, repeat=9, group_seconds=0.0)["a"].rounds == 3
+    with pytest.raises(ValueError, match="repeat must be at least 1; got 0"):
+        interleave({"a": call}, repeat=0)
+
+
+def test_minimum_and_median_are_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    durations = iter([9.0, 9.0, 3.0, 1.0, 2.0])  # untimed, untimed, then the rounds
+    monkeypatch.setattr("bench.harness._sample", lambda call, loops: next(durations))
+    timing = interleave({"a": lambda: None}, repeat=3)["a"]
+    assert (timing.seconds, timing.median, timing.rounds) == (1.0, 2.0, 3)
+    records = timing_records("g", {"n": 1}, {"a": timing}, ["a", "absent"])
+    assert records[0].speed == {}
+
+
+def test_blas_is_held_to_one_thread() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with one_thread():
+        assert all(pool["num_threads"] == 1 for pool in threadpoolctl.threadpool_info())
+
+
+def test_missing_threadpoolctl_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    with pytest.warns(RuntimeWarning, match="threadpoolctl is not installed"), one_thread():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "format"),
+        ({"version": 0}, "version must be 1; got 0"),
+        ({"extra": 1}, "fields must be"),
+        ({"records": [{"group": "g"}]}, "record is malformed"),
+    ],
+)
+def test_foreign_json_is_refused(
+    change: dict[str, object], message: str, documents: dict[str, Document]
+) -> None:
+    body = json.loads(documents["baseline"].to_json()) | change
+    with pytest.raises(ValueError, match=message):
+        Document.from_json(json.dumps(body))
+
+
+def test_nan_is_never_written(documents: dict[str, Document]) -> None:
+    bad = Record("g", {}, "a", {"seconds": math.nan})
+    document = Document("kernels", True, 1, {}, {}, {}, [], [bad])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        document.to_json()
+
+
+# ---- competitors --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (333, 7), (5000, 40)])
+@pytest.mark.parametrize("data_norm", [100.0, 0.8])
+def test_numpy_twin_agrees_with_the_kernels(n: int, d: int, data_norm: float) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, d)) / math.sqrt(d)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    w = 3.0 * rng.standard_normal(d + 1)
+    ours, twin = Problem(X, y, data_norm=data_norm), NumpyProblem(X, y, data_norm)
+    tight = {"rtol": 1e-10, "atol": 1e-10 * n}
+
+    np.testing.assert_allclose(twin.margins(w), ours.margins(w), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(twin.hessian(w, 0.1), ours.hessian(w, 0.1), rtol=1e-10, atol=1e-12)
+    for loss_clip in (math.inf, 0.5):
+        assert twin.objective(w, loss_clip) == pytest.approx(
+            ours.objective(w, loss_clip), rel=1e-10
+        )
+        gradient, loss = twin.clipped_gradient(w, math.inf, loss_clip)
+        expected, expected_loss = ours.clipped_gradient(w, math.inf, loss_clip)
+        np.testing.assert_allclose(gradient, expected, **tight)
+        assert loss == pytest.approx(expected_loss, rel=1e-10)
+    # The kernels clip by inverse norms rounded down to float32.
+    clipped, _ = twin.clipped_gradient(w, 0.3)
+    expected, _ = ours.clipped_gradient(w, 0.3)
+    np.testing.assert_allclose(clipped, expected, atol=1e-6 * 0.3 * n)
+    if n > 1:
+        assert np.linalg.norm(clipped) < 0.9 * np.linalg.norm(twin.clipped_gradient(w)[0])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_numpy_twin_adds_the_same_amount_of_noise(epsilon: float) -> None:
+    data = problems.synthetic(2000, 5)
+    budget = Budget(epsilon, 1e-6)
+    settled = plan(
+        Problem(data.X, data.y, alpha=0.01, data_norm=1.0),
+        "output-perturbation",
+        budget,
+        noise="gaussian",
+    )
+    twin = NumpyProblem(data.X, data.y, 1.0)
+    mu = numpy_baseline.gaussian_mu(epsilon, 1e-6)
+    assert mu == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-5)
+    stddev = numpy_baseline.sensitivity(twin, 0.01) / mu
+    assert stddev == pytest.approx(settled.events[0].stddev, rel=1e-4)
+
+    # 60 fits of 6 weights: the mean square of 360 normals is within 40 % of the variance except
+    # with probability below 1e-6.
+    task = Task(data.X, data.y, 1.0, epsilon, 1e-6, alpha=0.01)
+    exact = numpy_baseline.minimize(task)
+    fits = [
+        numpy_baseline.fit(Task(data.X, data.y, 1.0, epsilon, 1e-6, 0.01, seed))
+        for seed in range(60)
+    ]
+    assert np.mean((np.array(fits) - exact) ** 2) == pytest.approx(stddev**2, rel=0.4)
+
+
+def test_numpy_twin_needs_a_ridge_and_finite_rows() -> None:
+    data = problems.synthetic(50, 2)
+    with pytest.raises(ValueError, match="alpha must be given"):
+        numpy_baseline.fit(Task(data.X, data.y, 1.0))
+    with pytest.raises(ValueError, match="X must be finite"):
+        NumpyProblem(np.full((2, 2), np.nan), np.ones(2), 1.0)
+    with pytest.raises(RuntimeError, match="did not reach"):
+        numpy_baseline.newton(NumpyProblem(data.X, data.y, 1.0), 0.1, 0.0)
+
+
+def test_majority_predicts_the_shares() -> None:
+    y = np.where(np.arange(1000) < 300, 1.0, -1.0)
+    data = problems.Dataset("d", np.zeros((1000, 2)), y, 1.0)
+    accuracy, log_loss = datasets.evaluate(majority.fit(Task(data.X, y, 1.0)), data)
+    assert accuracy == 0.7
+    entropy = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
+    assert log_loss == pytest.approx(entropy, abs=1e-6)
+    assert majority.minimize(Task(data.X, y, 1.0)) is None
+    assert np.all(np.isfinite(majority.fit(Task(data.X, np.ones(1000), 1.0))))
+
+
+def test_evaluate_by_hand() -> None:
+    test = problems.Dataset("d", np.array([[1.0], [2.0], [0.0]]), np.array([1.0, -1.0, -1.0]), 2.0)
+    accuracy, log_loss = datasets.evaluate(np.array([1.0, 0.0]), test)
+    assert accuracy == pytest.approx(2 / 3)
+    losses = [math.log1p(math.exp(-1.0)), math.log1p(math.exp(2.0)), math.log(2.0)]
+    assert log_loss == pytest.approx(sum(losses) / 3)
+
+
+def test_scores_are_means_with_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([(0.5, 1.0), (0.7, 3.0), (0.9, 5.0)])
+    monkeypatch.setattr(datasets, "evaluate", lambda w, test: next(scores))
+    monkeypatch.setattr(problems, "randhie", lambda: problems.synthetic(50, 2))
+    monkeypatch.setattr(datasets, "COMPETITORS", {"majority": ""})
+    (record,) = datasets.run(Run(say=lambda text: None), datasets.Sizes((1.0,), seeds=3))
+    assert record.values == pytest.approx(
+        {
+            "seeds": 3,
+            "accuracy": 0.7,
+            "accuracy_standard_error": 0.2 / math.sqrt(3),
+            "log_loss": 3.0,
+            "log_loss_standard_error": 2.0 / math.sqrt(3),
+        }
+    )
+
+
+def test_absent_competitors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(COMPETITORS["scikit-learn"], "missing", lambda: "not installed")
+    said: list[str] = []
+    assert list(competitors.present(["dpfast", "scikit-learn"], said.append)) == ["dpfast"]
+    assert said == ["scikit-learn left out: not installed."]
+
+
+@pytest.mark.parametrize("name", sorted(COMPETITORS))
+def test_competitors_keep_the_contract(name: str) -> None:
+    competitor = COMPETITORS[name]
+    data = problems.synthetic(400, 3)
+    task = Task(data.X, data.y, 1.0, alpha=0.1)
+    assert name == competitor.NAME and competitor.GUARANTEE and competitor.missing() is None
+    for w in (competitor.fit(task), competitor.minimize(task)):
+        assert w is None or (w.shape == (4,) and np.all(np.isfinite(w)))
+
+
+# ---- problems -----------------------------------------------------------------------------------
+
+
+def test_synthetic_rows_are_in_the_unit_ball_and_repeat() -> None:
+    data, again = problems.synthetic(5000, 8, seed=3), problems.synthetic(5000, 8, seed=3)
+    norms = np.linalg.norm(data.X, axis=1)
+    assert norms.max() < 1.0 and norms.max() > 0.99
+    assert set(np.unique(data.y)) == {-1.0, 1.0}
+    assert np.array_equal(data.X, again.X) and np.array_equal(data.y, again.y)
+    assert not np.array_equal(data.X, problems.synthetic(5000, 8, seed=4).X)
+
+
+def test_splits_part_the_rows() -> None:
+    X = np.arange(10.0)[:, np.newaxis]
+    train, test = problems.Dataset("d", X, np.ones(10), 9.0).split(seed=0)
+    assert (len(train.X), len(test.X)) == (8, 2)
+    assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(10))
+
+
+def test_real_tables_keep_their_bounds(tmp_path: Path) -> None:
+    notes: list[str] = []
+    (randhie,) = problems.real(None, notes.append)
+    assert randhie.X.shape == (20190, 9) and len(notes) == 2
+    assert np.linalg.norm(randhie.X, axis=1).max() <= randhie.data_norm
+
+    header = "age,job=a,job=b,balance,pdays!=-1,y"
+    with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
+        stream.write(f"{header}\n59,0,1,45000,1,1\n18,1,0,-99999,0,0\n")
+    notes.clear()
+    names = [data.name for data in problems.real(tmp_path, notes.append)]
+    assert names == ["RAND HIE", "Bank"]
+    assert notes == ["Adult left out: adult_train.csv is not there."]
+    bank = problems.bank(tmp_path)
+    np.testing.assert_allclose(bank.X, [[0.0, 0, 1, 0.0, 1], [-1.0, 1, 0, -1.0, 0]])
+    np.testing.assert_array_equal(bank.y, [1.0, -1.0])
+    assert bank.data_norm == pytest.approx(3.0)  # seven numeric columns by design, job, pdays
+
+
+def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
+    bounds = json.loads((machine.ROOT / "docs/examples/adult_bounds.json").read_text("utf-8"))
+    rows = [
+        ",".join(str(entry[0]) for entry in bounds.values()),
+        ",".join(str(entry[1]) for entry in bounds.values()),
+    ]
+    for name in ("adult_train.csv", "adult_test.csv"):
+        (tmp_path / name).write_text("\n".join([",".join(bounds), *rows, ""]), encoding="utf-8")
+    adult = problems.adult(tmp_path)
+    np.testing.assert_array_equal(adult.y, [-1.0, 1.0, -1.0, 1.0])
+    np.testing.assert_allclose(np.linalg.norm(adult.X, axis=1), math.sqrt(len(bounds) - 1))
+    assert adult.data_norm == pytest.approx(math.sqrt(len(bounds) - 1))
+
+
+# ---- command line -------------------------------------------------------------------------------
+
+
+def test_command_line_runs_a_quick_suite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "QUICK", TINY["datasets"])
+    assert cli.main(["datasets", "--quick", "--repeat", "1", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "RAND HIE" in printed and "Adult left out" in printed
+    assert Document.from_json((tmp_path / "datasets.json").read_text("utf-8")).repeat == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "suite must be any of kernels, baseline, datasets; got nonsense"),
+        (["--repeat", "0"], "--repeat must be at least 1; got 0"),
+        (["--data", "/does/not/exist"], "--data must be a directory"),
+    ],
+)
+def test_command_line_refuses(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
