@@ -13,16 +13,16 @@ static void erase(void *memory, size_t n)
     set(memory, 0, n);
 }
 
-/* Moves key material out of two words of the buffer. */
+/* Moves the next key out of the buffer. */
 static void take_key(dpfast_stream *stream)
 {
     int i;
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < STREAM_FIRST; i++) {
         stream->key[2 * i] = (uint32_t)stream->buffer[i];
         stream->key[2 * i + 1] = (uint32_t)(stream->buffer[i] >> 32);
         stream->buffer[i] = 0;
     }
-    stream->position = 4;
+    stream->position = STREAM_FIRST;
 }
 
 void dpfast_stream_refill(dpfast_stream *stream)
@@ -70,17 +70,18 @@ dpfast_status dpfast_fill_uint64(dpfast_stream *stream, ptrdiff_t n, uint64_t *o
         return DPFAST_ERR_ARGUMENT;
     }
     while (n > 0) {
-        size_t part;
-        if (stream->position == DPFAST_STREAM_WORDS) {
+        uint32_t at = stream->position, part;
+        if (at >= DPFAST_STREAM_WORDS) {
             dpfast_stream_refill(stream);
+            at = STREAM_FIRST;
         }
-        part = DPFAST_STREAM_WORDS - stream->position;
+        part = DPFAST_STREAM_WORDS - at;
         if ((ptrdiff_t)part > n) {
-            part = (size_t)n;
+            part = (uint32_t)n;
         }
-        memcpy(out, stream->buffer + stream->position, part * sizeof *out);
-        memset(stream->buffer + stream->position, 0, part * sizeof *out);
-        stream->position += (uint32_t)part;
+        memcpy(out, stream->buffer + at, part * sizeof *out);
+        memset(stream->buffer + at, 0, part * sizeof *out);
+        stream->position = at + part;
         out += part;
         n -= (ptrdiff_t)part;
     }

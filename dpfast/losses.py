@@ -78,17 +78,18 @@ class Loss:
     def __post_init__(self) -> None:
         check_choice("loss", self.name, loss_names())
         _, _, _, parameter, high, width = _TABLE[self.name]
-        self._settle("parameter", self.parameter, parameter, high)
-        self._settle("width", self.width, width, np.inf)
+        self._settle("parameter", self.parameter, parameter, None if high == np.inf else high)
+        self._settle("width", self.width, width, None)
 
-    def _settle(self, name: str, value: float | None, default: float | None, high: float) -> None:
+    def _settle(
+        self, name: str, value: float | None, default: float | None, high: float | None
+    ) -> None:
         if value is None:
             value = default
         elif default is None:
             raise ValueError(f"{name} must be None for the loss {self.name!r}; got {value!r}.")
         else:
-            bound = None if np.isinf(high) else high
-            value = check_real(name, value, low=0.0, low_open=True, high=bound, high_open=True)
+            value = check_real(name, value, low=0.0, low_open=True, high=high, high_open=True)
         object.__setattr__(self, name, value)
 
     @property

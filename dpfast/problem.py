@@ -27,6 +27,7 @@ from dpfast.losses import Loss
 from dpfast.rows import as_rows, check_matrix
 
 Vector = NDArray[np.float64]
+_LOGISTIC = Loss("logistic")
 T = TypeVar("T")
 
 # Rounding unit of float64.
@@ -78,7 +79,7 @@ class ProblemShape:
     n_samples: int
     n_features: int
     data_norm: float
-    loss: Loss = Loss("logistic")
+    loss: Loss = _LOGISTIC
     intercept: float = 1.0
     alpha: float | None = None
     max_weight: float = 1.0
@@ -167,8 +168,10 @@ class ProblemShape:
         optimizers work.  The factor 1.1 covers products of small terms.
         """
         margin = (self.dim + 6) * self.row_norm * w_norm
-        row = self.max_weight * self.row_norm * (
-            self.loss.smoothness * margin + 8.0 * self.loss.lipschitz
+        row = (
+            self.max_weight
+            * self.row_norm
+            * (self.loss.smoothness * margin + 8.0 * self.loss.lipschitz)
         )
         ridge = 4.0 * (self.alpha or 0.0) * w_norm
         return 1.1 * _UNIT * (row + (self.additions() + 8) * self.lipschitz + ridge)
@@ -520,9 +523,7 @@ class Problem:
             total += part
         return total
 
-    def value_and_gradient(
-        self, w: ArrayLike, alpha: float | None = None
-    ) -> tuple[float, Vector]:
+    def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
 
         Parameters
@@ -602,9 +603,9 @@ class Problem:
 
         A row's computed gradient is a function of that row (and of w) alone and, the clamp being
         rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
-        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
-        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  A mechanism
-        charges twice this value (once for each neighbor) to the l2 sensitivity.
+        additions couples the rows.  Each entry passes through at most ``m`` additions, which
+        moves the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  A
+        mechanism charges twice this value (once for each neighbor) to the l2 sensitivity.
 
         Parameters
         ----------
@@ -638,7 +639,8 @@ class Problem:
             _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
             + -(-shape.n_samples // _LINE_SEARCH_ROWS),
         )
-        return 1.01 * _UNIT * (additions + 600) * shape.n_samples * shape.max_weight * loss_clip
+        largest = shape.max_weight * loss_clip
+        return float(1.01 * _UNIT * (additions + 600) * shape.n_samples * largest)
 
 
 @dataclass
@@ -660,7 +662,8 @@ class _Line:
             return None
         for step in self.steps:
             if np.array_equal(w, self.w - step * self.direction):
-                return self.margin - step * self.direction_margin
+                margins: Vector = self.margin - step * self.direction_margin
+                return margins
         return None
 
 

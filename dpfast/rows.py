@@ -1,9 +1,9 @@
 """Where the rows of a problem live, and how the kernels get at them block by block.
 
-Dense float64 and float32 arrays with contiguous rows (C order, slices of rows or of leading columns,
-read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps between
-columns, integers, half precision, foreign byte order) is converted one block at a time, never as a
-whole.  Arithmetic is float64 throughout.
+Dense float64 and float32 arrays with contiguous rows (C order, slices of rows or of leading
+columns, read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps
+between columns, integers, half precision, foreign byte order) is converted one block at a time,
+never as a whole.  Arithmetic is float64 throughout.
 """
 
 from __future__ import annotations

@@ -81,9 +81,9 @@ def test_c_sources_know_nothing_of_python_or_the_heap():
     for path in [*CSRC.glob("*.c"), *CSRC.glob("*.h")]:
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
         assert "Python.h" not in text, path.name
-        assert not re.search(r"\b(malloc|calloc|realloc|free|alloca|printf|abort|exit)\s*\(", text), (
-            path.name
-        )
+        assert not re.search(
+            r"\b(malloc|calloc|realloc|free|alloca|printf|abort|exit)\s*\(", text
+        ), path.name
 
 
 @pytest.mark.skipif(not CSRC.is_dir(), reason="C sources are not part of an installed package")

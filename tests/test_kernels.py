@@ -43,9 +43,7 @@ def check_against_the_twin(X, y, w, loss, intercept, clipping, weighted, rtol=1e
     weight = rng.uniform(0.0, 2.0, n) if weighted else None
     rows = twin.rows_with_intercept(X, row_scale, intercept)
     clip_norm, loss_clip = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
-    expected, expected_loss = twin.clipped_gradient(
-        rows, y, w, loss, clip_norm, loss_clip, weight
-    )
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, loss, clip_norm, loss_clip, weight)
     kernel = _kernels.DenseRows(X, y, intercept)
     kernel.set_row_scale(row_scale)
     kernel.set_weight(weight)
@@ -107,7 +105,11 @@ def test_every_loss_of_the_list_is_tested():
 def test_line_search_matches_the_twin(isa, loss, weighted):
     rng = np.random.default_rng(6)
     n = 1100
-    margin, direction, y = rng.standard_normal(n), rng.standard_normal(n), rng.choice([-1.0, 1.0], n)
+    margin, direction, y = (
+        rng.standard_normal(n),
+        rng.standard_normal(n),
+        rng.choice([-1.0, 1.0], n),
+    )
     weight = rng.uniform(0, 2, n) if weighted else None
     steps = np.array([0.0, 0.1, 1.0, -2.0, 50.0])
     for loss_clip in (0.7, np.inf):
@@ -229,7 +231,10 @@ def test_exp_is_accurate_to_two_ulp():
     )
     got = _kernels.exp_points(x)
     with mpmath.workdps(40):
-        assert max(ulps(g, mpmath.exp(mpmath.mpf(float(v)))) for g, v in zip(got, x)) <= 2.0
+        assert (
+            max(ulps(g, mpmath.exp(mpmath.mpf(float(v)))) for g, v in zip(got, x, strict=True))
+            <= 2.0
+        )
     special = _kernels.exp_points(np.array([np.nan, np.inf, -np.inf, 1e300, -1e300]))
     assert np.isnan(special[0])
     assert special[1] == special[3] > 8e307
@@ -272,7 +277,9 @@ def test_loss_clip_at_any_size(isa, loss_clip):
     assert got == pytest.approx(expected, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     n=st.integers(1, 40),
     d=st.integers(1, 40),

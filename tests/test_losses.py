@@ -9,7 +9,6 @@ from reference import dense as twin
 from dpfast import Loss
 from dpfast.losses import loss_names
 
-
 LOSSES = [
     *(Loss(name) for name in loss_names()),
     Loss("huberized-hinge", width=2.0), Loss("squared-hinge", 0.5), Loss("huber", 0.1),

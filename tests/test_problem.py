@@ -31,7 +31,9 @@ def test_sums_match_the_twin(classification):
     np.testing.assert_allclose(gradient, expected / 500 + 0.1 * w, atol=1e-14)
     assert value == pytest.approx(expected_loss / 500 + 0.05 * w @ w)
     np.testing.assert_allclose(
-        problem.hessian(w), twin.hessian(rows, y, w, Loss("logistic")) / 500 + 0.1 * np.eye(7), atol=1e-13
+        problem.hessian(w),
+        twin.hessian(rows, y, w, Loss("logistic")) / 500 + 0.1 * np.eye(7),
+        atol=1e-13,
     )
 
 
@@ -43,7 +45,9 @@ def test_results_do_not_depend_on_threads():
     one, two, all_ = (Problem(X, y, data_norm=2.0, n_jobs=n) for n in (1, 2, -1))
     assert len(one._chunks()) > 2
     for other in (two, all_):
-        for a, b in zip(one.clipped_gradient(w, 0.3, 0.7), other.clipped_gradient(w, 0.3, 0.7)):
+        for a, b in zip(
+            one.clipped_gradient(w, 0.3, 0.7), other.clipped_gradient(w, 0.3, 0.7), strict=True
+        ):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(one.margins(w), other.margins(w))
         assert one.objective(w) == other.objective(w)
@@ -111,13 +115,13 @@ def test_gradient_error_bound_holds():
             exact = [mpmath.mpf(0)] * 6
             for row in X:
                 full = [mpmath.mpf(float(v)) for v in row] + [mpmath.mpf(1)]
-                z = mpmath.fsum(a * mpmath.mpf(float(b)) for a, b in zip(full, w))
+                z = mpmath.fsum(a * mpmath.mpf(float(b)) for a, b in zip(full, w, strict=True))
                 s = -1 / (1 + mpmath.exp(z))
-                exact = [e + s * v for e, v in zip(exact, full)]
+                exact = [e + s * v for e, v in zip(exact, full, strict=True)]
             error = mpmath.sqrt(
                 sum(
                     (mpmath.mpf(float(g)) - e / 400 - mpmath.mpf(0.01) * mpmath.mpf(float(v))) ** 2
-                    for g, e, v in zip(gradient, exact, w)
+                    for g, e, v in zip(gradient, exact, w, strict=True)
                 )
             )
         assert error <= problem.shape.gradient_error(float(np.linalg.norm(w)))
@@ -145,14 +149,9 @@ def test_input_is_never_written_to(classification):
 
 
 def memory_map(X):
-    file = tempfile.NamedTemporaryFile(suffix=".npy")
-    np.save(file.name, X)
-    mapped = np.load(file.name, mmap_mode="r")
-    mapped_files.append(file)
-    return mapped
-
-
-mapped_files = []
+    with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+        np.save(file.name, X)
+        return np.load(file.name, mmap_mode="r")  # outlives the name of the file
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,8 @@ def test_layouts(classification, convert, monkeypatch):
         for data in (exact, converted)
     )
     for clip in (np.inf, 0.3):
-        for a, b in zip(expected.clipped_gradient(w, clip), got.clipped_gradient(w, clip)):
+        pairs = zip(expected.clipped_gradient(w, clip), got.clipped_gradient(w, clip), strict=True)
+        for a, b in pairs:
             np.testing.assert_allclose(a, b, atol=1e-12)
     np.testing.assert_allclose(expected.hessian(w), got.hessian(w), atol=1e-12)
     np.testing.assert_allclose(expected.margins(w), got.margins(w), atol=1e-12)
@@ -224,7 +224,8 @@ def test_weights(classification):
     weighted = Problem(X, y, data_norm=2.0, sample_weight=repeat, max_weight=3.0)
     repeated = Problem(np.repeat(X, repeat, axis=0), np.repeat(y, repeat), data_norm=2.0)
     for clip in ((np.inf, np.inf), (0.3, 0.5)):
-        for a, b in zip(weighted.clipped_gradient(w, *clip), repeated.clipped_gradient(w, *clip)):
+        left, right = weighted.clipped_gradient(w, *clip), repeated.clipped_gradient(w, *clip)
+        for a, b in zip(left, right, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
     assert weighted.objective(w) == pytest.approx(repeated.objective(w))
     np.testing.assert_allclose(weighted.gram(), repeated.gram(), rtol=1e-12)
@@ -340,7 +341,7 @@ def test_bad_weights_and_bounds(classification):
         problem.clipped_gradient(np.zeros(6))
     with pytest.raises(ValueError, match="w must be finite"):
         problem.margins(np.full(7, np.nan))
-    with pytest.raises(ValueError, match="clip_norm must be a real number > 0; got -1.0"):
+    with pytest.raises(ValueError, match=r"clip_norm must be a real number > 0; got -1\.0"):
         problem.clipped_gradient(np.zeros(7), clip_norm=-1.0)
     with pytest.raises(ValueError, match="loss_clip must be a real number > 0; got nan"):
         problem.objective(np.zeros(7), loss_clip=float("nan"))

@@ -95,7 +95,7 @@ def tables(document: Document) -> list[Table]:
                 name,
                 f"{plain(first.case['n'])} rows, {plain(first.case['d'])} columns; 80 % train, "
                 f"20 % test, {plain(first.values['seeds'])} random splits; mean ± standard error. "
-                "Private rows: delta = "
+                "The splits and the seeds of the noise are the same at every epsilon. Private rows: delta = "
                 f"{document.sizes['delta']:g}, replace_one.",
                 ("competitor", "epsilon", "accuracy", "log-loss", "log-loss above non-private"),
                 [

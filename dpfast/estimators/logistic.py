@@ -157,12 +157,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
-        check_classification_targets(y)
-        classes, notes = self._resolve_classes(y)
+        rows, labels = validate_data(self, X, y, dtype=np.float64, order="C")
+        check_classification_targets(labels)
+        classes, notes = self._resolve_classes(labels)
         problem = Problem(
-            X,
-            _signs(y, classes),
+            rows,
+            _signs(labels, classes),
             "logistic",
             data_norm=self.data_norm,
             intercept=self._constant(),
@@ -193,9 +193,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         d = self.n_features_in_
         self.classes_ = classes
         self.coef_ = result.w[np.newaxis, :d].copy()
-        self.intercept_ = (
-            result.w[d:] * self._constant() if self.fit_intercept else np.zeros(1)
-        )
+        self.intercept_ = result.w[d:] * self._constant() if self.fit_intercept else np.zeros(1)
         self.privacy_ = result.privacy
         return self
 

@@ -75,9 +75,7 @@ def minimize(
     try:
         reached = np.inf
         while True:
-            scipy.optimize.minimize(
-                evaluate, start, jac=True, method="L-BFGS-B", options=options
-            )
+            scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
             assert best is not None
             # A restart that does not halve the gradient has met the rounding of gradients, too.
             if best.gradient_norm > 0.5 * reached:

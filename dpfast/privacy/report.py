@@ -4,6 +4,7 @@ import html
 import json
 import math
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from dpfast._validation import check_choice, check_real
@@ -54,7 +55,7 @@ class PrivacyReport:
     >>> ledger.spend(GaussianEvent(sensitivity=1.0, stddev=4.5, dimension=3,
     ...                            neighboring_relation="replace_one", where="output"))
     >>> print(PrivacyReport.from_ledger(ledger, reproducible=True))
-    Differential privacy with epsilon = 0.934, delta = 1e-06: the probability of anything that can \
+    Differential privacy with epsilon = 0.935, delta = 1e-06: the probability of anything that can \
 be concluded from this result would change by a factor of at most 2.55, plus at most 1e-06, if any \
 one record of the data were replaced by any other.
     This holds for one record, whatever else is known about the others, and for this result alone: \
@@ -167,14 +168,15 @@ taken as public.
         )
 
     def _sentences(self) -> list[str]:
-        plus = f", plus at most {self.delta:.3g}," if self.delta > 0.0 else ","
-        limit = "Apart from what is listed below as not covered, " if self.notes else ""
+        plus = f", plus at most {_round_up(self.delta)}," if self.delta > 0.0 else ","
+        limit = "apart from what is listed below as not covered, " if self.notes else ""
         # Past e^100 the factor says nothing; the number is only to be printable.
         factor = math.exp(self.epsilon) if self.epsilon < 100.0 else math.inf
         return [
-            f"Differential privacy with epsilon = {self.epsilon:.3g}, delta = {self.delta:.3g}: "
+            f"Differential privacy with epsilon = {_round_up(self.epsilon)}, "
+            f"delta = {_round_up(self.delta)}: "
             f"{limit}the probability of anything that can be concluded from this result would "
-            f"change by a factor of at most {factor:.3g}{plus} "
+            f"change by a factor of at most {_round_up(factor)}{plus} "
             f"{_CHANGES[self.neighboring_relation]}.",
             "This holds for one record, whatever else is known about the others, and for this "
             "result alone: the guarantees of other results from the same data add up with it, and "
@@ -203,3 +205,10 @@ taken as public.
             )
             for event in self.events
         ]
+
+
+def _round_up(value: float) -> str:
+    """Return three digits that promise no more than `value` does."""
+    # The relative 1e-9 keeps binary fractions such as 0.1 from turning into 0.101.
+    context = Context(prec=3, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal_from_float(value * (1.0 - 1e-9))):.3g}"

@@ -15,9 +15,7 @@ from dpfast.random import SecureGenerator
 from dpfast.solvers import output_perturbation
 from dpfast.solvers._contract import Plan, Result, Solver
 
-SOLVERS: dict[str, ModuleType] = {
-    module.NAME: module for module in (output_perturbation,)
-}
+SOLVERS: dict[str, ModuleType] = {module.NAME: module for module in (output_perturbation,)}
 
 __all__ = ["SOLVERS", "Plan", "Result", "Solver", "plan", "solve"]
 
@@ -85,9 +83,7 @@ def plan(
             f"options must be among {', '.join(module.OPTIONS)} for {module.NAME}; "
             f"got {', '.join(unknown)}."
         )
-    result: Plan = module.plan(
-        shape, budget, neighboring_relation=neighboring_relation, **options
-    )
+    result: Plan = module.plan(shape, budget, neighboring_relation=neighboring_relation, **options)
     return result
 
 
@@ -141,9 +137,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a Problem; got {type(problem).__name__}.")
-    settled = plan(
-        problem, solver, budget, neighboring_relation=neighboring_relation, **options
-    )
+    settled = plan(problem, solver, budget, neighboring_relation=neighboring_relation, **options)
     ledger = Ledger(settled.budget, accountant=accountant)
     rng = SecureGenerator(random_state)
     w = SOLVERS[settled.solver].run(settled, problem, rng, ledger)

@@ -5,8 +5,8 @@ For a convex loss the minimizer of ``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²`` m
 :meth:`dpfast.ProblemShape.minimizer_sensitivity`.  What is perturbed is not the minimizer but a
 point ``ŵ`` that an optimizer certifies: ``‖∇F(ŵ)‖ <= τ``, rounding error included, which implies
 ``‖ŵ - w*‖ <= τ/α`` by strong convexity.  Neighbors' certified points are therefore at most
-``Δ = Δ_F + 2τ/α`` apart **on every run**, and Gaussian or l2-Laplace noise calibrated to Δ makes the
-release (ε, δ)- or ε-differentially private.  (Lowy & Razaviyayn 2021, Algorithm 1, bound the
+``Δ = Δ_F + 2τ/α`` apart **on every run**, and Gaussian or l2-Laplace noise calibrated to Δ makes
+the release (ε, δ)- or ε-differentially private.  (Lowy & Razaviyayn 2021, Algorithm 1, bound the
 expected suboptimality of a randomized optimizer instead, which leaves the tail unprotected.)  If no
 optimizer reaches the certificate, nothing is released.
 
@@ -196,9 +196,9 @@ def excess_risk_bound(
     """Bound of the expected excess risk over the best weights of norm `minimizer_norm`.
 
     ``E F_0(ŵ + z) - F_0(v) <= (α/2)‖v‖² + (v_z/2)(β + αd)`` for noise of mean zero and variance
-    ``v_z`` in each coordinate, ``F_0`` the objective without its ridge: ``F_0 <= F``; along ``z`` the
-    Hessian is at most ``max|ℓ''| (1/n) Σ x̃_i x̃_i^T + αI``, whose trace is at most ``β + αd``; and
-    ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise term by ``(β + α) d``
+    ``v_z`` in each coordinate, ``F_0`` the objective without its ridge: ``F_0 <= F``; along ``z``
+    the Hessian is at most ``max|ℓ''| (1/n) Σ x̃_i x̃_i^T + αI``, whose trace is at most ``β + αd``;
+    and ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise term by ``(β + α) d``
     instead, since they do not use that the loss is a function of a margin.
 
     Parameters
@@ -216,9 +216,7 @@ def excess_risk_bound(
     float
     """
     variance = noise_stddev**2
-    return 0.5 * (
-        alpha * minimizer_norm**2 + variance * (shape.smoothness + alpha * shape.dim)
-    )
+    return 0.5 * (alpha * minimizer_norm**2 + variance * (shape.smoothness + alpha * shape.dim))
 
 
 def auto_alpha(
@@ -226,8 +224,8 @@ def auto_alpha(
 ) -> float:
     """Ridge that minimizes :func:`excess_risk_bound`.
 
-    With ``v_z = (c/α)²`` the bound is ``(α/2)B² + βc²/(2α²) + dc²/(2α)``; its derivative vanishes at
-    the one positive root of ``B²α³ - dc²α - 2βc²``.
+    With ``v_z = (c/α)²`` the bound is ``(α/2)B² + βc²/(2α²) + dc²/(2α)``; its derivative vanishes
+    at the one positive root of ``B²α³ - dc²α - 2βc²``.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def test_the_words():
     assert "do not release" not in str(report())
     assert "reproducible: do not release" in str(report(reproducible=True))
     leaky = report(notes=("data_norm",))
-    assert "Apart from what is listed below" in str(leaky)
+    assert "apart from what is listed below" in str(leaky)
     assert "not covered by the guarantee: data_norm" in str(leaky)
 
 
@@ -58,6 +58,24 @@ def test_a_huge_epsilon_can_be_printed():
         accountant="pure",
     )
     assert "factor of at most inf" in str(big)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [(0.1, "epsilon = 0.1,"), (1.0041, "epsilon = 1.01,"), (123456.0, "epsilon = 1.24e+05,")],
+)
+def test_printed_numbers_are_rounded_up(epsilon, words):
+    text = str(
+        PrivacyReport(
+            epsilon=epsilon,
+            delta=1.001e-6,
+            neighboring_relation="replace_one",
+            events=(),
+            accountant="gdp",
+        )
+    )
+    assert words in text
+    assert "delta = 1.01e-06:" in text
 
 
 def test_html_is_escaped_and_complete():

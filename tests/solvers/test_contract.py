@@ -72,8 +72,7 @@ class TestEverySolver:
         )
         assert np.all(first != second)
 
-    def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation, classification):
-        X, y = classification
+    def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation):
         settled = plan(SHAPE, solver, budget, neighboring_relation=relation)
         ledger = Ledger(Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6))
 
@@ -108,11 +107,11 @@ def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="solver must be one of 'auto', 'output-perturbation'"):
         plan(SHAPE, "outputperturbation", Budget(1.0))
-    with pytest.raises(ValueError, match="options must be among .* got ridge"):
+    with pytest.raises(ValueError, match=r"options must be among .* got ridge"):
         plan(SHAPE, "auto", Budget(1.0), ridge=1.0)
     with pytest.raises(ValueError, match="neighboring_relation must be one of"):
         plan(SHAPE, "auto", Budget(1.0), neighboring_relation="swap")
-    with pytest.raises(TypeError, match=r"budget must be a dpfast.Budget"):
+    with pytest.raises(TypeError, match=r"budget must be a dpfast\.Budget"):
         plan(SHAPE, "auto", 1.0)
     with pytest.raises(TypeError, match="problem must be a Problem or a ProblemShape; got int"):
         plan(3, "auto", Budget(1.0))

@@ -39,9 +39,7 @@ def test_replacing_the_worst_record_moves_the_minimizer_almost_as_far_as_declare
     R = 2.0
     rng = np.random.default_rng(0)
     for n in (1, 2, 50):
-        declared = ProblemShape(n, 3, R, intercept=0.0).minimizer_sensitivity(
-            alpha, "replace_one"
-        )
+        declared = ProblemShape(n, 3, R, intercept=0.0).minimizer_sensitivity(alpha, "replace_one")
         worst = 0.0
         for _ in range(40):
             X = rng.standard_normal((n, 3))
@@ -50,9 +48,7 @@ def test_replacing_the_worst_record_moves_the_minimizer_almost_as_far_as_declare
             for replacement in (-X[0], X[0] * 0.0, X[-1]):
                 X2 = X.copy()
                 X2[0] = replacement
-                distance = np.linalg.norm(
-                    minimizer(X, y, alpha, R) - minimizer(X2, y, alpha, R)
-                )
+                distance = np.linalg.norm(minimizer(X, y, alpha, R) - minimizer(X2, y, alpha, R))
                 worst = max(worst, distance)
         assert worst <= declared
         if alpha == 1000.0:
