@@ -95,8 +95,8 @@ def tables(document: Document) -> list[Table]:
                 name,
                 f"{plain(first.case['n'])} rows, {plain(first.case['d'])} columns; 80 % train, "
                 f"20 % test, {plain(first.values['seeds'])} random splits; mean ± standard error. "
-                "The splits and the seeds of the noise are the same at every epsilon. Private rows: delta = "
-                f"{document.sizes['delta']:g}, replace_one.",
+                "Splits and seeds of the noise are the same at every epsilon. Private rows: "
+                f"delta = {document.sizes['delta']:g}, replace_one.",
                 ("competitor", "epsilon", "accuracy", "log-loss", "log-loss above non-private"),
                 [
                     (
