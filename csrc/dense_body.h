@@ -8,8 +8,13 @@
  * for the margins, the losses' derivatives follow in registers, and the rows are read again from
  * cache for the accumulation X^T s. */
 
-/* Bytes of X in one block: measured flat between 32 and 128 KB. */
-#define BLOCK_BYTES 65536
+/* Bytes of X in one block: it and the next one, which is fetched early, fit the L1 cache. */
+#define BLOCK_BYTES 16384
+/* Rows up to this length are fetched a block ahead while the block at hand is added up: the memory
+ * would idle then.  Longer rows keep the hardware's own prefetching busy. */
+#define FETCH_AHEAD_BYTES 4096
+/* Short rows of the margins are fetched this far ahead. */
+#define FETCH_DOT_BYTES 2048
 
 static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
 {
@@ -50,8 +55,13 @@ DPFAST_INLINE void NAME(dot_four)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
     const SCALAR *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
     vec4 s0 = vec4_set(0.0), s1 = s0, s2 = s0, s3 = s0;
     double t0 = 0.0, t1 = 0.0, t2 = 0.0, t3 = 0.0;
-    ptrdiff_t j = 0;
-    for (; j + 4 <= d; j += 4) {
+    ptrdiff_t j;
+    if (d * (ptrdiff_t)sizeof(SCALAR) < 512) {
+        for (j = 0; j < 4 * stride * (ptrdiff_t)sizeof(SCALAR); j += 64) {
+            DPFAST_PREFETCH(x, j + FETCH_DOT_BYTES);
+        }
+    }
+    for (j = 0; j + 4 <= d; j += 4) {
         vec4 v = vec4_load(w + j);
         s0 = vec4_mul_add(LOAD(x0 + j), v, s0);
         s1 = vec4_mul_add(LOAD(x1 + j), v, s1);
@@ -78,7 +88,7 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     const SCALAR *x = (const SCALAR *)rows->x + start * stride;
     ptrdiff_t i = 0;
     /* Rows of 512 bytes to 4 KB stream best one after another, others four at a time. */
-    if (d < 64 || d > 512) {
+    if (d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 4096) {
         for (; i + 4 <= m; i += 4) {
             NAME(dot_four)(x + i * stride, stride, w, d, z + i);
         }
@@ -99,17 +109,24 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     }
 }
 
-/* gradient[0..d) += sum_i s_i x_i over m rows. */
+/* gradient[0..d) += sum_i s_i x_i over m rows; fetches the m rows after them if `ahead`. */
 DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
                                           ptrdiff_t m, ptrdiff_t d,
                                           const double *DPFAST_RESTRICT s,
-                                          double *DPFAST_RESTRICT gradient)
+                                          double *DPFAST_RESTRICT gradient, int ahead)
 {
+    const ptrdiff_t row_bytes = stride * (ptrdiff_t)sizeof(SCALAR);
     ptrdiff_t i = 0, j;
+    ahead = ahead && row_bytes <= FETCH_AHEAD_BYTES;
     for (; i + 4 <= m; i += 4) {
         const SCALAR *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
         const vec4 v0 = vec4_set(s[i]), v1 = vec4_set(s[i + 1]);
         const vec4 v2 = vec4_set(s[i + 2]), v3 = vec4_set(s[i + 3]);
+        if (ahead) {
+            for (j = 0; j < 4 * row_bytes; j += 64) {
+                DPFAST_PREFETCH(x0, m * row_bytes + j);
+            }
+        }
         for (j = 0; j + 4 <= d; j += 4) {
             vec4 g = vec4_load(gradient + j);
             g = vec4_mul_add(LOAD(x0 + j), v0, g);
@@ -205,7 +222,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
             }
         }
         NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
-                               rows->row_stride, m, d, s, out);
+                               rows->row_stride, m, d, s, out, start + 2 * m <= rows->n);
     }
     if (out != NULL && rows->intercept != 0.0) {
         out[d] = derivative_sum * rows->intercept;
@@ -246,3 +263,5 @@ static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *lo
 }
 
 #undef BLOCK_BYTES
+#undef FETCH_AHEAD_BYTES
+#undef FETCH_DOT_BYTES

@@ -5,7 +5,15 @@
 #ifndef DPFAST_SIMD_H
 #define DPFAST_SIMD_H
 
+#include <stdint.h>
 #include <string.h>
+
+/* Asks for the cache line at a byte offset from p; the address need not be valid. */
+#if defined(__GNUC__) || defined(__clang__)
+#define DPFAST_PREFETCH(p, offset) __builtin_prefetch((const void *)((uintptr_t)(p) + (offset)), 0, 3)
+#else
+#define DPFAST_PREFETCH(p, offset) ((void)(p))
+#endif
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE)
 #define DPFAST_INLINE static inline __attribute__((always_inline))

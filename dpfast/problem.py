@@ -13,7 +13,7 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -39,8 +39,8 @@ _CHUNK_BYTES = 4 * 2**20
 _LINE_SEARCH_ROWS = 65536
 # Margins that were updated this often are computed afresh: rounding errors have added up.
 _MAX_UPDATES = 30
-# Problems below this size stay on one thread; starting others would cost more than it saves.
-_THREADING_BYTES = 2 * 2**20
+# Problems below this size stay on one thread; handing chunks to others costs more than it saves.
+_THREADING_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,7 @@ class Problem:
         self._target = _as_target(y, loss, matrix.shape[0])
         self._rows = as_rows(matrix, self._target, intercept)
         self._has_inverse_norms = False
+        self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._line: _Line | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
         self.shape = ProblemShape(
@@ -361,12 +362,22 @@ class Problem:
             for start, stop in chunks:
                 yield work(start, stop)
             return
-        pool = ThreadPoolExecutor(threads)
+        futures = [self._pool().submit(work, start, stop) for start, stop in chunks]
         try:
-            yield from pool.map(lambda chunk: work(*chunk), chunks)
+            for future in futures:
+                yield future.result()
         finally:
-            # On Ctrl-C the chunks that have not started are dropped at once.
-            pool.shutdown(wait=True, cancel_futures=True)
+            # On Ctrl-C, the chunks that have not started are dropped; those that have are waited
+            # for, since they write into arrays of the caller.
+            for future in futures:
+                future.cancel()
+            wait(futures)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads of this problem: started once, and again in a forked child, which has none."""
+        if self._threads is None or self._threads[0] != os.getpid():
+            self._threads = (os.getpid(), ThreadPoolExecutor(self.n_jobs))
+        return self._threads[1]
 
     def _weights(self, name: str, w: ArrayLike) -> Vector:
         vector = np.ascontiguousarray(w, dtype=np.float64)

@@ -152,7 +152,8 @@ class AdditiveMechanism(ABC):
             excess = event.sensitivity / event.noise / target
             if excess <= 1.0:
                 return mechanism
-            noise *= excess * _ROUND_UP
+            # From the noise as the grid rounded it up, or a tiny excess never leaves its step.
+            noise = event.noise * excess * _ROUND_UP
         raise GridOverflow(
             f"the budget is too small for dimension={dimension}: with this much noise, rounding to "
             "the grid costs more than the query itself. Give a larger budget or fewer dimensions."

@@ -222,3 +222,18 @@ def test_budgets_that_cannot_pay():
         Gaussian.calibrate(Budget(1.0), **SETTINGS)
     with pytest.raises(ValueError, match="priced in epsilon"):
         L2Laplace.calibrate(Budget(mu=1.0), **SETTINGS)
+
+
+def test_calibration_ends_for_any_sensitivity(kind):
+    """An excess of the last digits must not stay below one step of the grid forever."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        sensitivity = 10.0 ** rng.uniform(-8, 3)
+        budget = Budget(10.0 ** rng.uniform(-2, 1.5), 1e-6)
+        dimension = int(rng.integers(1, 200))
+        kind.calibrate(
+            budget,
+            sensitivity=sensitivity,
+            dimension=dimension,
+            neighboring_relation="replace_one",
+        )
