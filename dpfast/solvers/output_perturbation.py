@@ -47,9 +47,9 @@ _WHERE = "output: certified minimizer"
 _TOLERANCE_SHARE = 1e-6
 # Newton factors d x d matrices; beyond this L-BFGS is faster.
 _NEWTON_MAX_DIM = 1000
-# Margins of a good linear classifier rarely pass this size, so ‖w‖ is guessed as this over the
-# row norm when the user states no better guess.
-_TYPICAL_MARGIN = 10.0
+# Guess of the margin of a typical longest row, which sets ‖w‖ when the user states no better guess:
+# between 4 and 10 the log-loss on three public tables at ε from 0.1 to 4 hardly changed.
+_TYPICAL_MARGIN = 6.0
 
 
 def plan(
@@ -76,7 +76,7 @@ def plan(
     noise : {"auto", "gaussian", "l2-laplace"}
         "auto" takes the one with the smaller standard deviation; l2-Laplace when ``δ = 0``.
     minimizer_norm : float or None
-        Guess of the norm of the best weights, for "auto" alpha; None is 10 over the row norm.
+        Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.
         A wrong guess costs accuracy, never privacy.
 
     Returns
