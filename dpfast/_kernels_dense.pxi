@@ -81,7 +81,7 @@ cdef class DenseRows:
         if d > 1 and column_bytes != size:
             raise LayoutError("x must have contiguous rows (C order).")
         if n > 1 and (row_bytes < d * size or row_bytes % size != 0):
-            raise LayoutError("x must have rows one after another, a whole number of entries apart.")
+            raise LayoutError("x must have rows one after another, whole entries apart.")
         self._x = x
         self._target = target
         self._weight = None

@@ -198,8 +198,8 @@ def excess_risk_bound(
     ``E F_0(ŵ + z) - F_0(v) <= (α/2)‖v‖² + (v_z/2)(β + αd)`` for noise of mean zero and variance
     ``v_z`` in each coordinate, ``F_0`` the objective without its ridge: ``F_0 <= F``; along ``z``
     the Hessian is at most ``max|ℓ''| (1/n) Σ x̃_i x̃_i^T + αI``, whose trace is at most ``β + αd``;
-    and ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise term by ``(β + α) d``
-    instead, since they do not use that the loss is a function of a margin.
+    and ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise term by
+    ``(β + α) d`` instead, since they do not use that the loss is a function of a margin.
 
     Parameters
     ----------
