@@ -1,6 +1,7 @@
 /* The kernels on dense rows and on vectors, for AVX2 and FMA. */
 #include "dense_ops.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -20,7 +20,9 @@ static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
 {
     ptrdiff_t rows = d > 0 ? (ptrdiff_t)(BLOCK_BYTES / sizeof(SCALAR)) / d : DPFAST_BLOCK_ROWS;
     rows -= rows % 8;
-    return rows < 8 ? 8 : (rows > DPFAST_BLOCK_ROWS ? DPFAST_BLOCK_ROWS : rows);
+    rows = rows < 8 ? 8 : (rows > DPFAST_BLOCK_ROWS ? DPFAST_BLOCK_ROWS : rows);
+    assert(rows % 8 == 0 && rows <= DPFAST_BLOCK_ROWS);
+    return rows;
 }
 
 /* ---- Dot products ----------------------------------------------------------------------------- */

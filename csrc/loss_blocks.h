@@ -3,6 +3,7 @@
 #ifndef DPFAST_LOSS_BLOCKS_H
 #define DPFAST_LOSS_BLOCKS_H
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -104,6 +105,7 @@ DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTR
         double value[DPFAST_BLOCK_ROWS];                                                           \
         const dpfast_loss q = *p; /* a copy that no store can alias */                             \
         ptrdiff_t i;                                                                               \
+        assert(n >= 0 && n <= DPFAST_BLOCK_ROWS);                                                  \
         if ((id) == 0 && weight == NULL) {                                                         \
             return logistic_fast_block(n, z, y, loss_clip, derivative);                            \
         }                                                                                          \
