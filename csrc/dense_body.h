@@ -90,7 +90,7 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     const SCALAR *x = (const SCALAR *)rows->x + start * stride;
     ptrdiff_t i = 0;
     /* Rows of 512 bytes to 4 KB stream best one after another, others four at a time. */
-    if (d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 4096) {
+    if (d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048) {
         for (; i + 4 <= m; i += 4) {
             NAME(dot_four)(x + i * stride, stride, w, d, z + i);
         }
@@ -120,25 +120,34 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
     const ptrdiff_t row_bytes = stride * (ptrdiff_t)sizeof(SCALAR);
     ptrdiff_t i = 0, j;
     ahead = ahead && row_bytes <= FETCH_AHEAD_BYTES;
-    for (; i + 4 <= m; i += 4) {
+    for (; i + 8 <= m; i += 8) {
         const SCALAR *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+        const SCALAR *x4 = x3 + stride, *x5 = x4 + stride, *x6 = x5 + stride, *x7 = x6 + stride;
         const vec4 v0 = vec4_set(s[i]), v1 = vec4_set(s[i + 1]);
         const vec4 v2 = vec4_set(s[i + 2]), v3 = vec4_set(s[i + 3]);
+        const vec4 v4 = vec4_set(s[i + 4]), v5 = vec4_set(s[i + 5]);
+        const vec4 v6 = vec4_set(s[i + 6]), v7 = vec4_set(s[i + 7]);
         if (ahead) {
-            for (j = 0; j < 4 * row_bytes; j += 64) {
+            for (j = 0; j < 8 * row_bytes; j += 64) {
                 DPFAST_PREFETCH(x0, m * row_bytes + j);
             }
         }
         for (j = 0; j + 4 <= d; j += 4) {
             vec4 g = vec4_load(gradient + j);
+            vec4 h = vec4_mul(LOAD(x4 + j), v4);
             g = vec4_mul_add(LOAD(x0 + j), v0, g);
+            h = vec4_mul_add(LOAD(x5 + j), v5, h);
             g = vec4_mul_add(LOAD(x1 + j), v1, g);
+            h = vec4_mul_add(LOAD(x6 + j), v6, h);
             g = vec4_mul_add(LOAD(x2 + j), v2, g);
+            h = vec4_mul_add(LOAD(x7 + j), v7, h);
             g = vec4_mul_add(LOAD(x3 + j), v3, g);
-            vec4_store(gradient + j, g);
+            vec4_store(gradient + j, vec4_add(g, h));
         }
         for (; j < d; j++) {
-            gradient[j] += (s[i] * x0[j] + s[i + 1] * x1[j]) + (s[i + 2] * x2[j] + s[i + 3] * x3[j]);
+            gradient[j] +=
+                ((s[i] * x0[j] + s[i + 1] * x1[j]) + (s[i + 2] * x2[j] + s[i + 3] * x3[j])) +
+                ((s[i + 4] * x4[j] + s[i + 5] * x5[j]) + (s[i + 6] * x6[j] + s[i + 7] * x7[j]));
         }
     }
     for (; i < m; i++) {
