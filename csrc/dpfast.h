@@ -10,6 +10,7 @@
 #ifndef DPFAST_H
 #define DPFAST_H
 
+#include "csr.h"
 #include "dense.h"
 #include "dispatch.h"
 #include "line_search.h"

@@ -33,5 +33,9 @@ class ModelFileError(DpfastError, ValueError):
     """A model file is damaged, of another version, or not a dpfast model."""
 
 
+class ConversionWarning(UserWarning):
+    """Data had to be copied as a whole into a layout that the kernels read."""
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something that the guarantee takes as public was inferred from the private data."""

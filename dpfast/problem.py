@@ -35,6 +35,8 @@ _UNIT = 2.0**-53
 # Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
 # is answered within milliseconds.
 _CHUNK_BYTES = 4 * 2**20
+# Each chunk has a gradient of its own until it is added to the sum.
+_MAX_CHUNKS = 256
 # Rows of one chunk of a line search, which reads three vectors.
 _LINE_SEARCH_ROWS = 65536
 # Margins that were updated this often are computed afresh: rounding errors have added up.
@@ -146,14 +148,17 @@ class ProblemShape:
         return records * self.lipschitz / (alpha * self.n_samples)
 
     def chunk_rows(self) -> int:
-        """Rows of one chunk; depends on the number of columns alone."""
-        rows = _CHUNK_BYTES // (8 * self.n_features)
-        return max(64, rows - rows % 64)
+        """Rows of one chunk; depends on the shape alone, never on the number of threads."""
+        rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
+        return max(64, -(-rows // 64) * 64)
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""
         chunk = min(self.chunk_rows(), self.n_samples)
-        within = _kernels.dense_addition_depth(chunk, self.n_features)
+        within = max(
+            _kernels.dense_addition_depth(chunk, self.n_features),
+            _kernels.csr_addition_depth(chunk, self.n_features),
+        )
         return int(within) + -(-self.n_samples // chunk)
 
     def gradient_error(self, w_norm: float) -> float:
@@ -551,7 +556,9 @@ class Problem:
         gradient += ridge * vector
         return loss_sum / n + 0.5 * ridge * float(vector @ vector), gradient
 
-    def hessian(self, w: ArrayLike, alpha: float | None = None) -> NDArray[np.float64]:
+    def hessian(
+        self, w: ArrayLike, alpha: float | None = None, *, max_rows: int | None = None
+    ) -> NDArray[np.float64]:
         """``∇²F(w)``: dense rows through BLAS in blocks, sparse rows by their non-zeros.
 
         Parameters
@@ -559,14 +566,17 @@ class Problem:
         w : array-like of shape (dim,)
         alpha : float or None, default=None
             Ridge; None takes the problem's own (0 if it has none).
+        max_rows : int or None, default=None
+            Estimate it from blocks of rows spread evenly over the data, about this many rows in
+            all; None takes all rows.
 
         Returns
         -------
         ndarray of shape (dim, dim)
         """
         loss = self.shape.loss
-        total = self._weighted_gram(self._weights("w", w), loss)
-        total /= self.shape.n_samples
+        total, rows = self._weighted_gram(self._weights("w", w), loss, max_rows)
+        total /= rows
         total[np.diag_indices(self.shape.dim)] += self._ridge(alpha)
         return total
 
@@ -577,17 +587,24 @@ class Problem:
         -------
         ndarray of shape (dim, dim)
         """
-        return self._weighted_gram(np.zeros(self.shape.dim), Loss("squared"))
+        return self._weighted_gram(np.zeros(self.shape.dim), Loss("squared"))[0]
 
-    def _weighted_gram(self, w: Vector, loss: Loss) -> NDArray[np.float64]:
-        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T``."""
+    def _weighted_gram(
+        self, w: Vector, loss: Loss, max_rows: int | None = None
+    ) -> tuple[NDArray[np.float64], int]:
+        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` and the number of rows in the sum."""
         n, dim = self.shape.n_samples, self.shape.dim
         total = np.zeros((dim, dim))
         signs = (1,) if loss.convex else (1, -1)
         block_rows = min(n, max(64, 2**18 // dim))
         buffer: NDArray[np.float64] | None = None
+        blocks = self._chunks(block_rows)
+        if max_rows is not None and n > 2 * max_rows:
+            # Short blocks, so that they are many.
+            block_rows = min(block_rows, max(64, max_rows // 100))
+            blocks = self._chunks(block_rows)[:: n // max_rows]
         # One block after another: BLAS brings its own threads.
-        for start, stop in self._chunks(block_rows):
+        for start, stop in blocks:
             kernel, first, last = self._rows.block(start, stop)
             if hasattr(kernel, "add_hessian"):
                 kernel.add_hessian(first, last, loss.spec, w, total)
@@ -600,7 +617,7 @@ class Problem:
                 total += sign * (part.T @ part)
         if not np.all(np.isfinite(total)):
             raise FloatingPointError("Hessian: a result is too large for float64.")
-        return total
+        return total, sum(stop - start for start, stop in blocks)
 
     def _ridge(self, alpha: float | None) -> float:
         if alpha is not None:

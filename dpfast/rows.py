@@ -3,17 +3,22 @@
 Dense float64 and float32 arrays with contiguous rows (C order, slices of rows or of leading
 columns, read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps
 between columns, integers, half precision, foreign byte order) is converted one block at a time,
-never as a whole.  Arithmetic is float64 throughout.
+never as a whole.  Sparse CSR is used in place, with a fast path where every stored value is 1;
+other sparse formats are converted once, with a warning that says what the copy costs.  Arithmetic
+is float64 throughout.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import scipy.sparse
+from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.errors import ConversionWarning
 
 Vector = NDArray[np.float64]
 
@@ -103,34 +108,72 @@ class ConvertedRows:
         return kernel, 0, stop - start
 
 
-def as_rows(array: Any, target: Vector, intercept: float) -> Rows:
+def as_rows(matrix: Any, target: Vector, intercept: float) -> Rows:
     """Rows of a matrix, in place where the kernels can read them.
 
     Parameters
     ----------
-    array : result of :func:`check_matrix`, of shape (n_samples, n_features)
+    matrix : result of :func:`check_matrix`, of shape (n_samples, n_features)
     target : ndarray of shape (n_samples,)
         float64, contiguous.
     intercept : float
         Value of the constant column; 0 means none.
+
+    Raises
+    ------
+    ValueError
+        If a sparse matrix has NaN or infinities, or indices that are out of range.
     """
-    if array.dtype in (np.float64, np.float32) and array.dtype.isnative:
+    if scipy.sparse.issparse(matrix):
+        return _sparse_rows(matrix, target, intercept)
+    if matrix.dtype in (np.float64, np.float32) and matrix.dtype.isnative:
         try:
-            return NativeRows(_kernels.DenseRows(array, target, intercept), array.nbytes)
+            return NativeRows(_kernels.DenseRows(matrix, target, intercept), matrix.nbytes)
         except _kernels.LayoutError:
             pass  # strides that the kernels do not read
-    return ConvertedRows(array, target, intercept)
+    return ConvertedRows(matrix, target, intercept)
 
 
-def check_matrix(X: ArrayLike) -> NDArray[Any]:
-    """X as a two-dimensional array of real numbers, not copied if it is one.
+def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
+    original = matrix
+    reason = ""
+    if matrix.format != "csr":
+        reason = f"it is stored as {matrix.format}, not csr"
+        matrix = matrix.tocsr()
+    if matrix.dtype not in (np.float64, np.float32) or not matrix.dtype.isnative:
+        reason = reason or f"its values are {matrix.dtype}, not float64 or float32"
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        reason = reason or "its columns are not sorted or not unique within each row"
+        matrix = matrix.copy() if matrix is original else matrix
+        matrix.sum_duplicates()
+    try:
+        kernel = _kernels.CsrRows(
+            matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], target, intercept
+        )
+    except FloatingPointError as error:
+        raise ValueError(
+            "X must hold finite numbers only; got NaN or infinity. Remove or fill such values "
+            "by a rule fixed without looking at the data."
+        ) from error
+    if reason:
+        warnings.warn(
+            f"X was copied, which took {kernel.nbytes / 1e6:.0f} MB: {reason}.",
+            ConversionWarning,
+            stacklevel=4,
+        )
+    return NativeRows(kernel, kernel.nbytes)
+
+
+def check_matrix(X: Any) -> Any:
+    """X as a two-dimensional array or sparse matrix of real numbers, not copied if it is one.
 
     Raises
     ------
     TypeError, ValueError
         If X is not a two-dimensional array of real numbers with at least one row and column.
     """
-    array = np.asarray(X)
+    array = X if scipy.sparse.issparse(X) else np.asarray(X)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold real numbers; got an array of dtype {array.dtype}.")
     if array.ndim != 2:

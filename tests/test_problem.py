@@ -8,9 +8,11 @@ import tracemalloc
 import mpmath
 import numpy as np
 import pytest
+import scipy.sparse
 from reference import dense as twin
 
 from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
+from dpfast.errors import ConversionWarning
 
 
 def test_sums_match_the_twin(classification):
@@ -193,6 +195,65 @@ def test_layouts(classification, convert, monkeypatch):
     np.testing.assert_allclose(expected.margins(w), got.margins(w), atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["csr_array", "csr_matrix", "one-hot"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_sparse_rows_are_the_dense_ones(kind, dtype, n_jobs, monkeypatch):
+    monkeypatch.setattr("dpfast.problem._THREADING_BYTES", 0)
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((700, 30)) < 0.2, rng.standard_normal((700, 30)), 0.0).astype(dtype)
+    if kind == "one-hot":
+        X = (X != 0.0).astype(dtype)
+    y = rng.choice([-1.0, 1.0], 700)
+    w, weight = rng.standard_normal(31), rng.uniform(0, 2, 700)
+    make = scipy.sparse.csr_matrix if kind == "csr_matrix" else scipy.sparse.csr_array
+    dense, sparse = (
+        Problem(data, y, data_norm=1.5, sample_weight=weight, max_weight=2.0, n_jobs=n_jobs)
+        for data in (X, make(X))
+    )
+    assert dense.shape == sparse.shape
+    for bounds in ((np.inf, np.inf), (0.4, 0.6)):
+        left, right = dense.clipped_gradient(w, *bounds), sparse.clipped_gradient(w, *bounds)
+        for a, b in zip(left, right, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(dense.margins(w), sparse.margins(w), atol=1e-13)
+    np.testing.assert_allclose(dense.hessian(w, 0.1), sparse.hessian(w, 0.1), atol=1e-12)
+    np.testing.assert_allclose(dense.gram(), sparse.gram(), atol=1e-10)
+    np.testing.assert_allclose(
+        dense.line_search_losses(w, w, [0.3, 2.0]), sparse.line_search_losses(w, w, [0.3, 2.0])
+    )
+
+
+def test_sparse_layouts_that_cost_a_copy_say_so():
+    X = scipy.sparse.random_array((50, 8), density=0.3, rng=np.random.default_rng(0))
+    y = np.ones(50)
+    csr = X.tocsr()
+    expected = Problem(csr, y, data_norm=2.0).clipped_gradient(np.ones(9))[0]
+    cases = {
+        "stored as csc": csr.tocsc(),
+        "stored as coo": csr.tocoo(),
+        "int64": (csr * 10).astype(np.int64),
+        "not sorted or not unique": scipy.sparse.csr_array(
+            (np.repeat(csr.data / 2, 2), np.repeat(csr.indices, 2), csr.indptr * 2), csr.shape
+        ),
+    }
+    for reason, matrix in cases.items():
+        before = matrix.copy()
+        with pytest.warns(ConversionWarning, match=f"X was copied.*{reason}"):
+            problem = Problem(matrix, y, data_norm=2.0)
+        if reason != "int64":
+            np.testing.assert_allclose(problem.clipped_gradient(np.ones(9))[0], expected)
+        assert matrix.nnz == before.nnz  # the caller's matrix is left alone
+
+
+def test_sparse_rows_with_bad_values_are_refused():
+    X = scipy.sparse.csr_array(np.diag([1.0, np.nan, 2.0]))
+    with pytest.raises(ValueError, match="X must hold finite numbers only"):
+        Problem(X, np.ones(3), data_norm=2.0)
+    with pytest.raises(TypeError, match="X must hold real numbers; got an array of dtype complex"):
+        Problem(scipy.sparse.csr_array(np.eye(3) * 1j), np.ones(3), data_norm=2.0)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
 def test_integers_are_converted_block_by_block(dtype):
     rng = np.random.default_rng(5)
@@ -270,6 +331,16 @@ def test_line_search_reads_the_data_once_for_each_direction(classification, loss
     assert len(reads) == 1 + 5
     problem.line_search_losses(np.zeros(7), w, steps)  # a point elsewhere
     assert len(reads) == 1 + 5 + 2
+
+
+def test_hessian_of_a_sample_is_close():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50_000, 8))
+    problem = Problem(X, rng.choice([-1.0, 1.0], 50_000), data_norm=8.0)
+    w = rng.standard_normal(9)
+    whole, part = problem.hessian(w, 0.1), problem.hessian(w, 0.1, max_rows=10_000)
+    assert 0 < np.abs(part - whole).max() < 0.03
+    np.testing.assert_array_equal(problem.hessian(w, 0.1, max_rows=40_000), whole)
 
 
 def test_many_updates_of_cached_margins_do_not_drift(classification):

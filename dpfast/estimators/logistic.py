@@ -131,6 +131,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
         tags.classifier_tags.poor_score = True
@@ -142,7 +143,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Dense float64 and float32 rows and CSR are read in place.
         y : array-like of shape (n_samples,)
 
         Returns
@@ -157,7 +159,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, order="C")
+        # Layouts and float32 are left as they are: the problem reads them block by block.
+        rows, labels = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
+        )
         check_classification_targets(labels)
         classes, notes = self._resolve_classes(labels)
         problem = Problem(
@@ -252,14 +257,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
         margins: NDArray[np.float64] = X @ self.coef_[0] + self.intercept_[0]
         return margins
 
@@ -268,7 +273,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------
@@ -283,7 +288,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------
@@ -297,7 +302,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------

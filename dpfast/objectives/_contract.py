@@ -32,8 +32,8 @@ class Objective(Protocol):
         """Value and gradient at `w`, in one pass over the data."""
         ...
 
-    def hessian(self, w: Vector) -> NDArray[np.float64]:
-        """Second derivative at `w`."""
+    def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]:
+        """Second derivative at `w`; an estimate from about `max_rows` rows will do if given."""
         ...
 
     def gradient_error(self, w_norm: float) -> float:

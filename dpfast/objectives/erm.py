@@ -43,9 +43,9 @@ class Erm:
         """``F(w)`` and its gradient, in one pass over the rows."""
         return self._problem.value_and_gradient(w, self._alpha)
 
-    def hessian(self, w: Vector) -> NDArray[np.float64]:
-        """Second derivative of ``F`` at `w`."""
-        return self._problem.hessian(w, self._alpha)
+    def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]:
+        """Second derivative of ``F`` at `w`, from about `max_rows` rows if given."""
+        return self._problem.hessian(w, self._alpha, max_rows=max_rows)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error (l2) of a computed gradient at ``‖w‖ <= w_norm``."""

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.model_selection import cross_val_score
@@ -144,6 +145,18 @@ def test_frames_and_layouts_give_the_same_model(classification):
             assert list(model.feature_names_in_) == names
     single = fitted(X.astype(np.float32), y, random_state=0)
     np.testing.assert_allclose(single.coef_, expected, atol=1e-5)
+
+
+def test_sparse_rows_give_the_same_model(classification):
+    X, y = classification
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    expected = fitted(X, y, random_state=0)
+    for convert in (scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_array):
+        model = fitted(convert(X), y, random_state=0)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(
+            model.predict_proba(convert(X)), expected.predict_proba(X), atol=1e-9
+        )
 
 
 def test_clone_pickle_pipeline_cross_validation(classification):

@@ -34,7 +34,7 @@ class Quadratic:
         r = w - self.c
         return 0.5 * float(self.h @ r**2), self.h * r
 
-    def hessian(self, w):
+    def hessian(self, w, *, max_rows=None):
         self.passes += 1
         return np.diag(self.h)
 
@@ -100,3 +100,21 @@ def test_start_at_the_optimum_takes_one_pass(name):
     result = OPTIMIZERS[name](objective, tolerance=1e-6, w0=np.array([3.0, 4.0]))
     assert result.converged
     assert result.passes == 1
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted by class", "only unsampled rows matter"])
+def test_newton_survives_any_order_of_rows(order):
+    """Its first Hessians come from blocks of rows spread over the data."""
+    rng = np.random.default_rng(0)
+    n, d = 60_000, 5
+    X = rng.standard_normal((n, d)) * [1.0, 2.0, 0.5, 0.1, 1.0]
+    y = np.where(X @ [1.0, -1.0, 2.0, 0.0, 0.5] + rng.logistic(size=n) > 0, 1.0, -1.0)
+    if order == "sorted by class":
+        X, y = X[np.argsort(y)], np.sort(y)
+    if order == "only unsampled rows matter":
+        X[(np.arange(n) // 200) % 3 == 0] = 0.0
+    objective = Erm(Problem(X, y, data_norm=20.0), 1e-3)
+    result = OPTIMIZERS["newton"](objective, tolerance=1e-9)
+    assert result.converged
+    assert result.passes <= 40
+    np.testing.assert_allclose(result.w, reference_minimizer(X, y, 1e-3), atol=1e-6)

@@ -1,0 +1,303 @@
+# ---- Sparse rows --------------------------------------------------------------------------------
+
+cdef extern from "dpfast.h" nogil:
+    ctypedef enum dpfast_index:
+        DPFAST_INT32
+        DPFAST_INT64
+        DPFAST_UINT16
+
+    ctypedef struct dpfast_csr:
+        ptrdiff_t n
+        ptrdiff_t d
+        const void *indptr
+        dpfast_index indptr_type
+        const void *indices
+        dpfast_index index_type
+        const void *values
+        dpfast_scalar scalar
+        const double *target
+        const double *weight
+        const double *row_scale
+        const float *inverse_norm
+        double intercept
+
+    ctypedef enum dpfast_csr_defect:
+        DPFAST_CSR_SOUND
+        DPFAST_CSR_BAD_INDPTR
+        DPFAST_CSR_BAD_INDEX
+        DPFAST_CSR_BAD_ORDER
+
+    dpfast_status dpfast_csr_check(
+        const dpfast_csr *rows, ptrdiff_t nnz, dpfast_csr_defect *defect)
+    dpfast_status dpfast_csr_row_norms(const dpfast_csr *rows, double *norms)
+    dpfast_status dpfast_csr_margins(const dpfast_csr *rows, const double *w, double *margins)
+    dpfast_status dpfast_csr_gradient(
+        const dpfast_csr *rows, const dpfast_loss *loss, const double *w, double clip_norm,
+        double loss_clip, double *gradient, double *loss_sum)
+    dpfast_status dpfast_csr_objective(
+        const dpfast_csr *rows, const dpfast_loss *loss, const double *w, double loss_clip,
+        double *loss_sum)
+    dpfast_status dpfast_csr_add_hessian(
+        const dpfast_csr *rows, const dpfast_loss *loss, const double *w, double *out)
+    ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d)
+
+
+cdef const void *_vector_of(object array, str name, object dtypes) except? NULL:
+    """Address of a contiguous vector of one of the dtypes."""
+    if array.dtype not in dtypes:
+        raise ValueError(
+            f"{name} must be {' or '.join(str(t) for t in dtypes)}; got {array.dtype}.")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one axis; got shape {array.shape}.")
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise LayoutError(f"{name} must be contiguous and aligned.")
+    return <const void *><size_t>array.ctypes.data
+
+
+_INDEX_TYPES = {
+    np.dtype(np.int32): DPFAST_INT32,
+    np.dtype(np.int64): DPFAST_INT64,
+    np.dtype(np.uint16): DPFAST_UINT16,
+}
+_INDPTR_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+_VALUE_TYPES = {np.dtype(np.float64): DPFAST_FLOAT64, np.dtype(np.float32): DPFAST_FLOAT32}
+
+
+cdef class CsrRows:
+    """Rows ``(scale_i * x_i, intercept)`` of a problem, stored sparsely, with their targets.
+
+    Row ``i`` has ``data[k]`` in column ``indices[k]`` for ``indptr[i] <= k < indptr[i + 1]``, as in
+    SciPy's ``csr_array``.  Keeps references to the arrays it was given and checks them once: they
+    must not change afterwards.  The methods take a row range, so that threads can work on different
+    blocks of the same object.
+
+    Parameters
+    ----------
+    indptr : int32 or int64 array (n + 1,)
+    indices : int32, int64 or uint16 array (nnz,)
+        Strictly increasing within each row.
+    data : float64 or float32 array (nnz,), or None
+        None: every stored entry is 1.  An array of ones is not kept either, so that indicator
+        columns cost no memory for values and are processed faster.
+    n_features : int
+        Number of columns ``d``.
+    target : float64 array (n,)
+    intercept : float
+        Value of the constant column; 0 means none.
+    compact : bool
+        Work on a uint16 copy of `indices` if ``d <= 65536``: 2 more bytes a stored entry (the
+        caller may then let the original go), half or a quarter of the memory read for indices.
+
+    Raises
+    ------
+    LayoutError
+        If an array is not contiguous, or a row has a column twice or columns out of order: SciPy's
+        ``sum_duplicates()`` brings a matrix into order.
+    FloatingPointError
+        If data has NaN or infinities.
+    ValueError
+        If anything else is wrong with the arrays.
+    """
+
+    cdef readonly ptrdiff_t n_samples, n_features, dim, n_stored
+    #: Bytes of the arrays that one pass over all rows reads.
+    cdef readonly ptrdiff_t nbytes
+    cdef readonly double intercept
+    cdef tuple _arrays  # keeps the buffers alive
+    cdef const double[::1] _target
+    cdef const double[::1] _weight
+    cdef const double[::1] _row_scale
+    cdef const float[::1] _inverse_norm
+    cdef dpfast_csr _rows
+
+    def __init__(self, indptr, indices, data, ptrdiff_t n_features,
+                 const double[::1] target not None, double intercept=0.0, bint compact=False):
+        cdef ptrdiff_t n
+        self._rows.indptr = _vector_of(indptr, "indptr", _INDPTR_TYPES)
+        self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
+        self._rows.indptr_type = _INDEX_TYPES[indptr.dtype]
+        self._rows.index_type = _INDEX_TYPES[indices.dtype]
+        if data is not None:
+            self._rows.values = _vector_of(data, "data", _VALUE_TYPES)
+            self._rows.scalar = _VALUE_TYPES[data.dtype]
+            if len(data) != len(indices):
+                raise ValueError(
+                    f"data must have {len(indices)} entries, as many as indices; got {len(data)}.")
+            if np.all(data == 1.0):
+                data = None
+        if data is None:
+            self._rows.values = NULL
+            self._rows.scalar = DPFAST_FLOAT64
+        n = len(indptr) - 1
+        if n < 1 or n_features < 1:
+            raise ValueError(
+                f"the rows must have at least one row and one column; got shape {(n, n_features)}.")
+        if target.shape[0] != n:
+            raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
+        self._target = target
+        self._weight = None
+        self._row_scale = None
+        self._inverse_norm = None
+        self.n_samples = n
+        self.n_features = n_features
+        self.dim = n_features + (1 if intercept != 0.0 else 0)
+        self.n_stored = len(indices)
+        self.intercept = intercept
+        self._rows.n = n
+        self._rows.d = n_features
+        self._rows.target = &target[0]
+        self._rows.weight = NULL
+        self._rows.row_scale = NULL
+        self._rows.inverse_norm = NULL
+        self._rows.intercept = intercept
+        self._check_arrays()
+        # Only now is every index known to fit 16 bits.
+        if compact and n_features <= 65536 and self._rows.index_type != DPFAST_UINT16:
+            indices = indices.astype(np.uint16)
+            self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
+            self._rows.index_type = DPFAST_UINT16
+        self._arrays = (indptr, data)
+        self.nbytes = sum(array.nbytes for array in self._arrays if array is not None)
+
+    cdef int _check_arrays(self) except -1:
+        cdef dpfast_csr_defect defect
+        cdef dpfast_status status
+        cdef ptrdiff_t nnz = self.n_stored
+        with nogil:
+            status = dpfast_csr_check(&self._rows, nnz, &defect)
+        if defect == DPFAST_CSR_BAD_INDPTR:
+            raise ValueError(
+                f"indptr must start at 0, never decrease, and end at {nnz}, the number of stored "
+                "entries.")
+        if defect == DPFAST_CSR_BAD_INDEX:
+            raise ValueError(f"indices must be columns in [0, {self.n_features}).")
+        if defect == DPFAST_CSR_BAD_ORDER:
+            raise LayoutError(
+                "indices must be strictly increasing within each row. Call sum_duplicates() on the "
+                "SciPy matrix first.")
+        return _check(status, "sparse rows")
+
+    cdef int _check_rows(self, str name, ptrdiff_t length) except -1:
+        if length != self.n_samples:
+            raise ValueError(f"{name} must have {self.n_samples} entries; got {length}.")
+        return 0
+
+    def set_weight(self, const double[::1] weight):
+        """Multiply row i's loss and clipped gradient by ``weight[i] >= 0``; None: by one."""
+        if weight is None:
+            self._rows.weight = NULL
+        else:
+            self._check_rows("weight", weight.shape[0])
+            self._rows.weight = &weight[0]
+        self._weight = weight
+
+    def set_row_scale(self, const double[::1] row_scale):
+        """Multiply row i by ``row_scale[i]`` from now on; None: by one."""
+        if row_scale is None:
+            self._rows.row_scale = NULL
+        else:
+            self._check_rows("row_scale", row_scale.shape[0])
+            self._rows.row_scale = &row_scale[0]
+        self._row_scale = row_scale
+
+    def set_inverse_norm(self, const float[::1] inverse_norm):
+        """Lower bounds of the rows' inverse norms, which gradient clipping needs."""
+        if inverse_norm is None:
+            self._rows.inverse_norm = NULL
+        else:
+            self._check_rows("inverse_norm", inverse_norm.shape[0])
+            self._rows.inverse_norm = &inverse_norm[0]
+        self._inverse_norm = inverse_norm
+
+    cdef dpfast_csr _slice(self, ptrdiff_t start, ptrdiff_t stop) except *:
+        cdef dpfast_csr rows = self._rows
+        if not 0 <= start <= stop <= self.n_samples:
+            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
+        rows.n = stop - start
+        rows.indptr = <const char *>rows.indptr + start * (
+            4 if rows.indptr_type == DPFAST_INT32 else 8)
+        rows.target += start
+        if rows.weight != NULL:
+            rows.weight += start
+        if rows.row_scale != NULL:
+            rows.row_scale += start
+        if rows.inverse_norm != NULL:
+            rows.inverse_norm += start
+        return rows
+
+    cdef int _check_weights(self, const double[::1] w) except -1:
+        if w.shape[0] != self.dim:
+            raise ValueError(f"w must have {self.dim} entries; got {w.shape[0]}.")
+        return 0
+
+    def row_norms(self, ptrdiff_t start, ptrdiff_t stop, double[::1] out not None):
+        """out = upper bounds of the norms of the stored rows (before scaling)."""
+        cdef dpfast_csr rows = self._slice(start, stop)
+        cdef dpfast_status status
+        if out.shape[0] != rows.n:
+            raise ValueError(f"out must have {rows.n} entries; got {out.shape[0]}.")
+        if rows.n == 0:
+            return
+        with nogil:
+            status = dpfast_csr_row_norms(&rows, &out[0])
+        _check(status, "row norms")
+
+    def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
+                double[::1] out not None):
+        """out = <row, w> for the rows of the range."""
+        cdef dpfast_csr rows = self._slice(start, stop)
+        cdef dpfast_status status
+        self._check_weights(w)
+        if out.shape[0] != rows.n:
+            raise ValueError(f"out must have {rows.n} entries; got {out.shape[0]}.")
+        if rows.n == 0:
+            return
+        with nogil:
+            status = dpfast_csr_margins(&rows, &w[0], &out[0])
+        _check(status, "margins")
+
+    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                 const double[::1] w not None, double clip_norm, double loss_clip,
+                 double[::1] out not None):
+        """out = sum of the rows' clipped gradients; returns the sum of their clipped losses."""
+        cdef dpfast_csr rows = self._slice(start, stop)
+        cdef double loss_sum = 0.0
+        cdef dpfast_status status
+        self._check_weights(w)
+        if out.shape[0] != self.dim:
+            raise ValueError(f"out must have {self.dim} entries; got {out.shape[0]}.")
+        with nogil:
+            status = dpfast_csr_gradient(
+                &rows, &loss._loss, &w[0], clip_norm, loss_clip, &out[0], &loss_sum)
+        _check(status, "gradient")
+        return loss_sum
+
+    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                  const double[::1] w not None, double loss_clip):
+        """Sum of the rows' clipped losses."""
+        cdef dpfast_csr rows = self._slice(start, stop)
+        cdef double loss_sum = 0.0
+        cdef dpfast_status status
+        self._check_weights(w)
+        with nogil:
+            status = dpfast_csr_objective(&rows, &loss._loss, &w[0], loss_clip, &loss_sum)
+        _check(status, "objective")
+        return loss_sum
+
+    def add_hessian(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                    const double[::1] w not None, double[:, ::1] out not None):
+        """out += sum of the rows' weighted Hessians; out is symmetric before and after."""
+        cdef dpfast_csr rows = self._slice(start, stop)
+        cdef dpfast_status status
+        self._check_weights(w)
+        if out.shape[0] != self.dim or out.shape[1] != self.dim:
+            raise ValueError(
+                f"out must have shape {(self.dim, self.dim)}; got {(out.shape[0], out.shape[1])}.")
+        with nogil:
+            status = dpfast_csr_add_hessian(&rows, &loss._loss, &w[0], &out[0, 0])
+        _check(status, "Hessian")
+
+
+def csr_addition_depth(ptrdiff_t n, ptrdiff_t d):
+    """Longest chain of additions behind an entry of a gradient over n sparse rows."""
+    return dpfast_csr_addition_depth(n, d)
