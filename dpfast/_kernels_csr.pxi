@@ -156,7 +156,7 @@ cdef class CsrRows:
             indices = indices.astype(np.uint16)
             self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
             self._rows.index_type = DPFAST_UINT16
-        self._arrays = (indptr, data)
+        self._arrays = (indptr, indices, data)
         self.nbytes = sum(array.nbytes for array in self._arrays if array is not None)
 
     cdef int _check_arrays(self) except -1:

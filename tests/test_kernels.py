@@ -1,6 +1,8 @@
 """The dense kernels against their slow twins, on every instruction set."""
 
+import ast
 import math
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -136,6 +138,35 @@ def test_clipping_bounds_every_single_row(isa):
         loss = kernel.gradient(i, i + 1, LOGISTIC, 10 * w, 0.25, 2.0, out)
         assert np.linalg.norm(out) <= 0.25 * (1 + 1e-14)
         assert loss <= 2.0 * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-308, 1e-200, 1e150])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tiny_and_huge_values(isa, scale, dtype):
+    """Denormals and values whose squares overflow give what the definition gives."""
+    if dtype is np.float32:
+        scale = max(min(scale, 1e37), 1e-45)
+    X, y, w = problem(40, 9)
+    X = (X * scale).astype(dtype)
+    w = w / max(scale, 1e-280)  # margins of ordinary size, where the type allows it
+    kernel = _kernels.DenseRows(X, y, 1.0)
+    out = np.empty(10)
+    loss = kernel.gradient(0, 40, LOGISTIC, w, np.inf, np.inf, out)
+    rows = twin.rows_with_intercept(X, None, 1.0)
+    expected, expected_loss = twin.clipped_gradient(rows, y, w, Loss("logistic"), np.inf, np.inf)
+    largest = np.abs(rows).max(axis=0)
+    np.testing.assert_allclose(out / largest, expected / largest, rtol=0, atol=1e-12)
+    assert loss == pytest.approx(expected_loss, rel=1e-12)
+    assert np.all(out[:9] != 0.0)  # never a silent zero
+
+
+def test_margins_that_overflow_are_an_error_not_a_number(isa):
+    X = np.full((8, 4), 1e200)
+    kernel = _kernels.DenseRows(X, np.ones(8), 0.0)
+    with pytest.raises(FloatingPointError, match="too large for float64"):
+        kernel.margins(0, 8, np.full(4, 1e200), np.empty(8))
+    with pytest.raises(FloatingPointError):
+        kernel.gradient(0, 8, LOGISTIC, np.array([1e200, -1e200, 0, 0]), 1.0, 1.0, np.empty(4))
 
 
 def test_row_ranges_add_up(isa):
@@ -331,6 +362,22 @@ def test_arguments_are_checked():
         kernel.set_row_scale(np.ones(9))
     with pytest.raises(ValueError, match="name must be one of"):
         _kernels.force_isa("neon9")
+
+
+def test_the_stub_names_everything():
+    """The hand-written types must not fall behind the extension."""
+    stub = Path(_kernels.__file__).parent / "_kernels.pyi"
+    tree = ast.parse(stub.read_text())
+    named = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    named |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}
+    public = {n for n in vars(_kernels) if not n.startswith("_") and n != "np"}
+    assert named == public
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name != "LayoutError":
+            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef)} - {"__init__"}
+            actual = {n for n, v in vars(getattr(_kernels, node.name)).items()
+                      if not n.startswith("_") and callable(v)}  # fmt: skip
+            assert methods == actual, node.name
 
 
 def test_read_sum(isa):
