@@ -1,6 +1,7 @@
 /* Public entry of the sparse kernels: argument checks, choice of instruction set, and the refusal
  * of anything that is not finite. */
 #include "csr_ops.h"
+#include "finite.h"
 
 #include <float.h>
 #include <math.h>
@@ -36,17 +37,6 @@ static int valid_problem(const dpfast_csr *rows, const dpfast_loss *loss, const 
 {
     return valid_rows(rows) && (rows->n == 0 || rows->target != NULL) && w != NULL &&
            dpfast_loss_valid(loss);
-}
-
-static int all_finite(ptrdiff_t n, const double *x)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) {
-        if (!isfinite(x[i])) {
-            return 0;
-        }
-    }
-    return 1;
 }
 
 static int all_finite_float(ptrdiff_t n, const float *x)

@@ -254,7 +254,7 @@ static double gradient(const dpfast_csr *rows, const dpfast_loss *loss, const do
     ptrdiff_t offset[DPFAST_BLOCK_ROWS + 1];
     double z[DPFAST_BLOCK_ROWS], s[DPFAST_BLOCK_ROWS];
     double loss_sum = 0.0, derivative_sum = 0.0;
-    ptrdiff_t start, m, i;
+    ptrdiff_t start, m;
 
     if (out != NULL) {
         memset(out, 0, (size_t)rows->d * sizeof *out);
@@ -268,27 +268,9 @@ static double gradient(const dpfast_csr *rows, const dpfast_loss *loss, const do
         if (out == NULL) {
             continue;
         }
-        if (clipped) {
-            for (i = 0; i < m; i++) {
-                const double limit = clip_norm * (double)rows->inverse_norm[start + i];
-                double v = s[i]; /* NaN fails both comparisons and stays NaN */
-                v = v > limit ? limit : v;
-                s[i] = v < -limit ? -limit : v;
-            }
-        }
-        if (weight != NULL) {
-            for (i = 0; i < m; i++) {
-                s[i] *= weight[i];
-            }
-        }
-        if (rows->intercept != 0.0) {
-            derivative_sum += block_sum(m, s);
-        }
-        if (rows->row_scale != NULL) {
-            for (i = 0; i < m; i++) {
-                s[i] *= rows->row_scale[start + i];
-            }
-        }
+        derivative_sum += settle_derivatives(
+            m, clipped ? rows->inverse_norm + start : NULL, clip_norm, weight,
+            rows->row_scale != NULL ? rows->row_scale + start : NULL, s);
         loops->scatter(m, offset, rows->indices, rows->values, s, out);
     }
     if (out != NULL && rows->intercept != 0.0) {

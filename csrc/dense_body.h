@@ -197,7 +197,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
     const int clipped = rows->inverse_norm != NULL && clip_norm < INFINITY;
     double z[DPFAST_BLOCK_ROWS], s[DPFAST_BLOCK_ROWS];
     double loss_sum = 0.0, derivative_sum = 0.0;
-    ptrdiff_t start, i;
+    ptrdiff_t start;
 
     if (out != NULL) {
         memset(out, 0, (size_t)d * sizeof *out);
@@ -211,27 +211,9 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
         if (out == NULL) {
             continue;
         }
-        if (clipped) {
-            for (i = 0; i < m; i++) {
-                const double limit = clip_norm * (double)rows->inverse_norm[start + i];
-                double v = s[i]; /* NaN fails both comparisons and stays NaN */
-                v = v > limit ? limit : v;
-                s[i] = v < -limit ? -limit : v;
-            }
-        }
-        if (weight != NULL) {
-            for (i = 0; i < m; i++) {
-                s[i] *= weight[i];
-            }
-        }
-        if (rows->intercept != 0.0) {
-            derivative_sum += block_sum(m, s);
-        }
-        if (rows->row_scale != NULL) {
-            for (i = 0; i < m; i++) {
-                s[i] *= rows->row_scale[start + i];
-            }
-        }
+        derivative_sum += settle_derivatives(
+            m, clipped ? rows->inverse_norm + start : NULL, clip_norm, weight,
+            rows->row_scale != NULL ? rows->row_scale + start : NULL, s);
         NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
                                rows->row_stride, m, d, s, out, start + 2 * m <= rows->n);
     }

@@ -53,6 +53,37 @@ DPFAST_INLINE double weighted_sum(ptrdiff_t n, double *DPFAST_RESTRICT value,
     return block_sum(n, value);
 }
 
+/* From the derivatives of a block of rows to the factors s_i of x_i in the gradient: clipped to
+ * +-clip_norm * inverse_norm (NULL: not clipped), then weighted, then scaled.  Returns the sum of
+ * the derivatives before scaling, which belongs to the constant column. */
+DPFAST_INLINE double settle_derivatives(ptrdiff_t n, const float *inverse_norm, double clip_norm,
+                                        const double *weight, const double *row_scale,
+                                        double *DPFAST_RESTRICT s)
+{
+    double sum;
+    ptrdiff_t i;
+    if (inverse_norm != NULL) {
+        for (i = 0; i < n; i++) {
+            const double limit = clip_norm * (double)inverse_norm[i];
+            double v = s[i]; /* NaN fails both comparisons and stays NaN */
+            v = v > limit ? limit : v;
+            s[i] = v < -limit ? -limit : v;
+        }
+    }
+    if (weight != NULL) {
+        for (i = 0; i < n; i++) {
+            s[i] *= weight[i];
+        }
+    }
+    sum = block_sum(n, s);
+    if (row_scale != NULL) {
+        for (i = 0; i < n; i++) {
+            s[i] *= row_scale[i];
+        }
+    }
+    return sum;
+}
+
 /* Unweighted logistic losses: the sum of log(1 + e_i) is one logarithm of a product of at most
  * DPFAST_BLOCK_ROWS factors in [1, 2], which cannot overflow. */
 DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTRICT z,

@@ -138,7 +138,7 @@ cdef class LossSpec:
         return (dpfast_loss_lipschitz(&self._loss), dpfast_loss_smoothness(&self._loss),
                 dpfast_loss_at_zero(&self._loss))
 
-    def points(self, const double[::1] margin, const double[::1] target):
+    def points(self, const double[::1] margin not None, const double[::1] target not None):
         """(value, derivative, curvature) of the loss at each pair of margin and target."""
         cdef ptrdiff_t n = margin.shape[0]
         cdef double[:, ::1] out = np.empty((3, n))
@@ -154,7 +154,7 @@ cdef class LossSpec:
         return values[0], values[1], values[2]
 
 
-def exp_points(const double[::1] x):
+def exp_points(const double[::1] x not None):
     """exp as the kernels compute it."""
     cdef double[::1] out = np.empty(x.shape[0])
     if x.shape[0] > 0:
@@ -162,9 +162,10 @@ def exp_points(const double[::1] x):
     return np.asarray(out)
 
 
-def line_search(const double[::1] margin, const double[::1] direction_margin,
-                const double[::1] target, const double[::1] weight, LossSpec loss,
-                double loss_clip, const double[::1] steps, double[::1] out):
+def line_search(const double[::1] margin not None, const double[::1] direction_margin not None,
+                const double[::1] target not None, const double[::1] weight,
+                LossSpec loss not None, double loss_clip, const double[::1] steps not None,
+                double[::1] out not None):
     """out[k] = sum of weight * min(loss(margin - steps[k] * direction_margin), loss_clip)."""
     cdef ptrdiff_t n = margin.shape[0], n_steps = steps.shape[0]
     cdef dpfast_status status
@@ -190,7 +191,7 @@ def line_search(const double[::1] margin, const double[::1] direction_margin,
     _check(status, "line search")
 
 
-def read_sum(const double[::1] x):
+def read_sum(const double[::1] x not None):
     """Sum of x, as fast as memory can be read; the yardstick of the benchmarks."""
     cdef double total = 0.0
     cdef ptrdiff_t n = x.shape[0]

@@ -31,7 +31,7 @@ cdef extern from "dpfast.h" nogil:
 
 
 class LayoutError(ValueError):
-    """An array whose strides the kernels do not read."""
+    """An array laid out in a way that the kernels do not read."""
 
 
 cdef class DenseRows:
@@ -57,7 +57,7 @@ cdef class DenseRows:
     cdef const float[::1] _inverse_norm
     cdef dpfast_dense _rows
 
-    def __init__(self, x, const double[::1] target, double intercept=0.0):
+    def __init__(self, x, const double[::1] target not None, double intercept=0.0):
         cdef const double[:, :] x64
         cdef const float[:, :] x32
         cdef ptrdiff_t n, d, size, row_bytes, column_bytes
@@ -159,7 +159,7 @@ cdef class DenseRows:
             raise ValueError(f"w must have {self.dim} entries; got {w.shape[0]}.")
         return 0
 
-    def row_norms(self, ptrdiff_t start, ptrdiff_t stop, double[::1] out):
+    def row_norms(self, ptrdiff_t start, ptrdiff_t stop, double[::1] out not None):
         """out = upper bounds of the norms of the stored rows (before scaling)."""
         cdef dpfast_dense rows = self._slice(start, stop)
         cdef dpfast_status status
@@ -171,7 +171,8 @@ cdef class DenseRows:
             status = dpfast_dense_row_norms(&rows, &out[0])
         _check(status, "row norms")
 
-    def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w, double[::1] out):
+    def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
+                double[::1] out not None):
         """out = <row, w> for the rows of the range."""
         cdef dpfast_dense rows = self._slice(start, stop)
         cdef dpfast_status status
@@ -184,8 +185,9 @@ cdef class DenseRows:
             status = dpfast_dense_margins(&rows, &w[0], &out[0])
         _check(status, "margins")
 
-    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
-                 const double[::1] w, double clip_norm, double loss_clip, double[::1] out):
+    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                 const double[::1] w not None, double clip_norm, double loss_clip,
+                 double[::1] out not None):
         """out = sum of the rows' clipped gradients; returns the sum of their clipped losses."""
         cdef dpfast_dense rows = self._slice(start, stop)
         cdef double loss_sum = 0.0
@@ -199,8 +201,8 @@ cdef class DenseRows:
         _check(status, "gradient")
         return loss_sum
 
-    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
-                  const double[::1] w, double loss_clip):
+    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                  const double[::1] w not None, double loss_clip):
         """Sum of the rows' clipped losses."""
         cdef dpfast_dense rows = self._slice(start, stop)
         cdef double loss_sum = 0.0
@@ -211,8 +213,8 @@ cdef class DenseRows:
         _check(status, "objective")
         return loss_sum
 
-    def curvature_rows(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss,
-                       const double[::1] w, double[:, ::1] out, int sign=1):
+    def curvature_rows(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                       const double[::1] w not None, double[:, ::1] out not None, int sign=1):
         """out = the rows, each times the root of its weighted curvature's part of that sign."""
         cdef dpfast_dense rows = self._slice(start, stop)
         cdef dpfast_status status

@@ -598,15 +598,18 @@ class Problem:
         signs = (1,) if loss.convex else (1, -1)
         block_rows = min(n, max(64, 2**18 // dim))
         buffer: NDArray[np.float64] | None = None
+        if self._rows.sparse:
+            # Each call touches all of a dim x dim matrix.
+            block_rows = max(block_rows, -(-n // 16))
         blocks = self._chunks(block_rows)
         if max_rows is not None and n > 2 * max_rows:
             # Short blocks, so that they are many.
-            block_rows = min(block_rows, max(64, max_rows // 100))
+            block_rows = max(64, max_rows // (8 if self._rows.sparse else 100))
             blocks = self._chunks(block_rows)[:: n // max_rows]
         # One block after another: BLAS brings its own threads.
         for start, stop in blocks:
             kernel, first, last = self._rows.block(start, stop)
-            if hasattr(kernel, "add_hessian"):
+            if self._rows.sparse:
                 kernel.add_hessian(first, last, loss.spec, w, total)
                 continue
             if buffer is None:
@@ -650,8 +653,8 @@ class Problem:
     def loss_sum_error(self, loss_clip: float) -> float:
         """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
 
-        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``, with two units a row for the
-        logarithm of a block's product.
+        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
+        product of factors ``1 + e`` adds an absolute error of a few units a row.
 
         Parameters
         ----------
@@ -668,7 +671,8 @@ class Problem:
             + -(-shape.n_samples // _LINE_SEARCH_ROWS),
         )
         largest = shape.max_weight * loss_clip
-        return float(1.01 * _UNIT * (additions + 600) * shape.n_samples * largest)
+        row = (additions + 16) * largest + 8.0 * shape.max_weight
+        return float(1.01 * _UNIT * shape.n_samples * row)
 
 
 @dataclass

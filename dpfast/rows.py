@@ -30,6 +30,7 @@ class Rows(Protocol):
     n_features: int
     #: Bytes read by one pass over all rows.
     nbytes: int
+    sparse: bool
 
     def set_weight(self, weight: Vector | None) -> None: ...
 
@@ -55,6 +56,7 @@ class NativeRows:
 
     def __init__(self, kernel: Any, nbytes: int) -> None:
         self._kernel = kernel
+        self.sparse = isinstance(kernel, _kernels.CsrRows)
         self.n_samples = int(kernel.n_samples)
         self.n_features = int(kernel.n_features)
         self.nbytes = nbytes
@@ -77,6 +79,8 @@ class ConvertedRows:
     target : ndarray of shape (n_samples,)
     intercept : float
     """
+
+    sparse = False
 
     def __init__(self, array: NDArray[Any], target: Vector, intercept: float) -> None:
         self._array = array
