@@ -46,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, to try things out")
     parser.add_argument("--repeat", type=int, default=None, help="rounds (default 7, quick 3)")
     parser.add_argument(
+        "--large", action="store_true", help="kernels: also 5,000,000 rows, 4 GB of memory"
+    )
+    parser.add_argument(
         "--output", type=Path, default=_RESULTS, help="directory of the reports (bench/results)"
     )
     parser.add_argument("--data", type=Path, help="directory with Adult and Bank as CSV files")
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.suite or SUITES:
         print(f"{name}:")
         start = time.perf_counter()
-        settings = Run(options.quick, repeat, options.data)
+        settings = Run(options.quick, repeat, options.data, options.large)
         document = run_suite(name, settings)
         for path in report.write(document, SUITES[name], options.output):
             print(f"  wrote {path}")

@@ -8,12 +8,22 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bench.__main__ as cli
-from bench import competitors, machine, problems, report
+from bench import (
+    competitors,
+    kernel_cases,
+    kernel_targets,
+    large_gradient,
+    machine,
+    problems,
+    report,
+    rivals,
+)
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
@@ -22,7 +32,16 @@ from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
 TINY = {
-    "kernels": kernels.Sizes(columns=(3, 70), megabytes=0.05, read_megabytes=(0.1,), draws=200),
+    "kernels": kernels.Sizes(
+        columns=(3, 70),
+        megabytes=0.05,
+        read_megabytes=(0.1,),
+        draws=200,
+        sparse_rows=200,
+        line_search_rows=300,
+        step_megabytes=0.05,
+        large_rows=500,
+    ),
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
 }
@@ -83,11 +102,17 @@ def test_kernel_suite_covers_operations_instruction_sets_and_samplers(
     documents: dict[str, Document],
 ) -> None:
     seen = {(r.group, r.case.get("d"), r.competitor) for r in documents["kernels"].records}
+    ours = [f"dpfast {isa}" for isa in _kernels.supported_isas()]
     for operation in kernels.OPERATIONS:
         for d in TINY["kernels"].columns:
-            rivals = [kernels.READ, kernels.NUMPY]
-            rivals += [f"dpfast {isa}" for isa in _kernels.supported_isas()]
-            assert {(operation, d, rival) for rival in rivals} <= seen
+            expected = [kernels.READ, kernels.BLOCKS, *ours]
+            if operation == kernels.GRADIENT:
+                expected.append(kernels.WHOLE)
+            assert {(operation, d, rival) for rival in expected} <= seen
+            assert {(kernels.GRADIENT32, d, rival) for rival in [*ours, kernels.FLOAT64]} <= seen
+    assert {("line search", 20, rival) for rival in (kernels.RECOMPUTED, kernels.KEPT)} <= seen
+    kinds = {r.case.get("kind") for r in documents["kernels"].records if r.group == kernels.SPARSE}
+    assert kinds == {"values", "one-hot"}
     draws = {r.case["draw"] for r in documents["kernels"].records if r.group == "samplers"}
     assert any("discrete Gaussian" in draw for draw in draws)
     assert any("l2-Laplace" in draw for draw in draws)
@@ -143,11 +168,13 @@ def test_report_shows_the_times_and_speeds_of_the_json(
     for record in records:
         if "nanoseconds_per_draw" in record.values:
             shown = [c[2].replace(",", "") for c in _cells(page) if c[1] == record.competitor]
+            assert shown
             assert f"{record.values['nanoseconds_per_draw']:.4g}" in shown
         elif "seconds" in record.values:
             assert any(math.isclose(record.values["seconds"], d, rel_tol=6e-3) for d in durations)
-        if numpy_baseline.NAME in record.speed:
-            speed = record.speed[numpy_baseline.NAME]
+        for other, speed in record.speed.items():
+            if other == kernels.READ or (name, other) == ("baseline", "scikit-learn"):
+                continue  # shown as shares
             assert any(math.isclose(speed, s, rel_tol=6e-3, abs_tol=6e-3) for s in speeds)
 
 
@@ -212,6 +239,74 @@ def test_results_name_neither_places_nor_people(documents: dict[str, Document]) 
     assert str(machine.ROOT) not in text
     assert str(Path.home()) not in text or str(Path.home()) == "/"
     assert sys.prefix not in text
+
+
+# ---- targets ------------------------------------------------------------------------------------
+
+
+def _judged(records: list[Record], blas: str = "openblas SkylakeX") -> tuple[str, list[list[str]]]:
+    environment = {"dpfast": {"instruction_set": "avx2"}, "blas": [blas]}
+    table = kernel_targets.table(Document("kernels", False, 1, {}, environment, {}, [], records))
+    return table.text, [list(row) for row in table.rows]
+
+
+def test_targets_are_judged_by_the_speed_of_the_chosen_instruction_set() -> None:
+    case = {"n": 10, "d": 20}
+    speed = {kernels.READ: 0.55, kernels.WHOLE: 3.99}
+    text, rows = _judged(
+        [
+            Record(kernels.GRADIENT, case, "dpfast avx2", {"seconds": 1.0}, speed),
+            Record(kernels.GRADIENT, case, "dpfast baseline", {"seconds": 9.0}, {kernels.READ: 9}),
+        ]
+    )
+    assert len(rows) == len(kernel_targets.TARGETS)
+    found = {row[3]: row[-2:] for row in rows if row[:2] == [kernels.GRADIENT, "10 x 20"]}
+    assert found == {
+        "x reading X": ["0.55", "yes"],
+        "x NumPy, whole arrays": ["3.99", "**no**"],
+        "x PyTorch, per-sample gradients": ["-", "not measured"],
+    }
+    assert all(row[-1] == "not measured" for row in rows if row[1] != "10 x 20")
+    assert text.startswith(f"1 of 2 targets are met; {len(rows) - 2} were not measured.")
+
+
+def test_limits_are_upper_bounds() -> None:
+    draw = {"draw": "discrete Gaussian, scale 2^31"}
+    for nanoseconds, verdict in ((200.0, "yes"), (200.1, "**no**")):
+        values = {"nanoseconds_per_draw": nanoseconds}
+        _, rows = _judged([Record(kernels.SAMPLERS, draw, "dpfast", values)])
+        assert [row[-1] for row in rows if row[-1] != "not measured"] == [verdict]
+    memory = {"growth_bytes": 11.0, "data_bytes": 1000.0}
+    _, rows = _judged([Record(kernels.LARGE, {"n": 1, "d": 2}, "dpfast", memory)])
+    assert [row[-2:] for row in rows if row[3].startswith("of the data")] == [["0.011", "**no**"]]
+
+
+def test_every_target_matches_a_record_of_a_full_run(documents: dict[str, Document]) -> None:
+    """Names of groups and competitors; columns and the large case are not in a tiny run."""
+    seen = {(r.group, r.competitor) for r in documents["kernels"].records}
+    best = f"dpfast {documents['kernels'].environment['dpfast']['instruction_set']}"
+    for target in kernel_targets.TARGETS:
+        if target.group == kernels.LARGE or not hasattr(_kernels, "sgd_epoch"):
+            continue
+        if target.group == kernels.THREADS and machine.usable_cores() < 2:
+            continue
+        competitor = best if target.competitor == "best" else target.competitor
+        assert (target.group, competitor) in seen
+        if target.against and (target.against != kernels.TORCH or not rivals.torch_missing()):
+            assert (target.group, target.against) in seen
+    columns = {target.case["d"] for target in kernel_targets.TARGETS if "d" in target.case}
+    assert columns <= {*kernels.FULL.columns, 20}
+
+
+def test_only_what_is_missed_is_explained() -> None:
+    def text(speed: dict[str, float], blas: str) -> str:
+        record = Record(kernels.GRADIENT, {"n": 1, "d": 20}, "dpfast avx2", {"seconds": 1.0}, speed)
+        return _judged([record], blas)[0]
+
+    assert "AVX-512" in text({kernels.WHOLE: 1.0}, "openblas SkylakeX")
+    assert "AVX-512" not in text({kernels.WHOLE: 1.0}, "openblas Haswell")
+    assert "AVX-512" not in text({kernels.WHOLE: 5.0}, "openblas SkylakeX")
+    assert "AVX-512" not in text({kernels.READ: 0.1}, "openblas SkylakeX")
 
 
 # ---- harness ------------------------------------------------------------------------------------
@@ -314,6 +409,99 @@ def test_numpy_twin_agrees_with_the_kernels(n: int, d: int, data_norm: float) ->
     np.testing.assert_allclose(clipped, expected, atol=1e-6 * 0.3 * n)
     if n > 1:
         assert np.linalg.norm(clipped) < 0.9 * np.linalg.norm(twin.clipped_gradient(w)[0])
+
+
+def _rival_problem(kind: str) -> tuple[Any, np.ndarray, np.ndarray]:
+    if kind == "dense":
+        data = problems.synthetic(5000, 9)
+        return data.X, data.y, np.linalg.norm(data.X, axis=1)
+    X, y = kernel_cases.categorical(700, ones=kind == "one-hot")
+    return X, y, np.linalg.norm(X.toarray(), axis=1)
+
+
+@pytest.mark.parametrize("kind", ["dense", "values", "one-hot"])
+def test_whole_arrays_agree_with_the_kernels(kind: str) -> None:
+    X, y, norms = _rival_problem(kind)
+    assert norms.max() <= (1.0 if kind == "dense" else math.sqrt(14.0))
+    w = 2.0 * np.random.default_rng(0).standard_normal(X.shape[1] + 1)
+    inverse_norm = rivals.inverse_norms(X)
+    np.testing.assert_allclose(inverse_norm, 1.0 / np.hypot(norms, 1.0), rtol=1e-12)
+    problem = Problem(X, y, data_norm=4.0)
+    gradient, loss = rivals.clipped_gradient(X, y, inverse_norm, w, 0.5, 1.0)
+    expected, expected_loss = problem.clipped_gradient(w, 0.5, 1.0)
+    # The kernels clip by inverse norms rounded down to float32.
+    np.testing.assert_allclose(gradient, expected, atol=1e-6 * 0.5 * len(y))
+    assert loss == pytest.approx(expected_loss, rel=1e-10)
+    assert np.linalg.norm(gradient - problem.clipped_gradient(w)[0]) > 1.0
+
+    direction, steps = w[::-1].copy(), np.array([0.0, 0.1, 2.0])
+    expected_losses = [problem.objective(w - step * direction, 1.0) for step in steps]
+    for search in (rivals.line_search_from_rows, rivals.line_search_from_margins):
+        np.testing.assert_allclose(search(X, y, w, direction, steps, 1.0), expected_losses)
+
+
+def test_per_sample_gradients_agree_with_the_kernels() -> None:
+    torch = pytest.importorskip("torch")
+    X, y, _ = _rival_problem("dense")  # more rows than one batch
+    w = 2.0 * np.random.default_rng(0).standard_normal(X.shape[1] + 1)
+    before = torch.get_num_threads()
+    with rivals.torch_on_one_thread():
+        assert torch.get_num_threads() == 1
+        gradient, loss = rivals.per_sample_gradients(X, y, w, 0.5, 1.0)()
+    assert torch.get_num_threads() == before
+    expected, expected_loss = Problem(X, y, data_norm=1.0).clipped_gradient(w, 0.5, 1.0)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6 * 0.5 * len(y))
+    assert loss == pytest.approx(expected_loss, rel=1e-10)
+
+
+def test_saga_minimizes_the_same_objective() -> None:
+    data = problems.synthetic(2000, 4)
+    w = rivals.saga(data.X, data.y, 0.1, 100)
+    _, gradient = Problem(data.X, data.y, data_norm=1.0).value_and_gradient(w, 0.1)
+    gradient[-1] -= 0.1 * w[-1]  # its intercept is outside the ridge
+    assert np.linalg.norm(gradient) < 1e-6
+
+
+def test_absent_libraries_and_kernels_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "torch_missing", lambda: "torch is not installed")
+    monkeypatch.setattr(rivals, "saga_missing", lambda: "gone")
+    settings = Run(repeat=1, say=lambda text: None)
+    data = problems.synthetic(100, 3)
+    records = kernel_cases.operations(settings, data)
+    assert kernels.TORCH not in {r.competitor for r in records}
+    records = kernel_cases.stochastic_steps(settings, data)
+    assert kernels.SAGA not in {r.competitor for r in records}
+    monkeypatch.delattr(_kernels, "sgd_epoch", raising=False)
+    assert kernel_cases.stochastic_steps(settings, data) == []
+    assert settings.notes[0] == f"{kernels.TORCH} left out: torch is not installed."
+    assert settings.notes[-1] == ("stochastic steps left out: dpfast._kernels has no sgd_epoch.")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of memory")
+def test_peak_of_memory_is_that_of_the_call() -> None:
+    np.ones(2**24)  # an earlier, higher peak does not count
+    growth = large_gradient.peak_growth(lambda: np.ones(2**22))
+    assert 0.9 * 2**25 < growth < 1.5 * 2**25
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of memory")
+def test_large_problems_are_measured_on_request() -> None:
+    settings = Run(quick=True, repeat=1, large=True, say=lambda text: None)
+    read, ours = kernel_cases.large(settings, 2000, 5)
+    assert settings.notes == []
+    assert (read.competitor, ours.competitor) == (kernels.READ, "dpfast")
+    assert ours.values["data_bytes"] == 4 * 2000 * 5
+    assert 0.0 <= ours.values["growth_bytes"] < 1e8
+    assert ours.speed[kernels.READ] == pytest.approx(
+        read.values["seconds"] / ours.values["seconds"]
+    )
+
+
+def test_failures_of_the_large_problem_are_said() -> None:
+    settings = Run(repeat=1, say=lambda text: None)
+    assert kernel_cases.large(settings, -1) == []
+    (note,) = settings.notes
+    assert note.startswith("-1 x 120 left out: ValueError")
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

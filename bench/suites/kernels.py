@@ -1,55 +1,93 @@
-"""Kernels against the speed of reading X, and against the same sums in NumPy."""
+"""Kernels against the speed of reading X, against the same sums elsewhere, and their targets."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from bench import machine
-from bench.competitors import dpfast_native, numpy_baseline
-from bench.competitors.numpy_baseline import NumpyProblem
-from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import Dataset, synthetic
+from bench import kernel_cases, kernel_targets, machine
+from bench.competitors import dpfast_native
+from bench.harness import Document, Record, Run
+from bench.kernel_cases import (
+    BLOCKS,
+    FLOAT64,
+    GRADIENT,
+    GRADIENT32,
+    HESSIAN,
+    KEPT,
+    LARGE,
+    LINE_SEARCH,
+    NUMPY,
+    OPERATIONS,
+    READ,
+    READING,
+    RECOMPUTED,
+    SAGA,
+    SAMPLERS,
+    SCIPY,
+    SPARSE,
+    STEPS,
+    THREADS,
+    TORCH,
+    WHOLE,
+)
+from bench.problems import synthetic
 from bench.report import Table, duration, plain, speed
 
 NAME = "kernels"
 TITLE = "Kernels"
-READ = "reading X"
-NUMPY = numpy_baseline.NAME
 COMPETITORS = {
     READ: "yardstick: a vectorized sum of the numbers of X, which reads each of them once",
     dpfast_native.NAME: "the kernels; the name of the instruction set follows",
-    NUMPY: "the same sums in plain NumPy, in cache-sized row blocks",
+    FLOAT64: "the kernels on float64 rows: two passes over half as many, the same bytes a pass",
+    WHOLE: "the same sums: BLAS products with all of X, vectorized losses, norms computed once",
+    BLOCKS: "the same sums in cache-sized row blocks, written in place: harder to beat",
+    TORCH: "the same sums through a tensor of one gradient a row (4096 rows at a time)",
+    SCIPY: "the same sums: CSR products with all of X, vectorized losses, norms computed once",
+    RECOMPUTED: "a product with X and the losses for every step size",
+    KEPT: "the losses for every step size from margins that are computed once",
+    SAGA: "as many single-row steps of its compiled solver, without validation",
+    NUMPY: "noise from a fast generator in floating point: not safe to release",
 }
-
-GRADIENT = "clipped gradient and objective"
-OBJECTIVE = "clipped objective"
-MARGINS = "margins"
-HESSIAN = "Hessian"
-OPERATIONS = (GRADIENT, OBJECTIVE, MARGINS, HESSIAN)
-_READ_GROUP = "read bandwidth"
-_THREADS = "threads"
-_SAMPLERS = "samplers"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Columns of the problems, megabytes of X, and vectors or numbers drawn from the samplers."""
+    """Columns of the dense problems, megabytes and rows of X, and numbers that are drawn.
+
+    `step_megabytes` is for stochastic steps, of which an epoch takes one a row.
+    """
 
     columns: tuple[int, ...]
     megabytes: float
     read_megabytes: tuple[float, ...]
     draws: int
+    sparse_rows: int
+    line_search_rows: int
+    step_megabytes: float
+    large_rows: int
 
 
-FULL = Sizes((20, 120, 1000), 160.0, (1.0, 16.0, 160.0, 640.0), 200_000)
-QUICK = Sizes((20, 120, 1000), 16.0, (1.0, 16.0), 20_000)
+FULL = Sizes(
+    columns=(20, 120, 1000),
+    megabytes=320.0,
+    read_megabytes=(1.0, 16.0, 160.0, 640.0),
+    draws=200_000,
+    sparse_rows=1_000_000,
+    line_search_rows=1_000_000,
+    step_megabytes=32.0,
+    large_rows=5_000_000,
+)
+QUICK = Sizes(
+    columns=(20, 120, 1000),
+    megabytes=16.0,
+    read_megabytes=(1.0, 16.0),
+    draws=20_000,
+    sparse_rows=50_000,
+    line_search_rows=50_000,
+    step_megabytes=4.0,
+    large_rows=200_000,
+)
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
@@ -60,258 +98,190 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
             f"reports ({cache / 1e6:.0f} MB). Whether it was read from there shows in the last "
             "table, by the speed of reading arrays of other sizes."
         )
-    records = _read_bandwidth(settings, sizes)
-    for columns in sizes.columns:
-        rows = max(1, round(1e6 * sizes.megabytes / (8 * columns)))
-        data = synthetic(rows, columns)
-        records += _operations(settings, data)
-        records += _threads(settings, data)
-    return records + _samplers(settings, sizes)
-
-
-def _read_bandwidth(settings: Run, sizes: Sizes) -> list[Record]:
-    from dpfast import _kernels
-
-    records = []
+    records: list[Record] = []
     for megabytes in sizes.read_megabytes:
-        settings.say(f"  reading {megabytes:g} MB")
-        x = np.ones(round(1e6 * megabytes / 8))
-        contestants: dict[str, Callable[[], object]] = {
-            f"dpfast {isa}": _with_isa(isa, partial(_kernels.read_sum, x))
-            for isa in _kernels.supported_isas()
-        }
-        contestants["numpy.sum"] = x.sum
-        for record in timing_records(
-            _READ_GROUP,
-            {"megabytes": megabytes},
-            interleave(contestants, repeat=settings.repeat),
-            ["numpy.sum"],
-        ):
-            rate = {"gigabytes_per_second": megabytes / 1e3 / record.values["seconds"]}
-            records.append(replace(record, values={**record.values, **rate}))
+        records += kernel_cases.read_bandwidth(settings, megabytes)
+    for columns in sizes.columns:
+        data = synthetic(_rows(sizes.megabytes, columns), columns)
+        records += kernel_cases.operations(settings, data)
+        records += kernel_cases.float32_gradient(settings, data)
+        records += kernel_cases.threads(settings, data)
+    records += kernel_cases.sparse_gradient(settings, sizes.sparse_rows)
+    records += kernel_cases.line_search(settings, sizes.line_search_rows)
+    for columns in sizes.columns:
+        data = synthetic(_rows(sizes.step_megabytes, columns), columns)
+        records += kernel_cases.stochastic_steps(settings, data)
+    records += kernel_cases.samplers(settings, sizes.draws)
+    if settings.large:
+        records += kernel_cases.large(settings, sizes.large_rows)
+    else:
+        settings.note(f"{sizes.large_rows:,} float32 rows left out: ask for them with --large.")
     return records
 
 
-def _operations(settings: Run, data: Dataset) -> list[Record]:
-    from dpfast import Problem, _kernels
-
-    n, d = data.X.shape
-    w = np.random.default_rng(1).standard_normal(d + 1) / math.sqrt(d)
-    # Clip about half of the gradients, and the larger losses: the work does not depend on it, but
-    # branches, if there were any, would.
-    clip_norm, loss_clip = 0.5, 1.0
-    problem = Problem(data.X, data.y, data_norm=data.data_norm)
-    twin = NumpyProblem(data.X, data.y, data.data_norm)
-    calls: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-        GRADIENT: (
-            partial(problem.clipped_gradient, w, clip_norm, loss_clip),
-            partial(twin.clipped_gradient, w, clip_norm, loss_clip),
-        ),
-        OBJECTIVE: (
-            partial(problem.objective, w, loss_clip),
-            partial(twin.objective, w, loss_clip),
-        ),
-        MARGINS: (partial(problem.margins, w), partial(twin.margins, w)),
-        HESSIAN: (partial(problem.hessian, w, 1e-3), partial(twin.hessian, w, 1e-3)),
-    }
-    read = partial(_kernels.read_sum, data.X.reshape(-1))
-    records = []
-    for operation, (ours, theirs) in calls.items():
-        settings.say(f"  {operation}, {n:,} x {d}")
-        contestants: dict[str, Callable[[], object]] = {READ: read}
-        for isa in reversed(_kernels.supported_isas()):
-            contestants[f"dpfast {isa}"] = _with_isa(isa, ours)
-        contestants[NUMPY] = theirs
-        timings = interleave(contestants, repeat=settings.repeat)
-        records += timing_records(operation, {"n": n, "d": d}, timings, [READ, NUMPY])
-    return records
-
-
-def _threads(settings: Run, data: Dataset) -> list[Record]:
-    """The clipped gradient on one thread and on two."""
-    from dpfast import Problem
-
-    cores = machine.usable_cores()
-    if cores < 2:
-        settings.note("threads left out: only one core may be used.")
-        return []
-    n, d = data.X.shape
-    settings.say(f"  threads, {n:,} x {d}")
-    w = np.random.default_rng(1).standard_normal(d + 1) / math.sqrt(d)
-    problems = {
-        f"{count} thread{'s' * (count > 1)}": Problem(
-            data.X, data.y, data_norm=data.data_norm, n_jobs=count
-        )
-        for count in (1, 2)
-    }
-    results = [p.clipped_gradient(w, 0.5, 1.0) for p in problems.values()]
-    if not np.array_equal(results[0][0], results[1][0]):
-        raise AssertionError("the gradient depends on the number of threads")
-    timings = interleave(
-        {name: partial(p.clipped_gradient, w, 0.5, 1.0) for name, p in problems.items()},
-        repeat=settings.repeat,
-    )
-    return timing_records(_THREADS, {"n": n, "d": d}, timings, ["1 thread"])
-
-
-def _samplers(settings: Run, sizes: Sizes) -> list[Record]:
-    try:
-        from dpfast.random import SecureGenerator
-    except ImportError:
-        settings.note("samplers left out: dpfast.random is not built.")
-        return []
-    ours, theirs = SecureGenerator(0), np.random.default_rng(0)
-    n, scale = sizes.draws, 2**31
-    settings.say(f"  samplers, {n:,} draws")
-    cases: dict[str, tuple[int, Callable[[], object], Callable[[], object]]] = {
-        "64 random bits": (
-            n,
-            lambda: ours.uint64(n),
-            lambda: theirs.integers(0, 2**64, n, dtype=np.uint64),
-        ),
-        "discrete Gaussian, scale 2^31": (
-            n,
-            lambda: ours.discrete_gaussian(scale, n),
-            lambda: np.rint(theirs.normal(0.0, scale, n)),
-        ),
-        "discrete Laplace, scale 2^31": (
-            n,
-            lambda: ours.discrete_laplace(scale, n),
-            lambda: np.rint(theirs.laplace(0.0, scale, n)),
-        ),
-        "normal": (n, lambda: ours.gaussian(n), lambda: theirs.standard_normal(n)),
-    }
-    vectors = max(1, n // 100)
-    for d in (20, 1000):
-        cases[f"l2-Laplace vector, d = {d}"] = (
-            vectors,
-            partial(_repeatedly, vectors, partial(ours.l2_laplace, d, 1.0)),
-            partial(_repeatedly, vectors, partial(_l2_laplace, theirs, d, 1.0)),
-        )
-    records = []
-    for name, (draws, secure, fast) in cases.items():
-        timings = interleave({dpfast_native.NAME: secure, NUMPY: fast}, repeat=settings.repeat)
-        for r in timing_records(_SAMPLERS, {"draw": name, "draws": draws}, timings, [NUMPY]):
-            each = {"nanoseconds_per_draw": 1e9 * r.values["seconds"] / draws}
-            records.append(replace(r, values={**r.values, **each}))
-    return records
-
-
-def _repeatedly(count: int, call: Callable[[], object]) -> None:
-    for _ in range(count):
-        call()
-
-
-def _l2_laplace(rng: np.random.Generator, d: int, scale: float) -> np.ndarray:
-    z = rng.standard_normal(d)
-    return z * (rng.gamma(d, scale) / math.sqrt(z @ z))
-
-
-def _with_isa(isa: str, call: Callable[[], object]) -> Callable[[], object]:
-    def forced() -> object:
-        with _forced(isa):
-            return call()
-
-    return forced
-
-
-@contextmanager
-def _forced(isa: str) -> Iterator[None]:
-    from dpfast import _kernels
-
-    before = _kernels.isa_name()
-    _kernels.force_isa(isa)
-    try:
-        yield
-    finally:
-        _kernels.force_isa(before)
+def _rows(megabytes: float, columns: int) -> int:
+    return max(1, round(1e6 * megabytes / (8 * columns)))
 
 
 # ---- for readers --------------------------------------------------------------------------------
+
+_SHARE = (
+    "Share of the read limit: the time of one read of X over the time of the operation, so 1.0 is "
+    "as fast as X can be read."
+)
 
 
 def tables(document: Document) -> list[Table]:
     groups: dict[str, list[Record]] = {}
     for record in document.records:
         groups.setdefault(record.group, []).append(record)
-    found = [_operation_table(name, groups[name]) for name in OPERATIONS if name in groups]
-    if _THREADS in groups:
-        found.append(
-            Table(
-                "One thread against two",
-                f"{GRADIENT.capitalize()}; results are equal to the last bit.",
-                ("rows", "columns", "threads", "time", "speed-up"),
-                [
-                    (
-                        plain(r.case["n"]),
-                        plain(r.case["d"]),
-                        r.competitor,
-                        duration(r.values["seconds"]),
-                        speed(r, "1 thread"),
-                    )
-                    for r in groups[_THREADS]
-                ],
-            )
-        )
-    if _SAMPLERS in groups:
-        found.append(
-            Table(
-                "Noise",
-                "dpfast draws from ChaCha20, discrete laws in exact integer arithmetic. NumPy's "
-                "times are for a fast generator and floating-point (rounded) noise, which is not "
-                "safe to release: they show what safety costs.",
-                ("draw", "generator", "ns a draw", "speed relative to NumPy"),
-                [
-                    (
-                        str(r.case["draw"]),
-                        r.competitor,
-                        f"{r.values['nanoseconds_per_draw']:,.4g}",
-                        speed(r, NUMPY),
-                    )
-                    for r in groups[_SAMPLERS]
-                ],
-            )
-        )
-    if _READ_GROUP in groups:
-        found.append(
-            Table(
-                "Reading",
-                "The yardstick itself, a sum over one array, for arrays of several sizes.",
-                ("array, MB", "reader", "time", "GB/s", "speed relative to numpy.sum"),
-                [
-                    (
-                        plain(r.case["megabytes"]),
-                        r.competitor,
-                        duration(r.values["seconds"]),
-                        f"{r.values['gigabytes_per_second']:.1f}",
-                        speed(r, "numpy.sum"),
-                    )
-                    for r in groups[_READ_GROUP]
-                ],
-            )
-        )
-    return found
+    found = [kernel_targets.table(document)]
+    for name in OPERATIONS:
+        text = _SHARE
+        if name == HESSIAN:
+            text += " A Hessian is bound by arithmetic, not by reading."
+        references = (WHOLE, BLOCKS, TORCH) if name == GRADIENT else (BLOCKS,)
+        found.append(_comparison(name, text, groups.get(name, []), READ, *references))
+    found += [
+        _comparison(GRADIENT32, _SHARE, groups.get(GRADIENT32, []), READ, FLOAT64),
+        _comparison(
+            SPARSE,
+            "14 categorical columns with 120 categories in all.",
+            groups.get(SPARSE, []),
+            SCIPY,
+        ),
+        _comparison(
+            LINE_SEARCH,
+            "Clipped losses of all rows at 20 step sizes along one direction; the margins of both "
+            "ends are part of the time.",
+            groups.get(LINE_SEARCH, []),
+            RECOMPUTED,
+            KEPT,
+        ),
+        _steps(groups.get(STEPS, [])),
+        _comparison(
+            "One thread against two",
+            f"{GRADIENT.capitalize()}; results are equal to the last bit.",
+            groups.get(THREADS, []),
+            "1 thread",
+        ),
+        _large(groups.get(LARGE, [])),
+        _noise(groups.get(SAMPLERS, [])),
+        _reading(groups.get(READING, [])),
+    ]
+    return [table for table in found if table.rows]
 
 
-def _operation_table(name: str, records: list[Record]) -> Table:
+def _comparison(title: str, text: str, records: list[Record], *references: str) -> Table:
+    """Times, and speeds relative to the references; to reading X as a share."""
+    names = [
+        "share of read limit" if other == READ else f"speed relative to {other}"
+        for other in references
+    ]
+    kinds = ("kind",) if any("kind" in r.case for r in records) else ()
     return Table(
-        name.capitalize(),
-        "Share of the read limit: the time of one read of X over the time of the operation, so 1.0 "
-        "is as fast as X can be read."
-        + (" A Hessian is bound by arithmetic, not by reading." if name == HESSIAN else ""),
-        ("rows", "columns", "competitor", "time", "share of read limit", "speed relative to NumPy"),
+        title[0].upper() + title[1:],
+        text,
+        ("rows", "columns", *kinds, "competitor", "time", *names),
+        [
+            (
+                plain(r.case["n"]),
+                plain(r.case["d"]),
+                *(str(r.case[kind]) for kind in kinds),
+                r.competitor,
+                duration(r.values["seconds"]),
+                *(_share(r) if other == READ else speed(r, other) for other in references),
+            )
+            for r in records
+        ],
+    )
+
+
+def _share(record: Record) -> str:
+    return f"{record.speed.get(READ, 1.0):.2g}"
+
+
+def _steps(records: list[Record]) -> Table:
+    return Table(
+        "Stochastic steps",
+        "Steps on one random row each, two epochs of n steps, random numbers included. SVRG's and "
+        "Katyusha's full gradient, one an epoch, is not: SAGA keeps a table instead.",
+        ("rows", "columns", "competitor", "time", "ns a step", f"speed relative to {SAGA}"),
         [
             (
                 plain(r.case["n"]),
                 plain(r.case["d"]),
                 r.competitor,
                 duration(r.values["seconds"]),
-                f"{r.speed.get(READ, 1.0):.2g}",
+                f"{r.values['nanoseconds_per_step']:,.4g}",
+                speed(r, SAGA),
+            )
+            for r in records
+        ],
+    )
+
+
+def _large(records: list[Record]) -> Table:
+    return Table(
+        "More rows than a copy would fit",
+        f"{GRADIENT32.capitalize()}, in a process of its own. Memory beside the data is the growth "
+        "of the process's peak during the first gradient.",
+        ("rows", "columns", "competitor", "time", "share of read limit", "data", "beside the data"),
+        [
+            (
+                plain(r.case["n"]),
+                plain(r.case["d"]),
+                r.competitor,
+                duration(r.values["seconds"]),
+                _share(r),
+                *(
+                    f"{r.values[key] / 1e6:,.1f} MB" if key in r.values else "-"
+                    for key in ("data_bytes", "growth_bytes")
+                ),
+            )
+            for r in records
+        ],
+    )
+
+
+def _noise(records: list[Record]) -> Table:
+    return Table(
+        "Noise",
+        "dpfast draws from ChaCha20, discrete laws in exact integer arithmetic. NumPy's times are "
+        "for a fast generator and floating-point (rounded) noise, which is not safe to release: "
+        "they show what safety costs.",
+        ("draw", "generator", "ns a draw", "speed relative to NumPy"),
+        [
+            (
+                str(r.case["draw"]),
+                r.competitor,
+                f"{r.values['nanoseconds_per_draw']:,.4g}",
                 speed(r, NUMPY),
             )
             for r in records
         ],
     )
+
+
+def _reading(records: list[Record]) -> Table:
+    return Table(
+        "Reading",
+        "The yardstick itself, a sum over one array, for arrays of several sizes.",
+        ("array, MB", "reader", "time", "GB/s", "speed relative to numpy.sum"),
+        [
+            (
+                plain(r.case["megabytes"]),
+                r.competitor,
+                duration(r.values["seconds"]),
+                f"{r.values['gigabytes_per_second']:.1f}",
+                speed(r, "numpy.sum"),
+            )
+            for r in records
+        ],
+    )
+
+
+_GRAYS = {WHOLE: "0.8", BLOCKS: "0.65", TORCH: "0.5"}
 
 
 def draw(document: Document, figure: Any) -> None:
@@ -331,9 +301,9 @@ def draw(document: Document, figure: Any) -> None:
                 [share[d] for d in columns],
                 width,
                 label=competitor,
-                color="0.65" if competitor == NUMPY else ("C0", "C9", "C2")[k % 3],
+                color=_GRAYS.get(competitor) or ("C0", "C9", "C2")[k % 3],
             )
-            axis.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
+            axis.bar_label(bars, fmt="%.2f", fontsize=6, padding=1)
         axis.set_xticks(range(len(columns)), [f"d = {d}" for d in columns])
         axis.axhline(1.0, color="0.3", linewidth=0.8, linestyle="--")
         axis.set_title(name, fontsize=10)

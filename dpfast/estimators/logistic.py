@@ -174,26 +174,15 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             strict=self.strict,
         )
-        options = self._options()
+        settings = {
+            "neighboring_relation": self.neighboring_relation,
+            "accountant": self.accountant,
+            **self._options(),
+        }
         if self.verbose:
-            print(
-                plan(
-                    problem,
-                    self.solver,
-                    budget,
-                    neighboring_relation=self.neighboring_relation,
-                    **options,
-                )
-            )
+            print(plan(problem, self.solver, budget, **settings))
         result = solve(
-            problem,
-            self.solver,
-            budget,
-            neighboring_relation=self.neighboring_relation,
-            accountant=self.accountant,
-            random_state=self.random_state,
-            notes=notes,
-            **options,
+            problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
         )
         d = self.n_features_in_
         self.classes_ = classes

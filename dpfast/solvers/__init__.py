@@ -32,6 +32,7 @@ def plan(
     budget: Budget | None = None,
     *,
     neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
     **options: Any,
 ) -> Plan:
     """What a private fit would do and cost, without touching data.
@@ -46,6 +47,8 @@ def plan(
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
         one record's presence.
+    accountant : str, default="auto"
+        How the ledger will price its events; "auto" takes the smallest valid ε.
     **options
         Options of the solver; see its module.
 
@@ -83,7 +86,17 @@ def plan(
             f"options must be among {', '.join(module.OPTIONS)} for {module.NAME}; "
             f"got {', '.join(unknown)}."
         )
-    result: Plan = module.plan(shape, budget, neighboring_relation=neighboring_relation, **options)
+    # Refuses a budget that the accountant cannot limit before anything is settled.
+    ledger = Ledger(budget, accountant)
+    result: Plan = module.plan(
+        shape,
+        budget,
+        neighboring_relation=neighboring_relation,
+        accountant=accountant,
+        **options,
+    )
+    for event in result.events:
+        ledger.spend(event)  # a trial on an empty ledger: a plan never exceeds its own budget
     return result
 
 
@@ -103,10 +116,8 @@ def solve(
     Parameters
     ----------
     problem : Problem
-    solver, budget, neighboring_relation, **options
+    solver, budget, neighboring_relation, accountant, **options
         As for :func:`plan`.
-    accountant : str, default="auto"
-        How the ledger prices its events; "auto" takes the smallest valid ε.
     random_state : None, int or NumPy generator
         None draws the noise's key from the operating system.  Anything else makes the run
         repeatable, and the report says not to release it.
@@ -137,7 +148,14 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a Problem; got {type(problem).__name__}.")
-    settled = plan(problem, solver, budget, neighboring_relation=neighboring_relation, **options)
+    settled = plan(
+        problem,
+        solver,
+        budget,
+        neighboring_relation=neighboring_relation,
+        accountant=accountant,
+        **options,
+    )
     ledger = Ledger(settled.budget, accountant=accountant)
     rng = SecureGenerator(random_state)
     w = SOLVERS[settled.solver].run(settled, problem, rng, ledger)

@@ -94,6 +94,7 @@ class Solver(Protocol):
         budget: Budget,
         *,
         neighboring_relation: str,
+        accountant: str,
         **options: Any,
     ) -> Plan:
         """Settle the run from public quantities; spends and touches nothing."""

@@ -42,6 +42,11 @@ NAME = "output-perturbation"
 OPTIONS = ("alpha", "optimizer", "noise", "minimizer_norm")
 
 _WHERE = "output: certified minimizer"
+# Kinds of noise, and the accountants under which one release can use up the budget.
+_NOISES = {
+    "gaussian": ("auto", "gdp", "zcdp", "basic"),
+    "l2-laplace": ("auto", "pure", "basic"),
+}
 # The optimizer's share of the sensitivity: small enough to cost neither accuracy nor agreement with
 # the exact minimizer to six digits, large enough to be reached in floating point.
 _TOLERANCE_SHARE = 1e-6
@@ -57,6 +62,7 @@ def plan(
     budget: Budget,
     *,
     neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
     alpha: float | str | None = None,
     optimizer: str = "auto",
     noise: str = "auto",
@@ -69,6 +75,8 @@ def plan(
     shape : ProblemShape
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto"
         minimizes the excess-risk bound of :func:`excess_risk_bound` over the ridge.
@@ -89,15 +97,14 @@ def plan(
         If an argument is out of range, or the loss is not smooth (no gradient certificate).
     """
     check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
-    check_choice("noise", noise, ("auto", "gaussian", "l2-laplace"))
+    check_choice("noise", noise, ("auto", *_NOISES))
     _check_loss(shape.loss)
     if minimizer_norm is None:
         minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
 
-    if noise == "auto":
-        noise = _quieter_noise(shape, budget)
-    noise_factor = _noise_factor(shape, budget, noise)
+    noise = _choose_noise(noise, shape, budget, accountant)
+    noise_factor = _noise_factor(shape, budget, noise, accountant)
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     if alpha == "auto":
@@ -115,6 +122,7 @@ def plan(
     mechanism = _mechanism(
         noise,
         budget,
+        accountant,
         sensitivity=sensitivity + 2.0 * distance,
         dimension=shape.dim,
         neighboring_relation=neighboring_relation,
@@ -265,25 +273,35 @@ def _check_loss(loss: Loss) -> None:
             raise ValueError(f"loss must be {need}, for {NAME}; got {loss.name!r}.")
 
 
-def _noise_factor(shape: ProblemShape, budget: Budget, noise: str) -> float:
+def _noise_factor(shape: ProblemShape, budget: Budget, noise: str, accountant: str) -> float:
     """Standard deviation of the noise in one coordinate, per unit of sensitivity."""
     if noise == "gaussian":
-        return 1.0 / budget_mu(budget)
+        return 1.0 / budget_mu(budget, accountant)
     # E‖z‖² = d (d + 1) scale² for the l2-Laplace law.
     return math.sqrt(shape.dim + 1.0) / budget_epsilon(budget)
 
 
-def _quieter_noise(shape: ProblemShape, budget: Budget) -> str:
+def _choose_noise(noise: str, shape: ProblemShape, budget: Budget, accountant: str) -> str:
+    """The noise that was asked for if the accountant prices it, or the quieter of those it does."""
+    priced = [name for name in _NOISES if accountant in _NOISES[name]]
+    if noise != "auto":
+        if noise not in priced and accountant in ("pure", "gdp", "zcdp"):
+            raise ValueError(
+                f"noise must be {priced[0]!r} with accountant={accountant!r}; got {noise!r}."
+            )
+        return noise
     if budget.kind == "pure":
-        return "l2-laplace"
-    if budget.kind != "approximate":
-        return "gaussian"
-    return min(("gaussian", "l2-laplace"), key=lambda name: _noise_factor(shape, budget, name))
+        priced = [name for name in priced if name != "gaussian"]
+    elif budget.kind != "approximate":
+        priced = [name for name in priced if name == "gaussian"]
+    return min(priced, key=lambda name: _noise_factor(shape, budget, name, accountant))
 
 
-def _mechanism(noise: str, budget: Budget, **settings: Any) -> Gaussian | L2Laplace:
+def _mechanism(
+    noise: str, budget: Budget, accountant: str, **settings: Any
+) -> Gaussian | L2Laplace:
     if noise == "gaussian":
-        return Gaussian.calibrate(budget, **settings)
+        return Gaussian.calibrate(budget, accountant=accountant, **settings)
     return L2Laplace.calibrate(budget, **settings)
 
 

@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import dpfast
 from dpfast import LogisticRegression, PrivacyLeakWarning
+from dpfast.solvers import output_perturbation
 
 
 @parametrize_with_checks([LogisticRegression(), LogisticRegression(delta=0.0, data_norm=3.0)])
@@ -170,6 +170,21 @@ def test_clone_pickle_pipeline_cross_validation(classification):
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.5
 
 
+@pytest.mark.parametrize(
+    ("accountant", "mechanism"),
+    [("pure", "l2_laplace"), ("gdp", "gaussian"), ("zcdp", "gaussian"), ("basic", None)],
+)
+def test_any_accountant_spends_the_budget_it_was_given(classification, accountant, mechanism):
+    X, y = classification
+    privacy = fitted(X, y, accountant=accountant, epsilon=2.0).privacy_
+    assert 1.99 < privacy.epsilon <= 2.0
+    assert privacy.delta <= 1e-6
+    assert mechanism in (None, privacy.events[0].mechanism)
+    if accountant in ("gdp", "zcdp"):
+        with pytest.raises(ValueError, match=r"accountant .* cannot account for"):
+            fitted(X, y, accountant=accountant, epsilon=2.0, delta=0.0)
+
+
 def test_verbose_prints_the_plan(classification, capsys):
     X, y = classification
     fitted(X, y, verbose=1)
@@ -207,17 +222,17 @@ def test_verbose_prints_the_plan(classification, capsys):
     ],
 )
 def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
-    spent = []
-    original = dpfast.Ledger.spend
+    runs = []
+    original = output_perturbation.run
     monkeypatch.setattr(
-        dpfast.Ledger, "spend", lambda self, event: (spent.append(event), original(self, event))
+        output_perturbation, "run", lambda *args: (runs.append(1), original(*args))[1]
     )
     X, y = classification
     with pytest.raises(error, match=message):
         fitted(X, y, **settings)
-    assert spent == []
+    assert runs == []
     fitted(X, y)
-    assert len(spent) == 1
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

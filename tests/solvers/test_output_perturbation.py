@@ -214,6 +214,14 @@ def test_bad_options(options, error, message):
         plan(SHAPE, "output-perturbation", Budget(1.0, 1e-6), **options)
 
 
+def test_noise_and_accountant_must_agree():
+    budget = Budget(1.0, 1e-6)
+    with pytest.raises(ValueError, match="noise must be 'l2-laplace' with accountant='pure'"):
+        plan(SHAPE, "auto", budget, noise="gaussian", accountant="pure")
+    with pytest.raises(ValueError, match="noise must be 'gaussian' with accountant='zcdp'"):
+        plan(SHAPE, "auto", budget, noise="l2-laplace", accountant="zcdp")
+
+
 def test_gaussian_needs_delta():
     with pytest.raises(ValueError, match="delta"):
         plan(SHAPE, "output-perturbation", Budget(1.0), noise="gaussian")
