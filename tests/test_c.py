@@ -18,15 +18,33 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def compile_and_run(compiler, program, tmp_path, flags):
+def run(command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Compiles csrc once for each compiler and set of flags, and remembers the objects."""
+    built = {}
+
+    def objects(compiler, flags):
+        key = (compiler, *flags)
+        if key not in built:
+            folder = tmp_path_factory.mktemp("objects")
+            sources = [str(p) for p in sorted(CSRC.glob("*.c"))]
+            run([compiler, *flags, f"-I{CSRC}", "-c", *sources], cwd=folder)
+            built[key] = [str(p) for p in sorted(folder.glob("*.o"))]
+        return built[key]
+
+    return objects
+
+
+def compile_and_run(compiler, program, tmp_path, flags, objects):
     binary = tmp_path / program.stem
-    sources = [str(program), *(str(p) for p in sorted(CSRC.glob("*.c")))]
-    command = [compiler, *flags, f"-I{CSRC}", "-o", str(binary), *sources, "-lm"]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, f"{' '.join(command)}\n{built.stderr}"
-    ran = subprocess.run([binary], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    run([compiler, *flags, f"-I{CSRC}", "-o", str(binary), str(program), *objects, "-lm"])
+    return run([binary], timeout=300)
 
 
 def links(compiler, tmp_path, flags):
@@ -39,14 +57,15 @@ def links(compiler, tmp_path, flags):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_c_program_under_sanitizers(compiler, program, tmp_path):
+def test_c_program_under_sanitizers(compiler, program, tmp_path, library):
     if not links(compiler, tmp_path, SANITIZE):
         pytest.skip(f"{compiler} has no sanitizer runtime")
-    compile_and_run(compiler, program, tmp_path, [*STRICT, *SANITIZE])
+    flags = [*STRICT, *SANITIZE]
+    compile_and_run(compiler, program, tmp_path, flags, library(compiler, flags))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
-def test_c_program_optimized_and_without_int128(program, tmp_path):
+def test_c_program_optimized_and_without_int128(program, tmp_path, library):
     """The fallback of compilers without a 128-bit integer, and the portable vector type."""
     flags = [*STRICT, "-O2", "-fno-trapping-math", "-DDPFAST_NO_INT128", "-DDPFAST_NO_VECTOR_TYPE"]
-    compile_and_run(COMPILERS[0], program, tmp_path, flags)
+    compile_and_run(COMPILERS[0], program, tmp_path, flags, library(COMPILERS[0], flags))
