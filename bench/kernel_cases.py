@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ Calls = dict[str, Callable[[], object]]
 
 DPFAST = dpfast_native.NAME
 READ = "reading X"
+READ_ON_ONE, READ_ON_TWO = "reading X, 1 thread", "reading X, 2 threads"
 NUMPY = numpy_baseline.NAME
 WHOLE = "NumPy, whole arrays"
 BLOCKS = "NumPy, row blocks"
@@ -133,8 +135,8 @@ def float32_gradient(settings: Run, data: Dataset) -> list[Record]:
 
 
 def threads(settings: Run, data: Dataset) -> list[Record]:
-    """The clipped gradient on one thread and on two."""
-    from dpfast import Problem
+    """The clipped gradient on one thread and on two, and what two gain for reading alone."""
+    from dpfast import Problem, _kernels
 
     if machine.usable_cores() < 2:
         settings.note("threads left out: only one core may be used.")
@@ -152,7 +154,12 @@ def threads(settings: Run, data: Dataset) -> list[Record]:
     contestants: Calls = {
         name: partial(p.clipped_gradient, w, _CLIP_NORM, _LOSS_CLIP) for name, p in problems.items()
     }
-    return _compare(settings, THREADS, data, contestants, ["1 thread"])
+    flat = data.X.reshape(-1)
+    halves = [flat[: flat.size // 2], flat[flat.size // 2 :]]
+    with ThreadPoolExecutor(2) as pool:
+        contestants[READ_ON_ONE] = partial(_kernels.read_sum, flat)
+        contestants[READ_ON_TWO] = lambda: list(pool.map(_kernels.read_sum, halves))
+        return _compare(settings, THREADS, data, contestants, ["1 thread", READ_ON_ONE])
 
 
 def large(settings: Run, rows: int, columns: int = 120) -> list[Record]:

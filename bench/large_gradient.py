@@ -46,7 +46,10 @@ def measure(rows: int, columns: int, repeat: int) -> list[Record]:
     gradient = partial(problem.clipped_gradient, w, 0.5, 1.0)
 
     growth = peak_growth(gradient)
-    contestants = {READ: partial(_kernels.read_sum, as_float64(X)), DPFAST: gradient}
+    contestants: dict[str, Callable[[], object]] = {
+        READ: partial(_kernels.read_sum, as_float64(X)),
+        DPFAST: gradient,
+    }
     timings = interleave(contestants, repeat=repeat)
     records = timing_records(LARGE, {"n": rows, "d": columns}, timings, [READ])
     memory = {"data_bytes": X.nbytes, "growth_bytes": growth}

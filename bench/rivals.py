@@ -155,9 +155,13 @@ def per_sample_gradients(
 
 def saga_missing() -> str | None:
     try:
+        from sklearn import __version__
         from sklearn.linear_model._sag import sag_solver  # noqa: F401
     except ImportError:
         return "scikit-learn, or its function sag_solver, is not there"
+    # Earlier ones may take labels -1 and +1, and both versions run on wrong labels without a word.
+    if tuple(map(int, __version__.split(".")[:2])) < (1, 9):
+        return f"scikit-learn is {__version__}, older than 1.9"
     return None
 
 
@@ -170,7 +174,7 @@ def saga(X: NDArray[Any], y: Vector, alpha: float, epochs: int) -> Vector:
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = sag_solver(
             X,
-            y,
+            0.5 * (y + 1.0),
             loss="log",
             alpha=alpha * len(y),
             max_iter=epochs,

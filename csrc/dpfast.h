@@ -13,6 +13,7 @@
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"
+#include "epochs.h"
 #include "line_search.h"
 #include "loss.h"
 #include "random.h"

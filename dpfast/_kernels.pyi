@@ -89,6 +89,44 @@ class Stream:
     def fill_l2_laplace(self, scale: float, out: _F64) -> None: ...
     def noisy_max(self, selection: int, scale: int, scores: NDArray[np.int64]) -> int: ...
 
+def sgd_epoch(
+    rows: DenseRows | CsrRows,
+    loss: LossSpec,
+    w: _F64,
+    indices: NDArray[np.int64],
+    step: float | _F64,
+    *,
+    batch: int = ...,
+    batch_start: NDArray[np.int64] | None = ...,
+    divisor: float | None = ...,
+    alpha: float = ...,
+    clip_norm: float = ...,
+    w_radius: float = ...,
+    noise: _F64 | None = ...,
+    snapshot_derivative: _F64 | None = ...,
+    snapshot_gradient: _F64 | None = ...,
+    average: _F64 | None = ...,
+    average_weight: _F64 | None = ...,
+) -> None: ...
+def katyusha_epoch(
+    rows: DenseRows | CsrRows,
+    loss: LossSpec,
+    z: _F64,
+    y: _F64,
+    average: _F64,
+    average_scale: _F64,
+    indices: NDArray[np.int64],
+    *,
+    alpha: float,
+    smoothness: float,
+    tau1: float,
+    snapshot: _F64,
+    snapshot_gradient: _F64,
+    snapshot_margin: _F64,
+    snapshot_derivative: _F64,
+    w_radius: float = ...,
+) -> None: ...
+
 KEY_BYTES: int
 MAX_GAUSSIAN_SCALE: int
 MAX_LAPLACE_SCALE: int

@@ -20,6 +20,7 @@ from bench.kernel_cases import (
     NUMPY,
     OPERATIONS,
     READ,
+    READ_ON_ONE,
     READING,
     RECOMPUTED,
     SAGA,
@@ -39,6 +40,7 @@ TITLE = "Kernels"
 COMPETITORS = {
     READ: "yardstick: a vectorized sum of the numbers of X, which reads each of them once",
     dpfast_native.NAME: "the kernels; the name of the instruction set follows",
+    READ_ON_ONE: "yardstick of threads: the same sum, as a whole or by halves",
     FLOAT64: "the kernels on float64 rows: two passes over half as many, the same bytes a pass",
     WHOLE: "the same sums: BLAS products with all of X, vectorized losses, norms computed once",
     BLOCKS: "the same sums in cache-sized row blocks, written in place: harder to beat",
@@ -161,9 +163,11 @@ def tables(document: Document) -> list[Table]:
         _steps(groups.get(STEPS, [])),
         _comparison(
             "One thread against two",
-            f"{GRADIENT.capitalize()}; results are equal to the last bit.",
+            f"{GRADIENT.capitalize()}; results are equal to the last bit. What reading alone gains "
+            "is all that memory and other processes leave to gain.",
             groups.get(THREADS, []),
             "1 thread",
+            READ_ON_ONE,
         ),
         _large(groups.get(LARGE, [])),
         _noise(groups.get(SAMPLERS, [])),
@@ -309,5 +313,5 @@ def draw(document: Document, figure: Any) -> None:
         axis.set_title(name, fontsize=10)
     axes[0].set_ylabel("share of the read limit\n(higher is faster)")
     axes[0].legend(frameon=False, fontsize=8, loc="upper left")
-    axes[0].set_ylim(0.0, max(1.45, 1.25 * axes[0].get_ylim()[1]))
+    axes[0].set_ylim(0.0, max(1.7, 1.25 * axes[0].get_ylim()[1]))
     figure.suptitle("How close the kernels come to reading X once, one thread")
