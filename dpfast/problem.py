@@ -634,9 +634,11 @@ class Problem:
 
         A row's computed gradient is a function of that row (and of w) alone and, the clamp being
         rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
-        additions couples the rows.  Each entry passes through at most ``m`` additions, which
-        moves the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  A
-        mechanism charges twice this value (once for each neighbor) to the l2 sensitivity.
+        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
+        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
+        more units cover that a derivative's last bits may depend on the row's place in a block, and
+        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
+        for each neighbor) to the l2 sensitivity.
 
         Parameters
         ----------

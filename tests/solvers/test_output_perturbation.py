@@ -17,6 +17,7 @@ from dpfast import (
 )
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
+from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.privacy.calibration import gaussian_mu
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
@@ -56,22 +57,56 @@ def test_replacing_the_worst_record_moves_the_minimizer_almost_as_far_as_declare
             assert worst >= 0.5 * declared * 0.99
 
 
-def test_the_declared_sensitivity_is_approached():
-    """A misclassified outlier with slope near 1 in a direction that nothing else constrains."""
-    R, n, alpha = 60.0, 2, 1.0
-    declared = ProblemShape(n, 1, R, intercept=0.0).minimizer_sensitivity(alpha, "replace_one")
-    # Two rows against each other: w is pulled to about +L/(2 alpha) - L/(2 alpha) by turns.
-    X = np.array([[R], [0.0]])
-    a = minimizer(X, np.array([1.0, 1.0]), alpha, R)
-    b = minimizer(X, np.array([-1.0, 1.0]), alpha, R)
-    reached = float(np.abs(a - b)[0])
-    assert reached <= declared
-    # Here the margin R w saturates the loss; make the row small against the ridge instead.
-    R = 0.01
-    declared = ProblemShape(1, 1, R, intercept=0.0).minimizer_sensitivity(alpha, "replace_one")
-    a = minimizer(np.array([[R]]), np.array([1.0]), alpha, R)
-    b = minimizer(np.array([[R]]), np.array([-1.0]), alpha, R)
-    assert 0.49 * declared <= float(np.abs(a - b)[0]) <= declared
+def lone_row(y, n, R=0.01, weight=None):
+    """One row of full length among rows of zeros, which say nothing about the weight."""
+    X = np.zeros((n, 1))
+    X[0] = R
+    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
+    target = np.full(n, y)
+    return Problem(
+        X if y else 0.0 * X, target if y else np.ones(n), "huberized-hinge", data_norm=R,
+        intercept=0.0, **weights,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 7, 100])
+@pytest.mark.parametrize("weight", [None, 3.0])
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+def test_the_declared_sensitivity_is_reached(n, weight, relation, other):
+    """The bound is tight: a short row that stays on the steep side of a hinge, and its opposite (or
+    its absence), move the minimizer by exactly the declared distance."""
+    problem, neighbor = lone_row(1.0, n, weight=weight), lone_row(other, n, weight=weight)
+    declared = problem.shape.minimizer_sensitivity(1.0, relation)
+    a, b = (OPTIMIZERS["newton"](Erm(data, 1.0), tolerance=1e-12).w for data in (problem, neighbor))
+    assert 0.999 * declared <= float(np.abs(a - b)[0]) <= declared * (1 + 1e-9)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+@pytest.mark.parametrize("halved", [False, True])
+def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, monkeypatch):
+    """Empirical lower bounds, wrong with probability 1e-6 at most, from whole solver runs.  With
+    the sensitivity halved on purpose they must pass the claim."""
+    problem, neighbor = lone_row(1.0, 1), lone_row(other, 1)
+    if halved:
+        honest = ProblemShape.minimizer_sensitivity
+        monkeypatch.setattr(
+            ProblemShape, "minimizer_sensitivity", lambda *args: 0.5 * honest(*args)
+        )
+    settled = plan(problem, "auto", budget, alpha=1.0, neighboring_relation=relation,
+                   noise="l2-laplace" if budget.kind == "pure" else "gaussian")  # fmt: skip
+
+    def outputs(data, seed):
+        rng = SecureGenerator(seed)
+        solver = SOLVERS["output-perturbation"]
+        runs = 3000 if budget.kind == "pure" else 10_000
+        return np.array([solver.run(settled, data, rng, Ledger(budget))[0] for _ in range(runs)])
+
+    audit = audit_epsilon if budget.kind == "pure" else audit_mu
+    claim = 1.0 if budget.kind == "pure" else gaussian_mu(1.0, 1e-6)
+    scores, neighbor_scores = outputs(problem, 1), outputs(neighbor, 2)
+    assert (audit(scores, neighbor_scores).value > claim) == halved
 
 
 def test_removing_a_record_moves_the_minimizer_half_as_far():
