@@ -32,6 +32,7 @@ from dpfast.estimators import LogisticRegression
 from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.preprocessing import BoundedScaler
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, PrivacyReport
+from dpfast.privacy.report import numbers
 from dpfast.tabular import TableSchema, read_bounds, read_csv
 
 Matrix = NDArray[np.float64]
@@ -430,8 +431,8 @@ def _show_report(report: PrivacyReport) -> None:
     for name in ("count", "dimension", "sensitivity", "noise"):
         screen.add_column(name, justify="right")
     for event in report.events:
-        numbers = (event.count, event.dimension, event.sensitivity, event.noise)
-        screen.add_row(event.where, event.mechanism, *(f"{number:.4g}" for number in numbers))
+        cells = ("-" if number is None else f"{number:.4g}" for number in numbers(event))
+        screen.add_row(event.where, event.mechanism, str(event.count), *cells)
     Console(markup=False, highlight=False).print(screen, "")
 
 

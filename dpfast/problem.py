@@ -24,6 +24,7 @@ from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
+from dpfast.privacy import records_apart
 from dpfast.rows import as_rows, check_matrix
 
 Vector = NDArray[np.float64]
@@ -144,7 +145,7 @@ class ProblemShape:
         (Chaudhuri, Monteleoni & Sarwate 2011, Lemma 7).  The ridge is the same for both and does
         not enter.
         """
-        records = 2.0 if neighboring_relation == "replace_one" else 1.0
+        records = records_apart(neighboring_relation)
         return records * self.lipschitz / (alpha * self.n_samples)
 
     def chunk_rows(self) -> int:

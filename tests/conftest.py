@@ -22,6 +22,10 @@ def noiseless(monkeypatch):
     monkeypatch.setattr(
         SecureGenerator, "discrete_gaussian", lambda self, scale, n: np.zeros(n, dtype=np.int64)
     )
+    monkeypatch.setattr(
+        SecureGenerator, "discrete_laplace", lambda self, scale, n: np.zeros(n, dtype=np.int64)
+    )
+    monkeypatch.setattr(SecureGenerator, "gaussian", lambda self, n: np.zeros(n))
     monkeypatch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.errors import GridOverflow
 from dpfast.mechanisms._grid import Grid
-from dpfast.privacy import NEIGHBORING_RELATIONS, Event, Ledger
+from dpfast.privacy import NEIGHBORING_RELATIONS, Ledger, QueryEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -65,7 +65,7 @@ class AdditiveMechanism(ABC):
         return self._grid.step
 
     @abstractmethod
-    def event(self, where: str, count: int = 1) -> Event:
+    def event(self, where: str, count: int = 1) -> QueryEvent:
         """Return the event that `count` releases are charged as."""
 
     @abstractmethod

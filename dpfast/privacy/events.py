@@ -4,6 +4,7 @@ An event holds exactly what an accountant needs and nothing that depends on the 
 costs is not its business: see :mod:`dpfast.privacy.accountants`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -15,45 +16,69 @@ NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
 of them (its place being taken by a zero contribution, so that the number of rows is public)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    """A release of a query with added noise.
+def records_apart(neighboring_relation: str) -> int:
+    """Return how many records' contributions lie between the sums of two neighbors.
+
+    A replaced record takes one contribution away and brings another: 2. A record that is present in
+    one data set only makes a difference of 1.
 
     Parameters
     ----------
-    sensitivity : float
-        The l2 distance of the query's values on two neighbors, in the query's unit, as it is
-        charged: bounds of rounding and of floating-point summation are included.
-    dimension : int
-        Number of coordinates released.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+
+    Returns
+    -------
+    records : int
+
+    Raises
+    ------
+    ValueError
+        If the relation is unknown.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import records_apart
+    >>> records_apart("replace_one"), records_apart("add_or_remove_one")
+    (2, 1)
+    """
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
+    return 2 if neighboring_relation == "replace_one" else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A noisy access to the data.
+
+    Parameters
+    ----------
     neighboring_relation : {"replace_one", "add_or_remove_one"}
     where : str
         The place in the algorithm.
     count : int, default=1
-        How many such releases, each with fresh noise.
+        How many such accesses, each with fresh noise.
     """
 
     mechanism: ClassVar[str]
     """Name of the mechanism, unique among the classes of events."""
 
-    sensitivity: float
-    dimension: int
     neighboring_relation: str
     where: str
     count: int = 1
 
     def __post_init__(self) -> None:
-        _set_real(self, "sensitivity")
-        check_integer("dimension", self.dimension, low=1)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         if not isinstance(self.where, str):
             raise TypeError(f"where must be a string; got {self.where!r}.")
         check_integer("count", self.count, low=1)
 
-    @property
-    def noise(self) -> float:
-        """Scale of the noise, in the query's unit."""
-        raise NotImplementedError
+    def describe(self) -> dict[str, float | int | str]:
+        """Return what a reader should see of the event: field names to values."""
+        common = {"neighboring_relation", "where", "count"}
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in common
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as values of JSON; :func:`event_from_dict` reads it back."""
@@ -61,7 +86,39 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianEvent(Event):
+class QueryEvent(Event):
+    """A release of a vector-valued query with added noise.
+
+    Parameters
+    ----------
+    sensitivity : float
+        The distance of the query's values on two neighbors (l2 unless the class says otherwise), in
+        the query's unit, as it is charged: bounds of rounding and of floating-point summation are
+        included.
+    dimension : int
+        Number of coordinates released.
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    sensitivity: float
+    dimension: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "sensitivity")
+        check_integer("dimension", self.dimension, low=1)
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise, in the query's unit."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianEvent(QueryEvent):
     """A query plus Gaussian noise.
 
     Parameters
@@ -71,7 +128,7 @@ class GaussianEvent(Event):
 
     See Also
     --------
-    Event : The parameters common to all events.
+    QueryEvent : The parameters common to these events.
 
     Examples
     --------
@@ -107,7 +164,7 @@ class GaussianEvent(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2LaplaceEvent(Event):
+class L2LaplaceEvent(QueryEvent):
     """A query plus noise of density proportional to ``exp(-norm(z) / scale)``, l2 norm.
 
     Parameters
@@ -117,7 +174,7 @@ class L2LaplaceEvent(Event):
 
     See Also
     --------
-    Event : The parameters common to all events.
+    QueryEvent : The parameters common to these events.
 
     Examples
     --------
@@ -146,7 +203,290 @@ class L2LaplaceEvent(Event):
         return self.sensitivity / self.scale
 
 
-EVENTS: dict[str, type[Event]] = {kind.mechanism: kind for kind in (GaussianEvent, L2LaplaceEvent)}
+@dataclass(frozen=True, kw_only=True)
+class LaplaceEvent(QueryEvent):
+    """A query plus independent Laplace noise in every coordinate.
+
+    `sensitivity` is the **l1** distance of the query's values on two neighbors.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise in every coordinate.
+
+    See Also
+    --------
+    QueryEvent : The parameters common to these events.
+    """
+
+    mechanism: ClassVar[str] = "laplace"
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "scale")
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise."""
+        return self.scale
+
+    @property
+    def epsilon(self) -> float:
+        """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
+        return self.sensitivity / self.scale
+
+
+SAMPLINGS = {"poisson": "add_or_remove_one", "fixed-size": "replace_one"}
+"""How rows may be sampled for a release, and the one neighboring relation each is analyzed for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SampledEvent(QueryEvent):
+    """A query of a random part of the rows, drawn in secret and afresh each time, plus noise.
+
+    Parameters
+    ----------
+    batch : int
+        Rows in the sample; the expected number with Poisson sampling.
+    n_samples : int
+        Rows of the data.
+    sampling : {"poisson", "fixed-size"}
+        "poisson" takes every row independently with probability ``batch / n_samples``, "fixed-size"
+        a uniform subset without replacement. Poisson sampling is analyzed for neighbors that differ
+        in one record's presence, fixed-size sampling for a replaced record; no other pair is
+        accepted.
+
+    See Also
+    --------
+    QueryEvent : The parameters common to these events. The sensitivity is that on a sample.
+    """
+
+    batch: int
+    n_samples: int
+    sampling: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("n_samples", self.n_samples, low=1)
+        check_integer("batch", self.batch, low=1, high=self.n_samples)
+        relation = SAMPLINGS[check_choice("sampling", self.sampling, tuple(SAMPLINGS))]
+        if self.neighboring_relation != relation:
+            raise ValueError(
+                f"sampling={self.sampling!r} must go with neighboring_relation={relation!r}, the "
+                f"relation for which its amplification is proved; got "
+                f"{self.neighboring_relation!r}."
+            )
+
+    @property
+    def sampling_rate(self) -> float:
+        """``batch / n_samples``."""
+        return self.batch / self.n_samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsampledGaussianEvent(_SampledEvent):
+    """A query of a random sample of the rows plus Gaussian noise.
+
+    Parameters
+    ----------
+    stddev : float
+        Standard deviation of the noise in every coordinate.
+    """
+
+    mechanism: ClassVar[str] = "subsampled_gaussian"
+
+    stddev: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "stddev")
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise."""
+        return self.stddev
+
+    @property
+    def noise_multiplier(self) -> float:
+        """``stddev / sensitivity``."""
+        return self.stddev / self.sensitivity
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsampledLaplaceEvent(_SampledEvent):
+    """A query of a random sample of the rows plus Laplace noise in every coordinate.
+
+    `sensitivity` is the **l1** distance of the query's values on two samples that differ in the one
+    record.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise in every coordinate.
+    """
+
+    mechanism: ClassVar[str] = "subsampled_laplace"
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "scale")
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise."""
+        return self.scale
+
+    @property
+    def epsilon(self) -> float:
+        """``ln(1 + q (exp(e) - 1))``, ``q`` the sampling rate and ``e = sensitivity / scale``.
+
+        Amplification by subsampling of a pure mechanism, for both kinds of sampling (Balle, Barthe
+        & Gaboardi 2018, Theorems 8 and 9): each of the `count` releases is epsilon-DP.
+        """
+        whole = self.sensitivity / self.scale
+        # For a large exponent, ln(1 + q (e^x - 1)) = x + ln(q + (1 - q) e^-x).
+        rate = self.sampling_rate
+        if whole > 1.0:
+            return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
+        return math.log1p(rate * math.expm1(whole))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyMaxEvent(Event):
+    """The index of the largest (or smallest) of some scores, noise having been added to each.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of one score between neighbors, as it is charged.
+    scale : float
+        Scale of the noise.
+    candidates : int
+        Number of scores.
+    noise_kind : {"laplace", "exponential", "gumbel"}
+    monotone : bool
+        Whether a neighbor's scores all move in the same direction.
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "noisy_max"
+
+    sensitivity: float
+    scale: float
+    candidates: int
+    noise_kind: str
+    monotone: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "sensitivity")
+        _set_real(self, "scale")
+        check_integer("candidates", self.candidates, low=1)
+        check_choice("noise_kind", self.noise_kind, ("laplace", "exponential", "gumbel"))
+        if not isinstance(self.monotone, bool):
+            raise TypeError(f"monotone must be True or False; got {self.monotone!r}.")
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise."""
+        return self.scale
+
+    @property
+    def epsilon(self) -> float:
+        """``2 sensitivity / scale``, or half of it for monotone scores: what one choice costs."""
+        return (1.0 if self.monotone else 2.0) * self.sensitivity / self.scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialEvent(Event):
+    """A choice by the exponential mechanism, from any set.
+
+    Parameters
+    ----------
+    epsilon : float
+        The log-probabilities' range: the logarithm of the probability ratio of neighbors lies, for
+        all outcomes, in one interval of this length that holds 0. One choice is epsilon-DP and
+        (epsilon^2 / 8)-zCDP (Cesar & Rogers 2021, Lemma 3.4).
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "exponential"
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "epsilon")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZCDPEvent(Event):
+    """An access that is proved to be rho-zCDP, by whatever mechanism.
+
+    Parameters
+    ----------
+    rho : float
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "zcdp"
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "rho")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GDPEvent(Event):
+    """An access that is proved to be mu-GDP, by whatever mechanism.
+
+    Parameters
+    ----------
+    mu : float
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "gdp"
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "mu")
+
+
+EVENTS: dict[str, type[Event]] = {
+    kind.mechanism: kind
+    for kind in (
+        GaussianEvent,
+        SubsampledGaussianEvent,
+        L2LaplaceEvent,
+        LaplaceEvent,
+        SubsampledLaplaceEvent,
+        NoisyMaxEvent,
+        ExponentialEvent,
+        ZCDPEvent,
+        GDPEvent,
+    )
+}
 """Every class of events by the name of its mechanism."""
 
 

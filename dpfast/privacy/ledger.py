@@ -134,6 +134,21 @@ class Ledger:
         with self._lock:
             self._admit([event])
 
+    def can_afford(self, *events: Event) -> bool:
+        """Say whether `events` could be spent together now. Nothing is spent.
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent
+            As for :meth:`spend`.
+        """
+        with self._lock:
+            try:
+                self._check(list(events))
+            except BudgetExceeded:
+                return False
+            return True
+
     def guarantee(self) -> Guarantee:
         """Return what the events so far promise together.
 
@@ -224,6 +239,11 @@ class Ledger:
 
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
+        self._tally = self._check(new)
+        self._events += new
+
+    def _check(self, new: Sequence[Event]) -> Counter[Event]:
+        """Return the events' tally with `new` if the budget allows it. The lock is held."""
         for event in new:
             if not isinstance(event, Event):
                 raise TypeError(f"only a privacy event can be spent; got {event!r}.")
@@ -254,8 +274,7 @@ class Ledger:
                 f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
                 "was spent. Give a larger budget, or ask for fewer releases or more noise."
             )
-        self._events += new
-        self._tally = tally
+        return tally
 
 
 _REMEDIES = {

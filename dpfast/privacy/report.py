@@ -195,16 +195,18 @@ taken as public.
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            (
-                event.where,
-                event.mechanism,
-                str(event.count),
-                str(event.dimension),
-                f"{event.sensitivity:.6g}",
-                f"{event.noise:.6g}",
-            )
+            (event.where, event.mechanism, str(event.count), *map(_shown, numbers(event)))
             for event in self.events
         ]
+
+
+def numbers(event: Event) -> tuple[float | None, ...]:
+    """Return dimension, sensitivity and noise of an event; None for what its kind does not have."""
+    return tuple(getattr(event, name, None) for name in _COLUMNS[3:])
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
 
 
 def _round_up(value: float) -> str:

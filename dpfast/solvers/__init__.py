@@ -13,11 +13,11 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers import output_perturbation
-from dpfast.solvers._contract import Plan, Result, Solver
+from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
 SOLVERS: dict[str, ModuleType] = {module.NAME: module for module in (output_perturbation,)}
 
-__all__ = ["SOLVERS", "Plan", "Result", "Solver", "plan", "solve"]
+__all__ = ["SOLVERS", "Outcome", "Plan", "Result", "Solver", "plan", "solve"]
 
 
 def _resolve(solver: str) -> ModuleType:
@@ -86,6 +86,7 @@ def plan(
             f"options must be among {', '.join(module.OPTIONS)} for {module.NAME}; "
             f"got {', '.join(unknown)}."
         )
+    check_supported(module, budget, neighboring_relation)
     # Refuses a budget that the accountant cannot limit before anything is settled.
     ledger = Ledger(budget, accountant)
     result: Plan = module.plan(
@@ -158,8 +159,8 @@ def solve(
     )
     ledger = Ledger(settled.budget, accountant=accountant)
     rng = SecureGenerator(random_state)
-    w = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
+    outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
     )
-    return Result(w=w, privacy=report, plan=settled)
+    return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)

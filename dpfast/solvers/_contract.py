@@ -35,6 +35,9 @@ class Plan:
         What the solver settled (noise scales, tolerances, iteration counts).
     expected : mapping
         What to expect of the result, from public quantities alone (noise, excess-risk bound).
+    adaptive : bool
+        Whether the run decides along the way, from what it has released, which accesses to make;
+        `events` then stands for one possible course, and the guarantee is the whole budget.
     """
 
     solver: str
@@ -44,6 +47,7 @@ class Plan:
     events: tuple[Event, ...]
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    adaptive: bool = False
 
     def __str__(self) -> str:
         shape = self.shape
@@ -64,6 +68,22 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What a solver's run hands back.
+
+    Attributes
+    ----------
+    w : ndarray of shape (dim,)
+    history : mapping
+        Released quantities along the way, each an array with one entry an iteration: covered by the
+        ledger, like `w`.
+    """
+
+    w: Vector
+    history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
 class Result:
     """What a private fit releases.
 
@@ -74,11 +94,14 @@ class Result:
     privacy : PrivacyReport
         The guarantee, computed from the ledger.
     plan : Plan
+    history : mapping
+        Released quantities along the way (see the solver), covered by the guarantee.
     """
 
     w: Vector
     privacy: PrivacyReport
     plan: Plan
+    history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Solver(Protocol):
@@ -87,6 +110,18 @@ class Solver(Protocol):
     NAME: str
     #: Names of the options that `plan` takes besides those below.
     OPTIONS: tuple[str, ...]
+    #: Kinds of budgets it can serve ("pure", "approximate", "zcdp", "gdp"); `plan` refuses others
+    #: with a ValueError that names an alternative.
+    BUDGET_KINDS: tuple[str, ...]
+    #: Neighboring relations it can serve.
+    RELATIONS: tuple[str, ...]
+    #: Whether its weights approach the minimizer of the objective as the noise goes to zero (with
+    #: the options in `EXACT`).
+    MINIMIZES: bool
+    #: Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
+    EXACT: Mapping[str, Any]
+    #: The entry of `Plan.expected` that falls as epsilon grows.
+    EXPECTS: str
 
     def plan(
         self,
@@ -100,6 +135,34 @@ class Solver(Protocol):
         """Settle the run from public quantities; spends and touches nothing."""
         ...
 
-    def run(self, plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Vector:
+    def run(self, plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
         """Carry out `plan`, spending each event on `ledger` before its data access."""
         ...
+
+
+def check_supported(module: Any, budget: Budget, neighboring_relation: str) -> None:
+    """Refuse a budget or a neighboring relation that a solver cannot serve.
+
+    Raises
+    ------
+    ValueError
+    """
+    if budget.kind not in module.BUDGET_KINDS:
+        raise ValueError(
+            f"budget must be one of {', '.join(_WRITTEN[kind] for kind in module.BUDGET_KINDS)} "
+            f"for solver={module.NAME!r}; got {budget!r}. "
+            "solver='output-perturbation' takes every kind."
+        )
+    if neighboring_relation not in module.RELATIONS:
+        raise ValueError(
+            f"neighboring_relation must be {' or '.join(map(repr, module.RELATIONS))} for "
+            f"solver={module.NAME!r}; got {neighboring_relation!r}."
+        )
+
+
+_WRITTEN = {
+    "pure": "Budget(epsilon)",
+    "approximate": "Budget(epsilon, delta)",
+    "zcdp": "Budget(rho=...)",
+    "gdp": "Budget(mu=...)",
+}

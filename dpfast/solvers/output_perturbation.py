@@ -17,6 +17,7 @@ Razaviyayn 2021, Algorithms 1 and 6.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,16 +31,21 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
-from dpfast.privacy import Budget, Ledger
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Plan
+from dpfast.solvers._contract import Outcome, Plan
 
 Vector = NDArray[np.float64]
 
 NAME = "output-perturbation"
 OPTIONS = ("alpha", "optimizer", "noise", "minimizer_norm")
+BUDGET_KINDS = ("pure", "approximate", "zcdp", "gdp")
+RELATIONS = NEIGHBORING_RELATIONS
+MINIMIZES = True
+EXACT: Mapping[str, Any] = MappingProxyType({})
+EXPECTS = "excess_risk_bound"
 
 _WHERE = "output: certified minimizer"
 # Kinds of noise, and the accountants under which one release can use up the budget.
@@ -155,7 +161,7 @@ def plan(
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Vector:
+def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
     """Spend, minimize to the certificate, perturb, and project onto the public ball.
 
     The projection onto ``‖w‖ <= radius``, a ball that holds the minimizer of every data set, is
@@ -174,7 +180,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> V
     )
     norm = float(np.linalg.norm(w))
     radius = float(plan.parameters["radius"])
-    return w * (radius / norm) if norm > radius else w
+    return Outcome(w * (radius / norm) if norm > radius else w)
 
 
 def _certified_minimizer(plan: Plan, problem: Problem) -> OptimizeResult:

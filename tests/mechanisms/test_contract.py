@@ -44,7 +44,7 @@ def calibrated(kind, **changes):
 
 
 def test_the_table_has_the_names_of_the_events():
-    assert set(MECHANISMS) == set(EVENTS)
+    assert set(MECHANISMS) <= set(EVENTS)
     for name, kind in MECHANISMS.items():
         event = calibrated(kind).event("here")
         assert event.mechanism == name

@@ -1,64 +1,127 @@
 """Events: checked when made, and the same after a trip through JSON."""
 
+import dataclasses
 import json
 import math
 
+import mpmath
 import pytest
 
-from dpfast.privacy import EVENTS, GaussianEvent, L2LaplaceEvent, event_from_dict
+from dpfast.privacy import (
+    EVENTS,
+    ExponentialEvent,
+    GaussianEvent,
+    GDPEvent,
+    L2LaplaceEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    SubsampledGaussianEvent,
+    SubsampledLaplaceEvent,
+    ZCDPEvent,
+    event_from_dict,
+    records_apart,
+)
 
-COMMON = {
-    "sensitivity": 0.1 + 0.2,
-    "dimension": 3,
-    "neighboring_relation": "replace_one",
-    "where": "gradient",
+COMMON = {"neighboring_relation": "replace_one", "where": "gradient"}
+QUERY = {"sensitivity": 0.1 + 0.2, "dimension": 3}
+SAMPLE = {"batch": 5, "n_samples": 100, "sampling": "fixed-size"}
+FIELDS = {
+    GaussianEvent: {**QUERY, "stddev": 1.0 / 3.0},
+    L2LaplaceEvent: {**QUERY, "scale": 1.0 / 3.0},
+    LaplaceEvent: {**QUERY, "scale": 1.0 / 3.0},
+    SubsampledGaussianEvent: {**QUERY, **SAMPLE, "stddev": 1.0 / 3.0},
+    SubsampledLaplaceEvent: {**QUERY, **SAMPLE, "scale": 1.0 / 3.0},
+    NoisyMaxEvent: {
+        "sensitivity": 0.3,
+        "scale": 1.0 / 3.0,
+        "candidates": 4,
+        "noise_kind": "gumbel",
+        "monotone": False,
+    },
+    ExponentialEvent: {"epsilon": 1.0 / 3.0},
+    ZCDPEvent: {"rho": 1.0 / 3.0},
+    GDPEvent: {"mu": 1.0 / 3.0},
 }
-NOISE = {GaussianEvent: "stddev", L2LaplaceEvent: "scale"}
+REALS = [
+    (kind, name)
+    for kind, values in FIELDS.items()
+    for name, value in values.items()
+    if isinstance(value, float)
+]
 
 
 def test_every_class_of_events_is_tried_here():
-    assert set(EVENTS.values()) == set(NOISE)
+    assert set(EVENTS.values()) == set(FIELDS)
 
 
-@pytest.fixture(params=NOISE, ids=lambda kind: kind.mechanism)
+@pytest.fixture(params=FIELDS, ids=lambda kind: kind.mechanism)
 def kind(request):
     return request.param
 
 
 def test_json_round_trip_is_exact(kind):
-    event = kind(**COMMON, **{NOISE[kind]: 1.0 / 3.0}, count=7)
+    event = kind(**COMMON, **FIELDS[kind], count=7)
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
+    assert event.describe() == FIELDS[kind]
+
+
+def test_records_apart():
+    assert records_apart("replace_one") == 2
+    assert records_apart("add_or_remove_one") == 1
+    with pytest.raises(ValueError, match="neighboring_relation must be one of"):
+        records_apart("swap")
 
 
 def test_privacy_parameters():
-    gaussian = GaussianEvent(**{**COMMON, "sensitivity": 2.0}, stddev=8.0)
+    gaussian = GaussianEvent(**COMMON, sensitivity=2.0, dimension=3, stddev=8.0)
     assert (gaussian.mu, gaussian.noise_multiplier, gaussian.noise) == (0.25, 4.0, 8.0)
-    laplace = L2LaplaceEvent(**{**COMMON, "sensitivity": 2.0}, scale=8.0)
+    laplace = L2LaplaceEvent(**COMMON, sensitivity=2.0, dimension=3, scale=8.0)
     assert (laplace.epsilon, laplace.noise) == (0.25, 8.0)
+    noisy_max = NoisyMaxEvent(**COMMON, **FIELDS[NoisyMaxEvent])
+    assert noisy_max.epsilon == pytest.approx(1.8)
+    assert dataclasses.replace(noisy_max, monotone=True).epsilon == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("whole", [1e-12, 0.1, 1.0, 1.0000001, 30.0, 1000.0])
+def test_amplification_by_sampling(whole):
+    event = SubsampledLaplaceEvent(**COMMON, **SAMPLE, sensitivity=whole, scale=1.0, dimension=1)
+    with mpmath.workdps(50):
+        exact = mpmath.log(1 + mpmath.mpf(5) / 100 * mpmath.expm1(whole))
+        assert abs(event.epsilon / exact - 1) < 1e-14
+    assert event.sampling_rate == 0.05
+
+
+@pytest.mark.parametrize("kind", [SubsampledGaussianEvent, SubsampledLaplaceEvent])
+def test_a_sampler_goes_with_its_relation_only(kind):
+    fields = {**COMMON, **FIELDS[kind]}
+    with pytest.raises(ValueError, match=r"sampling='poisson' must go with .*'add_or_remove_one'"):
+        kind(**{**fields, "sampling": "poisson"})
+    with pytest.raises(ValueError, match=r"sampling='fixed-size' must go with .*'replace_one'"):
+        kind(**{**fields, "neighboring_relation": "add_or_remove_one"})
+    with pytest.raises(ValueError, match="batch"):
+        kind(**{**fields, "batch": 101})
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, True, "1", None])
-@pytest.mark.parametrize("name", ["sensitivity", "noise"])
+@pytest.mark.parametrize(("kind", "name"), REALS)
 def test_bad_reals(kind, name, value):
-    name = NOISE[kind] if name == "noise" else name
     with pytest.raises((TypeError, ValueError), match=name):
-        kind(**{**COMMON, NOISE[kind]: 1.0, name: value})
+        kind(**COMMON, **{**FIELDS[kind], name: value})
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("dimension", 0),
-        ("dimension", 1.5),
-        ("count", 0),
-        ("count", True),
-        ("neighboring_relation", "substitute"),
-        ("where", 3),
-    ],
+    [("count", 0), ("count", True), ("neighboring_relation", "substitute"), ("where", 3)],
 )
 def test_bad_fields(kind, name, value):
     with pytest.raises((TypeError, ValueError), match=name):
-        kind(**{**COMMON, NOISE[kind]: 1.0, name: value})
+        kind(**{**COMMON, **FIELDS[kind], name: value})
+
+
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_bad_dimension(value):
+    with pytest.raises((TypeError, ValueError), match="dimension"):
+        GaussianEvent(**{**COMMON, **FIELDS[GaussianEvent], "dimension": value})
 
 
 @pytest.mark.parametrize(
@@ -72,14 +135,14 @@ def test_bad_fields(kind, name, value):
     ],
 )
 def test_a_damaged_record_is_refused(change):
-    record = GaussianEvent(**COMMON, stddev=1.0).to_dict()
+    record = GaussianEvent(**COMMON, **QUERY, stddev=1.0).to_dict()
     with pytest.raises((TypeError, ValueError)):
         event_from_dict({**record, **change})
 
 
 @pytest.mark.parametrize("name", ["mechanism", "sensitivity", "count"])
 def test_an_incomplete_record_is_refused(name):
-    record = GaussianEvent(**COMMON, stddev=1.0).to_dict()
+    record = GaussianEvent(**COMMON, **QUERY, stddev=1.0).to_dict()
     del record[name]
     with pytest.raises(ValueError):
         event_from_dict(record)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
 from dpfast.privacy.calibration import gaussian_delta, gaussian_epsilon
-from dpfast.privacy.events import Event, GaussianEvent
+from dpfast.privacy.events import Event, GaussianEvent, GDPEvent
 
 
 class GaussianAccountant(AdditiveAccountant):
@@ -20,7 +20,7 @@ class GaussianAccountant(AdditiveAccountant):
 
     name = "gdp"
     unit = "mu"
-    prices: ClassVar = {GaussianEvent: lambda event: event.mu * event.mu}
+    prices: ClassVar = dict.fromkeys((GaussianEvent, GDPEvent), lambda event: event.mu * event.mu)
 
     def total(self, events: Iterable[Event]) -> float:
         """Return mu for all the events together."""

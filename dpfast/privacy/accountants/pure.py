@@ -2,10 +2,21 @@
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
-from dpfast.privacy.events import Event, L2LaplaceEvent
+from dpfast.privacy.events import (
+    Event,
+    ExponentialEvent,
+    L2LaplaceEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    SubsampledLaplaceEvent,
+)
+
+
+def _epsilon(event: Any) -> float:
+    return float(event.epsilon)
 
 
 class PureAccountant(AdditiveAccountant):
@@ -14,7 +25,10 @@ class PureAccountant(AdditiveAccountant):
     name = "pure"
     pure = True
     unit = "epsilon"
-    prices: ClassVar = {L2LaplaceEvent: lambda event: event.epsilon}
+    prices: ClassVar = dict.fromkeys(
+        (L2LaplaceEvent, LaplaceEvent, SubsampledLaplaceEvent, NoisyMaxEvent, ExponentialEvent),
+        _epsilon,
+    )
 
     def epsilon(self, events: Iterable[Event], delta: float) -> float:
         """Return the sum of the epsilons; `delta` is not used."""
