@@ -74,4 +74,4 @@ class TestAgreement:
             mechanism = "unknown"
 
         with pytest.raises(UnsupportedEvent, match="unknown"):
-            to_dp_event([Unknown(sensitivity=1.0, **COMMON)])
+            to_dp_event([Unknown(neighboring_relation="replace_one", where="x")])

@@ -163,7 +163,7 @@ def test_an_event_without_an_accountant_is_refused():
     class Unknown(Event):
         mechanism = "unknown"
 
-    event = Unknown(sensitivity=1.0, dimension=1, neighboring_relation="replace_one", where="x")
+    event = Unknown(neighboring_relation="replace_one", where="x")
     with pytest.raises(UnsupportedEvent, match="unknown"):
         Ledger(Budget(1.0, 1e-6)).spend(event)
 

@@ -101,7 +101,7 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
         rng = SecureGenerator(seed)
         solver = SOLVERS["output-perturbation"]
         runs = 3000 if budget.kind == "pure" else 10_000
-        return np.array([solver.run(settled, data, rng, Ledger(budget))[0] for _ in range(runs)])
+        return np.array([solver.run(settled, data, rng, Ledger(budget)).w[0] for _ in range(runs)])
 
     audit = audit_epsilon if budget.kind == "pure" else audit_mu
     claim = 1.0 if budget.kind == "pure" else gaussian_mu(1.0, 1e-6)
