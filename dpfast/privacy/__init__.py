@@ -40,6 +40,13 @@ from dpfast.privacy.events import (
     event_from_dict,
     records_apart,
 )
+from dpfast.privacy.filters import (
+    GDPFilter,
+    PrivacyFilter,
+    PureFilter,
+    ZCDPFilter,
+    budget_filter,
+)
 from dpfast.privacy.ledger import Guarantee, Ledger
 from dpfast.privacy.report import PrivacyReport
 
@@ -54,20 +61,25 @@ __all__ = [
     "Event",
     "ExponentialEvent",
     "GDPEvent",
+    "GDPFilter",
     "GaussianEvent",
     "Guarantee",
     "L2LaplaceEvent",
     "LaplaceEvent",
     "Ledger",
     "NoisyMaxEvent",
+    "PrivacyFilter",
     "PrivacyReport",
+    "PureFilter",
     "QueryEvent",
     "SubsampledGaussianEvent",
     "SubsampledLaplaceEvent",
     "ZCDPEvent",
+    "ZCDPFilter",
     "audit_epsilon",
     "audit_mu",
     "budget_epsilon",
+    "budget_filter",
     "budget_mu",
     "budget_rho",
     "clopper_pearson",

@@ -11,13 +11,15 @@ from dpfast._validation import check_choice
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, event_from_dict
+from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
 
 _SCHEMA = "dpfast.ledger"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Guarantee:
         The events are mu-GDP; None if the accountant "gdp" does not price them all.
     rho : float or None
         The events are rho-zCDP; None if the accountant "zcdp" does not price them all.
+    adaptive : bool
+        Whether the accesses were chosen along the way; then all of this is the budget's, whatever
+        was spent of it.
     """
 
     epsilon: float
@@ -44,6 +49,7 @@ class Guarantee:
     accountant: str
     mu: float | None = None
     rho: float | None = None
+    adaptive: bool = False
 
 
 class Ledger:
@@ -58,6 +64,10 @@ class Ledger:
     budget : Budget
     accountant : {"auto", "pure", "gdp", "zcdp", "basic"}, default="auto"
         "auto" takes the smallest epsilon among the accountants that support all the events.
+    adaptive : bool, default=False
+        Whether the accesses are chosen along the way, after looking at earlier releases. Then the
+        rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
+        settled here, and the guarantee is the budget itself.
 
     Raises
     ------
@@ -75,16 +85,19 @@ class Ledger:
     (0.3969, 1e-06, 'gdp')
     """
 
-    def __init__(self, budget: Budget, accountant: str = "auto") -> None:
+    def __init__(self, budget: Budget, accountant: str = "auto", adaptive: bool = False) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
+        if not isinstance(adaptive, bool):
+            raise TypeError(f"adaptive must be True or False; got {adaptive!r}.")
         self._allowed = tuple(ACCOUNTANTS) if accountant == "auto" else (accountant,)
         if not any(ACCOUNTANTS[name].accepts(budget) for name in self._allowed):
             raise ValueError(
                 f"the accountant {accountant!r} cannot account for {budget!r}; "
                 f"use 'auto' or one of {[n for n, a in ACCOUNTANTS.items() if a.accepts(budget)]}."
             )
+        self._filter = budget_filter(budget, accountant) if adaptive else None
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
@@ -102,6 +115,11 @@ class Ledger:
     def accountant(self) -> str:
         """The accountant that was asked for."""
         return self._accountant
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether accesses may be chosen along the way."""
+        return self._filter is not None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -131,8 +149,34 @@ class Ledger:
         -----
         When it raises, nothing was spent.
         """
+        self.spend_all([event])
+
+    def spend_all(self, events: Iterable[Event]) -> None:
+        """Write `events` down if the budget allows all of them together; otherwise none.
+
+        Parameters
+        ----------
+        events : iterable of Event
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent, BudgetExceeded
+            As for :meth:`spend`.
+        """
+        new = list(events)
         with self._lock:
-            self._admit([event])
+            self._admit(new)
+
+    def check(self, *events: Event) -> None:
+        """Raise what spending `events` together would raise now. Nothing is spent.
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent, BudgetExceeded
+            As for :meth:`spend`.
+        """
+        with self._lock:
+            self._check(events)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -143,19 +187,14 @@ class Ledger:
             As for :meth:`spend`.
         """
         with self._lock:
-            try:
-                self._check(list(events))
-            except BudgetExceeded:
-                return False
-            return True
+            return self._affords(events)
 
     def guarantee(self) -> Guarantee:
         """Return what the events so far promise together.
 
         The total of the events is a guarantee of its own if their number and parameters were fixed
-        beforehand. If they were chosen after looking at earlier releases, what is promised to the
-        outside is the budget (the total is then a value that itself depends on the releases;
-        Rogers, Roth, Ullman & Vadhan 2016).
+        beforehand. For an adaptive ledger the guarantee is the budget: the total is then a value
+        that itself depends on the releases, and no guarantee (Rogers, Roth, Ullman & Vadhan 2016).
 
         Returns
         -------
@@ -166,7 +205,10 @@ class Ledger:
         with self._lock:
             events, budget = _merged(self._tally), self._budget
         if not events:
-            return Guarantee(0.0, 0.0, None, self._accountant)
+            # The first access is chosen without looking, so without it nothing was looked at.
+            return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
+        if self._filter is not None:
+            return _whole(self._filter, budget, events[0].neighboring_relation)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
             for accountant in self._supporting(events)
@@ -194,6 +236,7 @@ class Ledger:
                 "version": _VERSION,
                 "budget": self._budget.to_dict(),
                 "accountant": self._accountant,
+                "adaptive": self.adaptive,
                 "events": [event.to_dict() for event in self.events],
             }
         )
@@ -209,8 +252,8 @@ class Ledger:
         UnsupportedEvent, BudgetExceeded
             If the events are not within the budget.
         """
-        record = read_json(text, _SCHEMA, _VERSION, ("budget", "accountant", "events"))
-        ledger = cls(Budget(**record["budget"]), record["accountant"])
+        record = read_json(text, _SCHEMA, _VERSION, ("budget", "accountant", "adaptive", "events"))
+        ledger = cls(Budget(**record["budget"]), record["accountant"], record["adaptive"])
         with ledger._lock:
             ledger._admit([event_from_dict(event) for event in record["events"]])
         return ledger
@@ -225,7 +268,10 @@ class Ledger:
         return to_dp_event(self.events)
 
     def __repr__(self) -> str:
-        return f"Ledger({self._budget!r}, {self._accountant!r}): {len(self.events)} events"
+        adaptive = ", adaptive=True" if self.adaptive else ""
+        return (
+            f"Ledger({self._budget!r}, {self._accountant!r}{adaptive}): {len(self.events)} events"
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -239,42 +285,76 @@ class Ledger:
 
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
-        self._tally = self._check(new)
+        self._check(new)
+        if self._filter is not None:
+            self._filter.spend(*new)
+        self._tally.update(_kinds(new))
         self._events += new
 
-    def _check(self, new: Sequence[Event]) -> Counter[Event]:
-        """Return the events' tally with `new` if the budget allows it. The lock is held."""
-        for event in new:
-            if not isinstance(event, Event):
-                raise TypeError(f"only a privacy event can be spent; got {event!r}.")
-            first = (self._events or new)[0]
-            if event.neighboring_relation != first.neighboring_relation:
-                raise ValueError(
-                    "one ledger cannot mix neighboring relations: it began with "
-                    f"{first.neighboring_relation!r} and {event.where!r} asks for "
-                    f"{event.neighboring_relation!r}. Nothing was spent. Use one relation for all "
-                    "releases, or a ledger for each."
-                )
+    def _affords(self, new: Sequence[Event]) -> bool:
+        """Say whether the budget allows `new`. The lock is held."""
+        if self._filter is not None:
+            return self._filter.can_afford(*new)
+        events, accountants = self._priced(new)
+        # Lazily: mostly the first one says yes. Written so that a NaN is refused.
+        return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
+
+    def _check(self, new: Sequence[Event]) -> None:
+        """Raise if the budget does not allow `new`. The lock is held."""
+        if self._affords(new):
+            return
+        budget = self._budget
+        if self._filter is not None:
+            self._filter.spend(*new)  # which says why not
+        events, accountants = self._priced(new)
+        before = min(a.spent(_merged(self._tally), budget) for a in accountants)
+        after = min(a.spent(events, budget) for a in accountants)
+        raise BudgetExceeded(
+            f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
+            f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
+            "was spent. Give a larger budget, or ask for fewer releases or more noise."
+        )
+
+    def _priced(self, new: Sequence[Event]) -> tuple[list[Event], list[Accountant]]:
+        """Return all the events with `new`, merged, and who can price them. The lock is held."""
+        check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
         tally = self._tally.copy()
         tally.update(_kinds(new))
-        events, budget = _merged(tally), self._budget
-        accountants = [a for a in self._supporting(events) if a.accepts(budget)]
+        events = _merged(tally)
+        accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
         if not accountants:
             raise UnsupportedEvent(
                 f"no accountant among {list(self._allowed)} can price "
-                f"{sorted({event.mechanism for event in events})} against {budget!r}. Nothing was "
-                "spent. " + _REMEDIES[budget.kind]
+                f"{sorted({event.mechanism for event in events})} against {self._budget!r}. "
+                "Nothing was spent. " + _REMEDIES[self._budget.kind]
             )
-        # Lazily: mostly the first one says yes. Written so that a NaN is refused.
-        if not any(a.spent(events, budget) <= budget.limit for a in accountants):
-            before = min(a.spent(_merged(self._tally), budget) for a in accountants)
-            after = min(a.spent(events, budget) for a in accountants)
-            raise BudgetExceeded(
-                f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
-                f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
-                "was spent. Give a larger budget, or ask for fewer releases or more noise."
-            )
-        return tally
+        return events, accountants
+
+
+def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
+    """Return what an adaptive ledger promises, whatever was spent.
+
+    A budget in epsilon promises just that. Otherwise the limit is converted: mu-GDP is
+    (mu^2 / 2)-zCDP, epsilon-DP is (epsilon^2 / 2)-zCDP (Bun & Steinke 2016, Proposition 1.4).
+    """
+    limit = limited.limit
+    mu = limit if limited.unit == "mu" else None
+    rho = limit if limited.unit == "rho" else 0.5 * limit * limit
+    if budget.epsilon is not None:
+        epsilon = budget.epsilon
+    elif mu is not None:
+        epsilon = gaussian_epsilon(mu, budget.delta)
+    else:
+        epsilon = zcdp_epsilon(rho, budget.delta)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=0.0 if limited.unit == "epsilon" else budget.delta,
+        neighboring_relation=neighboring_relation,
+        accountant=limited.accountant,
+        mu=mu,
+        rho=rho,
+        adaptive=True,
+    )
 
 
 _REMEDIES = {

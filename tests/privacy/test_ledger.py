@@ -259,8 +259,8 @@ def test_a_forged_ledger_is_refused():
         "",
         "[]",
         "{}",
+        '{"schema": "dpfast.ledger", "version": 3}',
         '{"schema": "dpfast.ledger", "version": 2}',
-        '{"schema": "dpfast.ledger", "version": 1}',
     ],
 )
 def test_other_json_is_refused(text):
