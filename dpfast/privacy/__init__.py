@@ -10,6 +10,7 @@ from dpfast.privacy.auditing import (
     l2_laplace_score,
 )
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget_accountant import BudgetAccountant
 from dpfast.privacy.calibration import (
     budget_epsilon,
     budget_mu,
@@ -58,6 +59,7 @@ __all__ = [
     "Accountant",
     "AuditResult",
     "Budget",
+    "BudgetAccountant",
     "Event",
     "ExponentialEvent",
     "GDPEvent",

@@ -1,12 +1,15 @@
 """The ledger: every noisy access is written down, and paid for, before the data is touched."""
 
+import html
 import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dpfast._files import parse_json
 from dpfast._validation import check_choice
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, Accountant, AdditiveAccountant
@@ -52,8 +55,45 @@ class Guarantee:
     adaptive: bool = False
 
 
+class Charged(Protocol):
+    """What stands behind ledgers and is charged first: a BudgetAccountant."""
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it may be charged for accesses that are chosen along the way."""
+        ...
+
+    def charge(self, events: Iterable[Event]) -> None:
+        """Spend `events` together, or raise and spend nothing."""
+        ...
+
+    def check(self, *events: Event) -> None:
+        """Raise what charging would raise."""
+        ...
+
+
+ACTIVE: ContextVar[tuple[Charged, ...] | None] = ContextVar("dpfast_accountants", default=None)
+"""The accountants whose blocks surround this code, outermost first; None in a thread that never
+opened one."""
+
+ENTERED: list[Charged] = []
+"""All accountants of this process whose blocks are open, whichever thread opened them."""
+
+
+def active_accountants() -> tuple[Charged, ...]:
+    """Return the accountants that stand behind a ledger used here, outermost first.
+
+    A new thread does not inherit context variables. So that what it fits is not free, all open
+    accountants of the process are charged for a thread that has opened none itself.
+    """
+    active = ACTIVE.get()
+    return tuple(ENTERED) if active is None else active
+
+
 class Ledger:
     """An append-only list of privacy events that never passes its budget.
+
+    Inside a :class:`~dpfast.privacy.BudgetAccountant`, what is spent here is charged there first.
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. Used from several threads it stays
@@ -105,6 +145,9 @@ class Ledger:
         # iterations cost them as much as one.
         self._tally: Counter[Event] = Counter()
         self._lock = threading.Lock()
+        self._limits: dict[str, float] = {}
+        # Accountants that have paid for the whole of this adaptive ledger.
+        self._paid: list[Charged] = []
 
     @property
     def budget(self) -> Budget:
@@ -165,10 +208,34 @@ class Ledger:
         """
         new = list(events)
         with self._lock:
+            self._check(new)
+            bills = self._bills(new)
+            for accountant, charged in bills:
+                accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
+            for accountant, charged in bills:
+                accountant.charge(charged)
+                if charged is not new:
+                    self._paid.append(accountant)
+            self._append(new)
+
+    def spend_alone(self, events: Iterable[Event]) -> None:
+        """Spend like :meth:`spend_all`, and charge no accountant that stands behind the ledger.
+
+        For an account's own ledger, and for trials. A release that pays only here is missing from
+        the account around it.
+        """
+        new = list(events)
+        with self._lock:
             self._admit(new)
 
-    def check(self, *events: Event) -> None:
+    def check(self, *events: Event, alone: bool = False) -> None:
         """Raise what spending `events` together would raise now. Nothing is spent.
+
+        Parameters
+        ----------
+        *events : Event
+        alone : bool, default=False
+            Leave out the :class:`~dpfast.privacy.BudgetAccountant` that stands behind the ledger.
 
         Raises
         ------
@@ -177,6 +244,8 @@ class Ledger:
         """
         with self._lock:
             self._check(events)
+            for accountant, charged in () if alone else self._bills(events):
+                accountant.check(*charged)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -187,7 +256,14 @@ class Ledger:
             As for :meth:`spend`.
         """
         with self._lock:
-            return self._affords(events)
+            if not self._affords(events):
+                return False
+            try:
+                for accountant, charged in self._bills(events):
+                    accountant.check(*charged)
+            except BudgetExceeded:
+                return False
+            return True
 
     def guarantee(self) -> Guarantee:
         """Return what the events so far promise together.
@@ -214,11 +290,7 @@ class Ledger:
             for accountant in self._supporting(events)
         }
         best = min(prices, key=prices.__getitem__)
-        totals = {
-            accountant.unit: accountant.total(events)
-            for accountant in ACCOUNTANTS.values()
-            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
-        }
+        totals = self.totals()
         return Guarantee(
             epsilon=prices[best],
             delta=0.0 if best.pure else budget.delta,
@@ -226,6 +298,70 @@ class Ledger:
             accountant=best.name,
             mu=totals.get("mu"),
             rho=totals.get("rho"),
+        )
+
+    def totals(self) -> dict[str, float]:
+        """Return what the events add up to, by unit, for every unit that prices them all."""
+        with self._lock:
+            events = _merged(self._tally)
+        return {
+            accountant.unit: accountant.total(events)
+            for accountant in ACCOUNTANTS.values()
+            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
+        }
+
+    def used(self) -> float:
+        """Return the share of the budget that is used so far, in the unit that is limited.
+
+        That is the total over the limit (for mu, whose squares add up, the squared ratio; for a
+        budget in epsilon the ratio of the epsilons, which do not add up).
+        """
+        with self._lock:
+            if not self._events:
+                return 0.0
+            if self._filter is not None:
+                share = self._filter.spent / self._filter.limit
+                return share * share if self._filter.unit == "mu" else share
+            events, accountants = self._priced(())
+        spent = min(a.spent(events, self._budget) for a in accountants)
+        share = spent / self._budget.limit
+        return share * share if self._budget.unit == "mu" else share
+
+    def to_text(self) -> str:
+        """Return the ledger for human eyes: budget, what is used, and a line for each event."""
+        lines = [self._headline()]
+        for event in self.events:
+            numbers = ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items())
+            lines.append(f"  {event.where}: {event.count} x {event.mechanism} ({numbers})")
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        relation = self.guarantee().neighboring_relation
+        how = "accesses chosen along the way" if self.adaptive else "accesses fixed beforehand"
+        return (
+            f"Privacy ledger: {100.0 * self.used():.4g}% of {self._budget!r} used, {how}"
+            f"{'' if relation is None else f', {relation}'}"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{html.escape(cell)}</td>"
+                for cell in (
+                    event.where,
+                    event.mechanism,
+                    str(event.count),
+                    ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items()),
+                )
+            )
+            + "</tr>"
+            for event in self.events
+        )
+        return (
+            f"<div><p>{html.escape(self._headline())}</p><table><thead><tr><th>where</th>"
+            "<th>mechanism</th><th>count</th><th>parameters</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
         )
 
     def to_json(self) -> str:
@@ -286,6 +422,10 @@ class Ledger:
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
         self._check(new)
+        self._append(new)
+
+    def _append(self, new: Sequence[Event]) -> None:
+        """Write down `new`, which was checked. The lock is held."""
         if self._filter is not None:
             self._filter.spend(*new)
         self._tally.update(_kinds(new))
@@ -296,6 +436,11 @@ class Ledger:
         if self._filter is not None:
             return self._filter.can_afford(*new)
         events, accountants = self._priced(new)
+        for accountant in accountants:
+            if isinstance(accountant, AdditiveAccountant) and accountant.total(
+                events
+            ) <= self._limit(accountant):
+                return True  # without a conversion: this is asked a hundred thousand times
         # Lazily: mostly the first one says yes. Written so that a NaN is refused.
         return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
 
@@ -314,6 +459,33 @@ class Ledger:
             f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
             "was spent. Give a larger budget, or ask for fewer releases or more noise."
         )
+
+    def _limit(self, accountant: AdditiveAccountant) -> float:
+        """Return a total, in the accountant's unit, that is within the budget for sure."""
+        name = accountant.name
+        if name not in self._limits:
+            try:
+                self._limits[name] = budget_filter(self._budget, name).limit
+            except ValueError:
+                self._limits[name] = 0.0
+        return self._limits[name]
+
+    def _bills(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
+        """Return what each accountant behind the ledger has to pay for `new`. The lock is held.
+
+        An adaptive ledger is one access of a size that was fixed beforehand: an accountant that is
+        not adaptive itself pays all of it at the first access.
+        """
+        bills: list[tuple[Charged, Sequence[Event]]] = []
+        for accountant in active_accountants() if new else ():
+            if self._filter is None or accountant.adaptive:
+                bills.append((accountant, new))
+            elif not any(accountant is other for other in self._paid):
+                whole = self._filter.as_event(
+                    new[0].neighboring_relation, "all accesses, chosen along the way"
+                )
+                bills.append((accountant, [whole]))
+        return bills
 
     def _priced(self, new: Sequence[Event]) -> tuple[list[Event], list[Accountant]]:
         """Return all the events with `new`, merged, and who can price them. The lock is held."""
@@ -365,6 +537,10 @@ _REMEDIES = {
 }
 
 
+def _short(value: float | int | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _kinds(events: Iterable[Event]) -> Counter[Event]:
     """Count how often each event occurs, whatever its place."""
     counter: Counter[Event] = Counter()
@@ -387,8 +563,8 @@ def read_json(text: str, schema: str, version: int, names: tuple[str, ...]) -> d
         If it has not.
     """
     try:
-        record: Any = json.loads(text)
-    except json.JSONDecodeError as error:
+        record: Any = parse_json(text)
+    except ValueError as error:
         raise ValueError(f"expected JSON text of schema {schema!r}; got {error}.") from error
     if not isinstance(record, dict):
         raise ValueError(f"expected a JSON object of schema {schema!r}; got {type(record)}.")

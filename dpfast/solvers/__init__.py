@@ -97,7 +97,7 @@ def plan(
         **options,
     )
     # A trial on an empty ledger: a plan never exceeds its own budget.
-    Ledger(budget, accountant, result.adaptive).check(*result.events)
+    Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
 
 
@@ -158,6 +158,8 @@ def solve(
         **options,
     )
     ledger = Ledger(settled.budget, accountant, settled.adaptive)
+    # A BudgetAccountant refuses the whole fit, not its last steps.
+    ledger.check(*settled.events)
     rng = SecureGenerator(random_state)
     outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
     report = PrivacyReport.from_ledger(
