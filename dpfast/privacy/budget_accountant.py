@@ -63,8 +63,9 @@ class BudgetAccountant:
     >>> from dpfast import Budget, BudgetAccountant, LogisticRegression
     >>> from dpfast.datasets import load_randhie
     >>> X, y = load_randhie(return_X_y=True)
-    >>> model = LogisticRegression(epsilon=0.4, data_norm=65.0, classes=[0, 1])
-    >>> with BudgetAccountant(Budget(1.0, 1e-6)) as accountant:
+    >>> model = LogisticRegression(epsilon=0.4, delta=0.0, solver="output-perturbation",
+    ...                            data_norm=65.0, classes=[0, 1])
+    >>> with BudgetAccountant(Budget(1.0)) as accountant:
     ...     for _ in range(10):
     ...         model = model.fit(X, y)
     Traceback (most recent call last):

@@ -33,8 +33,10 @@ def path(request, tmp_path):
 
 def test_fits_are_charged_until_the_budget_is_used_up(path, classification):
     X, y = classification
-    model = LogisticRegression(epsilon=0.4, delta=0.0, data_norm=2.0, classes=[-1, 1])
-    with BudgetAccountant(Budget(1.0, 1e-6), path) as accountant:
+    model = LogisticRegression(
+        epsilon=0.4, delta=0.0, solver="output-perturbation", data_norm=2.0, classes=[-1, 1]
+    )
+    with BudgetAccountant(Budget(1.0), path) as accountant:
         first = model.fit(X, y).privacy_.events
         assert accountant.events == first
         model.fit(X, y)
@@ -92,7 +94,9 @@ def test_charging_by_hand(path):
 
 def test_plans_are_free(classification):
     X, y = classification
-    model = LogisticRegression(data_norm=2.0, classes=[-1, 1], verbose=1)
+    model = LogisticRegression(
+        solver="output-perturbation", data_norm=2.0, classes=[-1, 1], verbose=1
+    )
     with BudgetAccountant(Budget(1.0, 1e-6)) as accountant:
         model.fit(X, y)
         assert accountant.events == model.privacy_.events
