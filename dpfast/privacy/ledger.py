@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpfast._files import parse_json
@@ -145,7 +146,6 @@ class Ledger:
         # iterations cost them as much as one.
         self._tally: Counter[Event] = Counter()
         self._lock = threading.Lock()
-        self._limits: dict[str, float] = {}
         # Accountants that have paid for the whole of this adaptive ledger.
         self._paid: list[Charged] = []
 
@@ -437,9 +437,9 @@ class Ledger:
             return self._filter.can_afford(*new)
         events, accountants = self._priced(new)
         for accountant in accountants:
-            if isinstance(accountant, AdditiveAccountant) and accountant.total(
-                events
-            ) <= self._limit(accountant):
+            if isinstance(accountant, AdditiveAccountant) and accountant.total(events) <= _limit(
+                self._budget, accountant.name
+            ):
                 return True  # without a conversion: this is asked a hundred thousand times
         # Lazily: mostly the first one says yes. Written so that a NaN is refused.
         return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
@@ -459,16 +459,6 @@ class Ledger:
             f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
             "was spent. Give a larger budget, or ask for fewer releases or more noise."
         )
-
-    def _limit(self, accountant: AdditiveAccountant) -> float:
-        """Return a total, in the accountant's unit, that is within the budget for sure."""
-        name = accountant.name
-        if name not in self._limits:
-            try:
-                self._limits[name] = budget_filter(self._budget, name).limit
-            except ValueError:
-                self._limits[name] = 0.0
-        return self._limits[name]
 
     def _bills(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
         """Return what each accountant behind the ledger has to pay for `new`. The lock is held.
@@ -535,6 +525,15 @@ _REMEDIES = {
     "zcdp": "Use accountant='auto', or Budget(epsilon, delta).",
     "gdp": "Only Gaussian noise is priced in mu: use Budget(epsilon, delta) or Budget(rho=...).",
 }
+
+
+@lru_cache(maxsize=256)
+def _limit(budget: Budget, accountant: str) -> float:
+    """Return a total, in an additive accountant's unit, that is within the budget for sure."""
+    try:
+        return budget_filter(budget, accountant).limit
+    except ValueError:
+        return 0.0
 
 
 def _short(value: float | int | str) -> str:
