@@ -27,9 +27,10 @@ class NoisyMax(SelectingMechanism):
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         The neighbors for which `sensitivity` holds.
     noise_kind : {"exponential", "laplace", "gumbel"}, default="exponential"
-        "exponential" (one-sided, added) is never worse than the other two at the same privacy; it
-        is the mechanism "permute and flip" (McKenna & Sheldon 2020; Ding et al. 2021). "gumbel" is
-        the exponential mechanism, of which :class:`Exponential` charges less under zCDP.
+        "exponential" (one-sided, added) is the mechanism "permute and flip" (Ding et al. 2021),
+        whose expected score is never below that of "gumbel" at the same epsilon (McKenna & Sheldon
+        2020). "gumbel" is the exponential mechanism, which :class:`Exponential` charges less for
+        under zCDP.
     monotone : bool, default=False
         Whether all scores of a neighbor move in the same direction, as sums of non-negative clipped
         losses do when a record is added or removed. Halves the cost.
