@@ -45,8 +45,11 @@ class AdditiveMechanism(Mechanism):
         self.sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         self.dimension = check_integer("dimension", dimension, low=1)
         super().__init__(neighboring_relation=neighboring_relation, error=error)
-        self._grid = Grid.for_noise(self.noise_name, noise, bound)
+        self._grid = self._grid_for(noise, bound)
         self.charged_sensitivity = self._charged()
+
+    def _grid_for(self, noise: float, bound: float | None) -> Grid:
+        return Grid.for_noise(self.noise_name, noise, bound)
 
     def _charged(self) -> float:
         """Return the distance that the grid points of two neighbors may have."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.mechanisms._additive import AdditiveMechanism
+from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._mechanism import ROUND_UP
 from dpfast.privacy import Budget, LaplaceEvent, budget_epsilon
 
@@ -20,7 +21,8 @@ class Laplace(AdditiveMechanism):
     The query is rounded to a grid of step g, clamped to ``+-2^61 g``, and exact discrete Laplace
     noise, ``P(k) ~ exp(-|k| / s)``, is added to every coordinate, in integers. The scale is
     ``scale = s g``, with ``2^31 <= s <= 2^32``, or less (down to 2^20) where `bound` needs a
-    coarser grid.
+    coarser grid, or more (up to 2^52) where the scale is so large beside the sensitivity that
+    rounding to that grid would be dear.
 
     Parameters
     ----------
@@ -39,7 +41,8 @@ class Laplace(AdditiveMechanism):
         errors may be.
     bound : float, optional
         Public bound of the coordinates' absolute values, when they must pass unclamped. Without it
-        they are clamped at about ``2^29 scale``.
+        they are clamped at about ``2^29 scale``, or ``2^48 sensitivity / dimension`` if that is
+        less, but never below ``2^9 scale``.
 
     Attributes
     ----------
@@ -154,6 +157,10 @@ class Laplace(AdditiveMechanism):
             where=where,
             count=count,
         )
+
+    def _grid_for(self, noise: float, bound: float | None) -> Grid:
+        resolution = resolution_for(self.dimension * (noise / self.sensitivity))
+        return Grid.for_noise(self.noise_name, noise, bound, resolution)
 
     def _charged(self) -> float:
         # In l1: sqrt(d) times an l2 norm bounds it, and each coordinate is rounded for itself.

@@ -4,7 +4,7 @@ import math
 from typing import Literal, Self
 
 from dpfast._validation import check_choice, check_real
-from dpfast.mechanisms._grid import Grid
+from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._selecting import SelectingMechanism, check_flag
 from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon
 
@@ -40,7 +40,8 @@ class NoisyMax(SelectingMechanism):
         Bound of the floating-point error of each computed score.
     bound : float, optional
         Public bound of the scores' absolute values, when they must pass unclamped. Without it they
-        are clamped at about ``2^29 scale``.
+        are clamped at about ``2^29 scale``, or ``2^47 sensitivity`` if that is less, but never
+        below ``2^9 scale``.
 
     Attributes
     ----------
@@ -137,7 +138,9 @@ class NoisyMax(SelectingMechanism):
                 "record takes one contribution away and brings another, so some scores may rise "
                 "while others fall. Use monotone=False, or 'add_or_remove_one'."
             )
-        self._grid = Grid.for_noise("scale", scale, bound)
+        self._grid = Grid.for_noise(
+            "scale", scale, bound, resolution_for(2.0 * (scale / self.sensitivity))
+        )
         self.integer_scale = math.ceil(scale / self.grid_step)
         self.scale = self.integer_scale * self.grid_step
         sides = 1.0 if monotone else 2.0

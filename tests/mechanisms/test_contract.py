@@ -246,9 +246,25 @@ def test_scores_far_outside_are_clamped_not_refused(selecting, rng):
 
 
 def test_rounding_that_costs_more_than_the_budget(additive):
-    budget = Budget(mu=1e-9) if additive is Gaussian else Budget(1e-9)
+    # The exact Laplace sampler has a finer grid to offer.
+    limits = {Gaussian: Budget(mu=1e-9), Laplace: Budget(1e-13)}
+    budget = limits.get(additive, Budget(1e-9))
     with pytest.raises(GridOverflow, match="too small for dimension"):
         additive.calibrate(budget, **{**SETTINGS, "dimension": 10_000})
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-7, 1e-9])
+def test_tiny_budgets_are_served_by_a_finer_grid(epsilon):
+    """On the usual grid rounding would cost more than 2^-31 d: all of the budget, and more."""
+    budget = Budget(epsilon)
+    common = {"sensitivity": 1.0, "neighboring_relation": "replace_one"}
+    for mechanism, sides in (
+        (Laplace.calibrate(budget, dimension=10_000, **common), 1.0),
+        (NoisyMax.calibrate(budget, candidates=10, **common), 2.0),
+    ):
+        Ledger(budget).spend(mechanism.event("x"))
+        assert mechanism.scale == pytest.approx(sides / epsilon, rel=1e-2)
+        assert mechanism.integer_scale <= 2**52
 
 
 def test_calibration_ends_for_any_sensitivity(additive):
