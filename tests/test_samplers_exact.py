@@ -4,6 +4,7 @@ Over the choice of seeds a correct sampler fails any one of these tests with pro
 The laws themselves are in test_samplers.
 """
 
+import inspect
 import math
 import os
 import signal
@@ -88,6 +89,13 @@ def test_random_state_repeats_a_fit_bit_for_bit_whatever_the_number_of_threads()
     for n_jobs in (1, 2, 5):
         np.testing.assert_array_equal(fit(3, n_jobs), first)
     assert not np.isin(fit(4, 1), first).any()
+
+
+def test_there_is_no_default_seed():
+    """tensorflow-privacy's bolt-on has seed=1: every fit of everybody has the same noise."""
+    for public in (SecureGenerator, dpfast.solve, dpfast.LogisticRegression):
+        assert inspect.signature(public).parameters["random_state"].default is None
+    assert not SecureGenerator().reproducible
 
 
 def test_two_fits_never_share_noise():

@@ -146,6 +146,7 @@ def test_money_before_goods(kind, rng):
 
 
 def test_a_query_that_fails_stays_paid(kind, rng):
+    """diffprivlib's accountant spends after the fit, so that an interruption costs nothing."""
     ledger = Ledger(Budget(1.0, 1e-6))
 
     def query():
@@ -218,6 +219,7 @@ def test_released_values_lie_on_one_grid_whatever_the_data(additive, rng):
 
 
 def test_every_coordinate_gets_fresh_noise(additive, rng):
+    """tensorflow-privacy's bolt-on adds no noise to the bias."""
     mechanism = calibrated(additive, dimension=1000)
     draws = [
         mechanism.release(
@@ -316,7 +318,11 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize(("kind", "name", "value"), BAD_ARGUMENTS)
 def test_bad_arguments_name_themselves_and_what_was_expected(kind, name, value):
-    """Nothing can have been spent: there is no mechanism yet whose release would spend."""
+    """Nothing can have been spent: there is no mechanism yet whose release would spend.
+
+    A sensitivity of 0 is refused too: diffprivlib's LinearRegression adds no noise at all where it
+    computes one of 0 from bounds (0, b).
+    """
     arguments = {**OF.get(kind, SETTINGS), name: value}
     for make in (
         lambda: kind(1.0, **arguments),
