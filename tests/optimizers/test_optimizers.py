@@ -273,7 +273,7 @@ def test_methods_refuse_what_they_cannot_solve(classification):
         ):
             OPTIMIZERS[name](kinked, tolerance=1e-3)
     for name in STOCHASTIC:
-        with pytest.raises(TypeError, match="objective must be a mean over rows .*; got Quadratic"):
+        with pytest.raises(TypeError, match=r"must be a mean over rows .*; got Quadratic"):
             OPTIMIZERS[name](Quadratic([1.0], [1.0]), tolerance=1e-3)
     with pytest.raises(ValueError, match="must be 'hinge', the one with a kink; got 'logistic'"):
         Erm(Problem(X, y, data_norm=2.0), 0.1).smoothed(0.1)
