@@ -9,6 +9,7 @@ kind of problem, ``min_w max_v H(w, v)``.
 from dpfast.optimizers import agd, gd, katyusha, lbfgs, newton, sgd, smoothing, subgradient, svrg
 from dpfast.optimizers._contract import Minimizer, OptimizeResult
 from dpfast.optimizers.custom import as_minimizer
+from dpfast.optimizers.minimax import MinimaxResult, SaddleProblem, minimax_appa
 
 OPTIMIZERS: dict[str, Minimizer] = {
     "newton": newton.minimize,
@@ -22,4 +23,12 @@ OPTIMIZERS: dict[str, Minimizer] = {
     "smoothing": smoothing.minimize,
 }
 
-__all__ = ["OPTIMIZERS", "Minimizer", "OptimizeResult", "as_minimizer"]
+__all__ = [
+    "OPTIMIZERS",
+    "MinimaxResult",
+    "Minimizer",
+    "OptimizeResult",
+    "SaddleProblem",
+    "as_minimizer",
+    "minimax_appa",
+]
