@@ -125,8 +125,8 @@ def test_an_interrupt_ends_the_run(name):
 
 @pytest.mark.slow
 def test_a_table_of_common_size_is_solved_to_rounding():
-    """45,000 rows of numbers and one-hot columns, κ/n of 0.001 and 0.1: what output perturbation asks
-    for, a millionth of the sensitivity, from every method that may be asked."""
+    """45,000 rows of numbers and one-hot columns, κ/n of 0.001 and 0.1: the tolerance is
+    what output perturbation asks for, about a millionth of the sensitivity."""
     rng = np.random.default_rng(0)
     n = 45_211
     columns = [0.3 * rng.standard_normal((n, 7))]
