@@ -8,6 +8,7 @@ depend on `n_jobs`.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import warnings
@@ -627,6 +628,43 @@ class Problem:
         if alpha is not None:
             return check_real("alpha", alpha, low=0.0)
         return self.shape.alpha or 0.0
+
+    # ---- row by row -----------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Vector:
+        """Targets of the rows, as float64."""
+        return self._target
+
+    @property
+    def sample_weight(self) -> Vector | None:
+        """Weights of the rows, none above `max_weight`; None: all are one."""
+        return self._weight
+
+    def kernel_rows(self) -> Any:
+        """All rows as one kernel object, for the stochastic epochs.
+
+        Rows that the kernels cannot read in place are converted as a whole.
+        """
+        return self._rows.block(0, self.shape.n_samples)[0]
+
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same rows, targets and bounds with another loss of the same kind.
+
+        Raises
+        ------
+        ValueError
+            If one loss is for classification and the other for regression.
+        """
+        if loss.kind != self.shape.loss.kind:
+            raise ValueError(
+                f"loss must be for {self.shape.loss.kind}, as {self.shape.loss.name!r} is; "
+                f"got {loss.name!r}."
+            )
+        other = copy.copy(self)
+        other.shape = replace(self.shape, loss=loss)
+        other._line = None
+        return other
 
     # ---- rounding -------------------------------------------------------------------------------
 

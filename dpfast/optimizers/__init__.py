@@ -2,15 +2,33 @@
 
 Each file holds one method, ``minimize(objective, *, tolerance, max_passes, ...)``; the table below
 maps names to them.  None of them is private by itself: a solver releases nothing but what it has
-perturbed.
+perturbed.  :func:`as_minimizer` makes one of a user's function; :func:`minimax_appa` solves another
+kind of problem, ``min_w max_v H(w, v)``.
 """
 
-from dpfast.optimizers import lbfgs, newton
+from dpfast.optimizers import agd, gd, katyusha, lbfgs, newton, sgd, smoothing, subgradient, svrg
 from dpfast.optimizers._contract import Minimizer, OptimizeResult
+from dpfast.optimizers.custom import as_minimizer
+from dpfast.optimizers.minimax import MinimaxResult, SaddleProblem, minimax_appa
 
 OPTIMIZERS: dict[str, Minimizer] = {
     "newton": newton.minimize,
     "lbfgs": lbfgs.minimize,
+    "gd": gd.minimize,
+    "agd": agd.minimize,
+    "subgradient": subgradient.minimize,
+    "sgd": sgd.minimize,
+    "svrg": svrg.minimize,
+    "katyusha": katyusha.minimize,
+    "smoothing": smoothing.minimize,
 }
 
-__all__ = ["OPTIMIZERS", "Minimizer", "OptimizeResult"]
+__all__ = [
+    "OPTIMIZERS",
+    "MinimaxResult",
+    "Minimizer",
+    "OptimizeResult",
+    "SaddleProblem",
+    "as_minimizer",
+    "minimax_appa",
+]

@@ -52,19 +52,21 @@ def minimize(
     """
     start = np.zeros(objective.dim) if w0 is None else np.array(w0, dtype=np.float64)
     best: OptimizeResult | None = None
-    best_gradient = start
+    best_gradient, best_rank = start, (np.inf, np.inf)
     passes = 0
 
     # Point and gradient that values are measured from; None: the objective's own values.
     anchor: tuple[Vector, Vector] | None = None
 
     def evaluate(w: Vector) -> tuple[float, Vector]:
-        nonlocal best, best_gradient, passes
+        nonlocal best, best_gradient, best_rank, passes
         passes += 1
         value, gradient = objective.value_and_gradient(w)
         result = certified(objective, np.array(w), value, gradient, passes, tolerance)
-        if best is None or result.gradient_norm < best.gradient_norm:
-            best, best_gradient = result, gradient
+        # Without a bound of rounding errors all are infinite; then the computed norms decide.
+        rank = (result.gradient_norm, float(np.linalg.norm(gradient)))
+        if best is None or rank < best_rank:
+            best, best_gradient, best_rank = result, gradient, rank
         if best.converged or passes >= max_passes:
             raise _Stop
         if anchor is not None:
@@ -78,9 +80,9 @@ def minimize(
             scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
             assert best is not None
             # A restart that does not halve the gradient has met the rounding of gradients, too.
-            if best.gradient_norm > 0.5 * reached:
+            if best_rank[1] > 0.5 * reached:
                 break
-            reached = best.gradient_norm
+            reached = best_rank[1]
             start, anchor = best.w, (best.w, best_gradient)
     except _Stop:
         pass

@@ -1,0 +1,88 @@
+"""Gradient descent with a constant step."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice, check_real
+from dpfast.objectives import Objective
+from dpfast.optimizers._contract import (
+    Callback,
+    OptimizeResult,
+    Progress,
+    check_radius,
+    check_smooth,
+    check_start,
+    project,
+)
+
+Vector = NDArray[np.float64]
+
+STEPS = ("optimal", "strongly-convex", "convex")
+
+
+def minimize(
+    objective: Objective,
+    *,
+    tolerance: float,
+    max_passes: int = 20_000,
+    w0: Vector | None = None,
+    step: float | str = "optimal",
+    radius: float | None = None,
+    callback: Callback | None = None,
+) -> OptimizeResult:
+    """Minimize a smooth, strongly convex objective to a gradient norm of `tolerance`.
+
+    ``w ← Π(w - η ∇F(w))`` (Zhang, Zheng, Mou & Wang 2017, Algorithm 1, without its noise).  With
+    ``η = 2/(β + µ)`` every step brings ``w`` closer to the minimizer by the factor
+    ``(κ - 1)/(κ + 1)``, ``κ = β/µ`` (Nesterov 2004, Theorem 2.1.15); with ``1/(β + µ)`` by
+    ``κ/(κ + 1)``, with ``1/β`` by ``1 - 1/κ``.
+
+    Parameters
+    ----------
+    objective : Objective
+    tolerance : float
+        Target for the gradient norm, rounding error included.
+    max_passes : int, default=20000
+        Gradient evaluations before giving up.
+    w0 : ndarray of shape (dim,), default=None
+        Start; None is zero.
+    step : float or {"optimal", "strongly-convex", "convex"}, default="optimal"
+        ``2/(β + µ)``, ``1/(β + µ)`` (the paper's for strongly convex objectives), ``1/β`` (the
+        paper's for convex ones), or a number.
+    radius : float or None, default=None
+        Project every step on the ball of this radius.  The certificate is about the minimizer over
+        all of space, so a ball that does not hold it leaves ``converged=False``.
+    callback : callable or None, default=None
+        Called with the :class:`OptimizeResult` at every point.
+
+    Returns
+    -------
+    OptimizeResult
+        With ``converged=False`` when the tolerance was not reached: nothing is raised.
+
+    Raises
+    ------
+    ValueError
+        If the objective is not smooth, or an argument is out of range.
+    """
+    check_smooth(objective, "gd")
+    if isinstance(step, str):
+        check_choice("step", step, STEPS)
+        beta, mu = objective.smoothness, objective.strong_convexity
+        size = {
+            "optimal": 2.0 / (beta + mu),
+            "strongly-convex": 1.0 / (beta + mu),
+            "convex": 1.0 / beta,
+        }[step]
+    else:
+        size = check_real("step", step, low=0.0, low_open=True)
+    bound = check_radius(radius)
+    progress = Progress(objective, tolerance, max_passes, callback)
+    w = project(check_start(objective, w0), bound)
+    _, gradient = progress.evaluate(w)
+    while progress.affords(1):
+        w = project(w - size * gradient, bound)
+        _, gradient = progress.evaluate(w)
+    return progress.result()
