@@ -18,13 +18,16 @@ minimizer is what is certified, and the sensitivity below is that of its minimiz
 norm; its certificate ``‖w - w*‖ <= ‖g‖/α`` holds for any subgradient, but an optimizer made for
 smooth functions reaches it only where no weight of the minimizer vanishes.
 
-**Sensitivity.**  One record's term is convex with gradient ``c ℓ'·(x̃ - y r ∇s)`` (regression:
-``c ℓ'·(θx̃ + r∇s)``, ``|θ| <= 1``); ``‖∇s‖₂ <= 1`` (l2) or ``√d`` (l∞), so its norm is at most
-``L = max|ℓ'|·c·√((R + r*)² + intercept²)`` with ``r* = r`` or ``r√d``, the l2 norm of the longest
-perturbation.  As for a plain risk, minimizers of neighbors are at most ``2L/(αn)`` apart
-(`replace_one`) or ``L/(αn)`` (`add_or_remove_one`, the absent record contributing nothing),
-differentiable or not: with ``h = G' - G``, ``α‖w - w'‖² <= h(w) - h(w') <= (records) L‖w - w'‖/n``
-at the two minimizers.
+**Sensitivity.**  One record's term has the gradient ``τ (±θx̃ + r∇s)``, ``τ = c|ℓ'|`` in
+``[0, T]``, ``|θ| <= 1``; ``‖∇s‖₂ <= 1`` (l2) or ``√d`` (l∞).  So its norm is at most
+``L = T √((R + r*)² + intercept²)`` with ``r* = r`` or ``r√d``, the l2 norm of the longest
+perturbation.  Let ``h`` be what two neighbors' means differ by, times n.  `add_or_remove_one`, the
+absent record contributing nothing: ``‖∇h‖ <= L``.  `replace_one`: ``∇h`` is affine in the two
+``τ``, so its norm is largest at a corner of their square; where both are ``T`` the pulls ``r∇s``
+of one and the same point cancel and ``2Tρ`` is left, where one is 0 it is ``L``:
+``‖∇h‖ <= max(2Tρ, L)``.  An adversary weaker than the rows (``r* <= ρ``, about) costs no noise.
+Minimizers are then at most ``sup‖∇h‖ / (αn)`` apart, differentiable or not:
+``α‖w - w'‖² <= (h(w) - h(w'))/n`` at the two minimizers, and ``∇h`` exists almost everywhere.
 """
 
 from __future__ import annotations
@@ -178,9 +181,14 @@ class AdversarialShape:
         return _UP * min(self.lipschitz / self.alpha, math.sqrt(2.0 * at_zero / self.alpha))
 
     def minimizer_sensitivity(self, neighboring_relation: str) -> float:
-        """``2L/(αn)`` or ``L/(αn)``: the proof is in the module's first lines."""
-        records = records_apart(neighboring_relation)
-        return records * self.lipschitz / (self.alpha * self.n_samples)
+        """``max(2Tρ, L)/(αn)`` (`replace_one`) or ``L/(αn)`` (`add_or_remove_one`).
+
+        ``T = max|ℓ'| c`` and ``ρ`` the row norm: the proof is in the module's first lines.
+        """
+        difference = self.lipschitz
+        if records_apart(neighboring_relation) == 2:
+            difference = max(2.0 * self.problem.lipschitz, difference)
+        return difference / (self.alpha * self.n_samples)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed gradient at ``‖w‖ <= w_norm``.
