@@ -17,7 +17,7 @@ ptrdiff_t dpfast_objective_scratch(ptrdiff_t n, ptrdiff_t dim)
 }
 
 /* exp(x) - 1 from e = exp(x). */
-static double exp_less_one(double x, double e)
+DPFAST_INLINE double exp_less_one(double x, double e)
 {
     double p = 1.0 / 362880.0;
     p = p * x + 1.0 / 40320.0;
@@ -75,8 +75,8 @@ static dpfast_status shifted_points(const dpfast_loss *loss, int classification,
         for (i = 0; i < m && status == DPFAST_OK; i++) {
             const double zero = 0.0, r = z[i] - target[i];
             const double a = rounding > 0.0 ? sqrt(r * r + square) : fabs(r);
-            const double far = a + shift, c = weight != NULL ? weight[i] : 1.0;
-            status = dpfast_loss_points(loss, 1, &far, &zero, &value[i], &slope[i], NULL);
+            const double moved = a + shift, c = weight != NULL ? weight[i] : 1.0;
+            status = dpfast_loss_points(loss, 1, &moved, &zero, &value[i], &slope[i], NULL);
             part_loss += c * value[i];
             part_pull += c * slope[i];
             slope[i] *= c * (a > 0.0 ? r / a : 0.0 * r);

@@ -102,8 +102,11 @@ dpfast_status NAME(tilted)(const ROWS *rows, const dpfast_loss *loss, double til
         }
         for (i = 0; i < m; i++) {
             const double x = tilt * (value[i] - top), e = dpfast_exp_inline(x);
-            sum += exp_less_one(x, e);
+            value[i] = exp_less_one(x, e);
             slope[i] *= -e;
+        }
+        for (i = 0; i < m; i++) {
+            sum += value[i];
         }
         status = LOCAL(accumulate)(&part, slope, zeros, partial);
         if (status != DPFAST_OK) {
