@@ -54,7 +54,7 @@ class Plan:
         lines = [
             f"Plan: {self.solver} on {shape.n_samples:,} rows x {shape.n_features:,} columns"
             f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
-            f"ridge alpha={shape.alpha:.4g}",
+            f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}",
             f"  budget: {self.budget}, {self.neighboring_relation}",
         ]
         for title, values in (("parameters", self.parameters), ("expected", self.expected)):

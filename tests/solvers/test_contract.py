@@ -22,6 +22,11 @@ def planned_epsilon(settled):
     return ledger.guarantee()
 
 
+def one_by_one(events):
+    """Events with their counts written out, in order."""
+    return [dataclasses.replace(event, count=1) for event in events for _ in range(event.count)]
+
+
 def served(solver, budget, relation="replace_one"):
     """Skip what the solver refuses, after seeing that it does."""
     module = SOLVERS[solver]
@@ -65,7 +70,7 @@ class TestEverySolver:
         problem = Problem(X, y, data_norm=2.0)
         result = solve(problem, solver, budget, neighboring_relation=relation)
         if not result.plan.adaptive:
-            assert tuple(result.privacy.events) == result.plan.events
+            assert one_by_one(result.privacy.events) == one_by_one(result.plan.events)
         assert result.privacy.neighboring_relation == relation
         assert not result.privacy.reproducible
         assert result.w.shape == (7,)
