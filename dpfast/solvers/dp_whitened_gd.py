@@ -17,9 +17,9 @@ are scaled and not centered.  Mapping back with ``W`` is post-processing.
 Privacy
 -------
 All three steps are Gaussian mechanisms on sums over rows in which each row's contribution is a
-function of that row and of earlier releases; their noise multipliers are fixed beforehand, so GDP is
-exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  With ``C`` the radius to which a
-step clips ``z_i``, and ``k`` = :func:`~dpfast.privacy.records_apart`:
+function of that row and of earlier releases; their noise multipliers are fixed beforehand, so GDP
+is exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  With ``C`` the radius to
+which a step clips ``z_i``, and ``k`` = :func:`~dpfast.privacy.records_apart`:
 
 * moments: one row contributes ``(z, ω z²)`` (squares entry by entry).  ``‖z‖ <= C`` and
   ``‖z²‖ <= ‖z‖² <= C²``; two vectors of entries >= 0 are at most ``√2 C²`` apart.  So the
@@ -72,11 +72,12 @@ BUDGET_KINDS = ("approximate", "zcdp", "gdp")
 RELATIONS = NEIGHBORING_RELATIONS
 MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType(
-    {"iterations": 2000, "clip": 1e6, "average": 0.0, "correlation_share": 0.1}
+    {"iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1}
 )
 EXPECTS = "excess_loss_by_noise"
 
 _UNIT = 2.0**-53
+_SQRT_2 = math.sqrt(2.0)
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
 # Radius to which rows are clipped while moments and correlations are learned, over √dim.  In the
 # first round, in the declared units, no row is longer.
@@ -171,10 +172,11 @@ def plan(
     slope = shape.loss.lipschitz * shape.max_weight
     # Rounding of a sum of rows, per unit of what a row contributes: additions, a product with W.
     unit = 1.01 * _UNIT * (_additions(shape) + shape.dim + 40) * shape.n_samples
-    # Largest row_norm ‖W‖: what keeps rounding in these coordinates below a thousandth of a row.
+    # Largest reach of W (see `_bounded`): what keeps rounding far below one row's contribution, but
+    # at least twice that of the coordinates to begin with.
     limit = max(
-        1e-3 * min(clip_norm * shape.max_weight, radius) / (unit * max(slope, 2.0)),
-        4.0 * shape.row_norm * math.hypot(radius * math.sqrt(shape.dim) / shape.data_norm, 1.0),
+        1e-4 * min(clip_norm * shape.max_weight, radius) / (unit * max(slope, 2.0)),
+        2.0 * _SQRT_2 * (radius * math.sqrt(shape.dim) + 1.0),
     )
     common = {"neighboring_relation": neighboring_relation}
     moments = _calibrated(
@@ -276,11 +278,11 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
         If the ledger cannot afford a release; its data is not touched.
     """
     center, scale = _moments(plan, problem, rng, ledger)
-    limit = float(plan.parameters["limit"]) / plan.shape.row_norm
-    transform = _bounded(_transform(plan.shape, center, scale), limit)
+    limit = float(plan.parameters["limit"])
+    transform = _bounded(plan.shape, _transform(plan.shape, center, scale), limit)
     if plan.parameters["correlation"] is not None:
         change = _correlation(plan, problem, transform, rng, ledger)
-        transform = _bounded(transform @ change, limit)
+        transform = _bounded(plan.shape, transform @ change, limit)
     return _descend(plan, problem, transform, rng, ledger)
 
 
@@ -428,16 +430,23 @@ def _descend(
     return Outcome(w, MappingProxyType({"gradient_norm": norms}))
 
 
-def _bounded(transform: Matrix, limit: float) -> Matrix:
-    """`transform` with its singular values lowered so that its Frobenius norm is at most `limit`.
+def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
+    """`transform`, stretched less where it would stretch rounding errors beyond `limit`.
 
-    Directions in which the rows hardly move would need more digits than float64 has; they are
-    stretched less. `transform` has been released, so this is post-processing.
+    With ``S = diag(data_norm, ..., |intercept|)`` a row is ``x̃ = S e``, ``‖e‖ <= √2``, so that
+    ``‖|W|ᵀ|x̃|‖ <= √2 ‖S W‖_F``: this reach of W measures what a relative error of a row's entries
+    becomes. Directions in which the rows hardly move have a large one, and need more digits than
+    float64 has. `transform` has been released, so this is post-processing.
     """
-    if np.linalg.norm(transform) <= limit:
+    units = np.full(shape.dim, shape.data_norm)
+    if shape.intercept != 0.0:
+        units[-1] = abs(shape.intercept)
+    stretched = units[:, None] * transform
+    if _SQRT_2 * np.linalg.norm(stretched) <= limit:
         return transform
-    left, values, right = np.linalg.svd(transform)
-    lowered: Matrix = (left * np.minimum(values, limit / math.sqrt(len(values)))) @ right
+    left, values, right = np.linalg.svd(stretched)
+    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
+    lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
     return lowered
 
 
@@ -466,11 +475,12 @@ def _lengths(problem: Problem, transform: Matrix) -> Vector:
     """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
     shape = problem.shape
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|).
-    slack = (shape.dim + 8) * _UNIT * shape.row_norm * float(np.linalg.norm(transform))
-    grow = 1.0 + (shape.dim + 8) * _UNIT
+    grow = (shape.dim + 8) * _UNIT
+    size = np.abs(transform)
 
     def lengths(block: Matrix) -> Vector:
-        bound: Vector = np.linalg.norm(block @ transform, axis=1) * grow + slack
+        bound: Vector = np.linalg.norm(block @ transform, axis=1) * (1.0 + grow)
+        bound += grow * np.linalg.norm(np.abs(block) @ size, axis=1)
         return bound
 
     return np.concatenate(list(problem.map_rows(lengths)))
