@@ -63,10 +63,11 @@ OPTIONS = (
     "alpha",
     "iterations",
     "clip",
+    "average",
     "rounds",
+    "learning_clip",
     "learning_share",
     "correlation_share",
-    "average",
 )
 BUDGET_KINDS = ("approximate", "zcdp", "gdp")
 RELATIONS = NEIGHBORING_RELATIONS
@@ -79,9 +80,6 @@ EXPECTS = "excess_loss_by_noise"
 _UNIT = 2.0**-53
 _SQRT_2 = math.sqrt(2.0)
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
-# Radius to which rows are clipped while moments and correlations are learned, over √dim.  In the
-# first round, in the declared units, no row is longer.
-_LEARNING_RADIUS = 1.0
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
@@ -97,6 +95,7 @@ def plan(
     iterations: int | str = "auto",
     clip: float | str = "auto",
     rounds: int | str = "auto",
+    learning_clip: float | str = "auto",
     learning_share: float | str = "auto",
     correlation_share: float | str = "auto",
     average: float = 0.75,
@@ -120,6 +119,8 @@ def plan(
         of the loss.
     rounds : int or "auto"
         Rounds in which the columns' moments are learned.
+    learning_clip : float or "auto"
+        While moments and correlations are learned, rows are clipped to ``learning_clip √dim``.
     learning_share : float or "auto"
         Share of the budget, in units of mu², that the rounds take together.
     correlation_share : float or "auto"
@@ -148,6 +149,7 @@ def plan(
         "iterations": iterations,
         "clip": clip,
         "rounds": rounds,
+        "learning_clip": learning_clip,
         "learning_share": learning_share,
         "correlation_share": correlation_share,
     }
@@ -155,6 +157,7 @@ def plan(
     steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
     turns = check_integer("rounds", settings["rounds"], low=1, high=100)
     clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
+    reach = check_real("learning_clip", settings["learning_clip"], low=1.0, high=1e100)
     for_moments = check_real("learning_share", settings["learning_share"], low=0.0, low_open=True)
     for_correlation = check_real("correlation_share", settings["correlation_share"], low=0.0)
     if shape.dim - (shape.intercept != 0.0) < 2:
@@ -166,7 +169,7 @@ def plan(
         )
     average = check_real("average", average, low=0.0, high=1.0)
 
-    radius = _LEARNING_RADIUS * math.sqrt(shape.dim)
+    radius = reach * math.sqrt(shape.dim)
     weight = 1.0 / radius
     clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
     slope = shape.loss.lipschitz * shape.max_weight
@@ -176,7 +179,7 @@ def plan(
     # at least twice that of the coordinates to begin with.
     limit = max(
         1e-4 * min(clip_norm * shape.max_weight, radius) / (unit * max(slope, 2.0)),
-        2.0 * _SQRT_2 * (radius * math.sqrt(shape.dim) + 1.0),
+        2.0 * _SQRT_2 * (shape.dim + 1.0),
     )
     common = {"neighboring_relation": neighboring_relation}
     moments = _calibrated(
@@ -227,6 +230,7 @@ def plan(
                 "rounds": turns,
                 "iterations": steps,
                 "clip": clip,
+                "learning_clip": reach,
                 "average": average,
                 "ridge": ridge,
                 "learning_share": for_moments,
@@ -259,6 +263,7 @@ def automatic_settings(shape: ProblemShape, mu: float) -> dict[str, Any]:
         "iterations": int(min(80.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2,
+        "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1,
         "correlation_share": 0.1 if u < 50.0 else 0.2,
     }
@@ -296,7 +301,8 @@ def _moments(
     radius, weight = float(parameters["radius"]), float(parameters["moments_weight"])
     centered = shape.intercept != 0.0
     center = np.zeros(d)
-    scale = np.full(d, shape.data_norm / radius)
+    # No row is longer than √dim to begin with.
+    scale = np.full(d, shape.data_norm / math.sqrt(shape.dim))
     # Squares below the noise cannot be told from zero.
     floor = mechanism.stddev / (n * weight)
     for _ in range(int(parameters["rounds"])):
