@@ -23,7 +23,7 @@ which a step clips ``z_i``, and ``k`` = :func:`~dpfast.privacy.records_apart`:
 
 * moments: one row contributes ``(z, ω z²)`` (squares entry by entry).  ``‖z‖ <= C`` and
   ``‖z²‖ <= ‖z‖² <= C²``; two vectors of entries >= 0 are at most ``√2 C²`` apart.  So the
-  sensitivity is ``√((k C)² + k ω² C⁴)``.
+  sensitivity is ``√((k C)² + k ω² C⁴)``, with ``ω = 1/C``.
 * correlation: one row contributes ``z zᵀ``, released as the upper triangle with its diagonal
   divided by ``√2``, which has the norm ``‖z zᵀ‖_F / √2 <= C²/√2``; as ``tr(z zᵀ z'z'ᵀ) >= 0``, two
   of them are at most ``C²`` apart.  So the sensitivity is ``√(k/2) C²``.
@@ -170,7 +170,6 @@ def plan(
     average = check_real("average", average, low=0.0, high=1.0)
 
     radius = reach * math.sqrt(shape.dim)
-    weight = 1.0 / radius
     clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
     slope = shape.loss.lipschitz * shape.max_weight
     # Rounding of a sum of rows, per unit of what a row contributes: additions, a product with W.
@@ -182,13 +181,17 @@ def plan(
         2.0 * _SQRT_2 * (shape.dim + 1.0),
     )
     common = {"neighboring_relation": neighboring_relation}
-    moments = _calibrated(
-        mu * math.sqrt(for_moments / turns),
-        sensitivity=math.sqrt((apart * radius) ** 2 + apart * (weight * radius**2) ** 2),
-        error=unit * (radius + weight * radius**2),
-        dimension=2 * shape.n_features,
-        **common,
-    )
+    # To begin with no row is longer than √dim, and less radius is less noise.
+    moments = [
+        _calibrated(
+            mu * math.sqrt(for_moments / turns),
+            sensitivity=math.sqrt((apart * bound) ** 2 + apart * bound**2),
+            error=unit * 2.0 * bound,
+            dimension=2 * shape.n_features,
+            **common,
+        )
+        for bound in [math.sqrt(shape.dim)] + [radius] * (turns - 1)
+    ]
     correlation = None
     if for_correlation > 0.0:
         correlation = _calibrated(
@@ -205,7 +208,7 @@ def plan(
         dimension=shape.dim,
         **common,
     )
-    events = [moments.event(_MOMENTS, turns)]
+    events = [mechanism.event(_MOMENTS) for mechanism in moments]
     if correlation is not None:
         events.append(correlation.event(_CORRELATION))
     events.append(gradient.event(_GRADIENT, steps))
@@ -220,8 +223,7 @@ def plan(
         events=tuple(events),
         parameters=MappingProxyType(
             {
-                "moments": moments,
-                "moments_weight": weight,
+                "moments": tuple(moments),
                 "correlation": correlation,
                 "gradient": gradient,
                 "radius": radius,
@@ -262,7 +264,7 @@ def automatic_settings(shape: ProblemShape, mu: float) -> dict[str, Any]:
     return {
         "iterations": int(min(80.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
-        "rounds": 2,
+        "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1,
         "correlation_share": 0.1 if u < 50.0 else 0.2,
@@ -297,27 +299,27 @@ def _moments(
     """Center and scale of every column, private."""
     shape, parameters = plan.shape, plan.parameters
     d, n = shape.n_features, shape.n_samples
-    mechanism: Gaussian = parameters["moments"]
-    radius, weight = float(parameters["radius"]), float(parameters["moments_weight"])
+    radius = math.sqrt(shape.dim)
     centered = shape.intercept != 0.0
     center = np.zeros(d)
-    # No row is longer than √dim to begin with.
-    scale = np.full(d, shape.data_norm / math.sqrt(shape.dim))
-    # Squares below the noise cannot be told from zero.
-    floor = mechanism.stddev / (n * weight)
-    for _ in range(int(parameters["rounds"])):
+    scale = np.full(d, shape.data_norm / radius)
+    for mechanism in parameters["moments"]:
+        weight = 1.0 / radius
         noisy = mechanism.release(
             partial(_moment_sums, problem, center, scale, radius, weight),
             rng=rng,
             ledger=ledger,
             where=_MOMENTS,
         )
+        # Squares below the noise cannot be told from zero.
+        floor = mechanism.stddev / (n * weight)
         mean, square = noisy[:d] / n, noisy[d:] / (n * weight)
         if not centered:
             mean = np.zeros(d)
         variance = np.maximum(square - mean**2, floor)
         center = center + scale * mean
         scale = scale * np.sqrt(variance)
+        radius = float(parameters["radius"])
     return center, scale
 
 
