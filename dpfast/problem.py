@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast import _kernels
@@ -153,6 +154,10 @@ class ProblemShape:
         """Rows of one chunk; depends on the shape alone, never on the number of threads."""
         rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
         return max(64, -(-rows // 64) * 64)
+
+    def block_rows(self) -> int:
+        """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
+        return max(64, _CHUNK_BYTES // (8 * self.dim))
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""
@@ -346,10 +351,7 @@ class Problem:
             norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
             with np.errstate(divide="ignore", over="ignore"):
                 exact = (1.0 - 8.0 * _UNIT) / np.hypot(norms, self.shape.intercept)
-                rounded = exact.astype(np.float32)
-            too_large = rounded > exact
-            rounded[too_large] = np.nextafter(rounded[too_large], np.float32(0.0))
-            inverse[start:stop] = rounded
+                inverse[start:stop] = _rounded_down(exact)
 
         _finish(self._map(work))
         self._rows.set_inverse_norm(inverse)
@@ -652,6 +654,62 @@ class Problem:
             raise FloatingPointError("Hessian: a result is too large for float64.")
         return total, sum(stop - start for start, stop in blocks)
 
+    def map_rows(self, work: Callable[[NDArray[np.float64]], T]) -> Iterator[T]:
+        """`work` on blocks of the scaled rows ``x̃_i``, for sums that no kernel computes.
+
+        Parameters
+        ----------
+        work : callable
+            Takes a float64 array of shape (m, dim) that it may write to; called from several
+            threads with ``n_jobs > 1``.
+
+        Returns
+        -------
+        iterator
+            Of what `work` returns, in the order of the rows.
+        """
+        dim, intercept, d = self.shape.dim, self.shape.intercept, self.shape.n_features
+        sparse = scipy.sparse.issparse(self._rows.matrix)
+
+        def on_chunk(start: int, stop: int) -> T:
+            block = np.empty((stop - start, dim))
+            part = self._rows.matrix[start:stop]
+            block[:, :d] = part.toarray() if sparse else part
+            if self._row_scale is not None:
+                block[:, :d] *= self._row_scale[start:stop, None]
+            block[:, d:] = intercept
+            return work(block)
+
+        return self._map(on_chunk, step=self.shape.block_rows())
+
+    def clipped_by(self, norms: Vector) -> Problem:
+        """The same problem, whose gradients are clipped by given lengths of the rows.
+
+        Parameters
+        ----------
+        norms : ndarray of shape (n_samples,)
+            Upper bound of each row's length in whatever norm the clipping is to be done:
+            ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to
+            ``± clip_norm / norms[i]``.  A row's length must be a function of that row alone.
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one.
+        """
+        lengths = _as_vector("norms", norms, self.shape.n_samples)
+        twin = copy.copy(self)
+        twin._line = None
+        twin._rows = as_rows(self._rows.matrix, self._target, self.shape.intercept)
+        if self._weight is not None:
+            twin._rows.set_weight(self._weight)
+        if self._row_scale is not None:
+            twin._rows.set_row_scale(self._row_scale)
+        with np.errstate(divide="ignore", over="ignore"):
+            twin._rows.set_inverse_norm(_rounded_down((1.0 - 8.0 * _UNIT) / lengths))
+        twin._has_inverse_norms = True
+        return twin
+
     def _ridge(self, alpha: float | None) -> float:
         if alpha is not None:
             return check_real("alpha", alpha, low=0.0)
@@ -771,6 +829,14 @@ class _Line:
 def _finish(results: Iterator[Any]) -> None:
     """Run an iterator to its end for its effects."""
     deque(results, maxlen=0)
+
+
+def _rounded_down(exact: Vector) -> NDArray[np.float32]:
+    """Positive numbers in float32, none larger than it was."""
+    rounded = exact.astype(np.float32)
+    too_large = rounded > exact
+    rounded[too_large] = np.nextafter(rounded[too_large], np.float32(0.0))
+    return rounded
 
 
 def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:

@@ -31,6 +31,8 @@ class Rows(Protocol):
     #: Bytes read by one pass over all rows.
     nbytes: int
     sparse: bool
+    #: The array or CSR matrix that is read.
+    matrix: Any
 
     def set_weight(self, weight: Vector | None) -> None: ...
 
@@ -52,10 +54,13 @@ class NativeRows:
         One of the row classes of ``dpfast._kernels``.
     nbytes : int
         Bytes of its arrays.
+    matrix : ndarray or scipy.sparse CSR of shape (n_samples, n_features)
+        What it reads.
     """
 
-    def __init__(self, kernel: Any, nbytes: int) -> None:
+    def __init__(self, kernel: Any, nbytes: int, matrix: Any) -> None:
         self._kernel = kernel
+        self.matrix = matrix
         self.sparse = isinstance(kernel, _kernels.CsrRows)
         self.n_samples = int(kernel.n_samples)
         self.n_features = int(kernel.n_features)
@@ -83,7 +88,7 @@ class ConvertedRows:
     sparse = False
 
     def __init__(self, array: NDArray[Any], target: Vector, intercept: float) -> None:
-        self._array = array
+        self._array = self.matrix = array
         self._target = target
         self._intercept = intercept
         self._parts: dict[str, NDArray[Any] | None] = {}
@@ -132,7 +137,7 @@ def as_rows(matrix: Any, target: Vector, intercept: float) -> Rows:
         return _sparse_rows(matrix, target, intercept)
     if matrix.dtype in (np.float64, np.float32) and matrix.dtype.isnative:
         try:
-            return NativeRows(_kernels.DenseRows(matrix, target, intercept), matrix.nbytes)
+            return NativeRows(_kernels.DenseRows(matrix, target, intercept), matrix.nbytes, matrix)
         except _kernels.LayoutError:
             pass  # strides that the kernels do not read
     return ConvertedRows(matrix, target, intercept)
@@ -166,7 +171,7 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
             ConversionWarning,
             stacklevel=4,
         )
-    return NativeRows(kernel, kernel.nbytes)
+    return NativeRows(kernel, kernel.nbytes, matrix)
 
 
 def check_matrix(X: Any) -> Any:

@@ -1,0 +1,501 @@
+r"""Whitened private gradient descent: learn coordinates in which noise hurts least, then descend.
+
+Isotropic noise wastes budget where columns are badly scaled, far from centered, or correlated: the
+excess loss that it causes grows with ``tr(A) tr(A⁻¹) >= d²``, ``A`` the rows' second moments.  Both
+traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered and white.  So a run
+
+1. learns center and scale of every column privately, in rounds, each in the coordinates that the
+   one before it left (as Biswas, Dong, Kamath & Ullman 2020 do for covariances), so that errors are
+   relative: `_moments`;
+2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
+3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
+   and averages the late iterates: `_descend`.
+
+The center moves the weight of the intercept, which is one more column; without an intercept columns
+are scaled and not centered.  Mapping back with ``W`` is post-processing.
+
+Privacy
+-------
+All three steps are Gaussian mechanisms on sums over rows in which each row's contribution is a
+function of that row and of earlier releases; their noise multipliers are fixed beforehand, so GDP
+is exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  With ``C`` the radius to
+which a step clips ``z_i``, and ``k`` = :func:`~dpfast.privacy.records_apart`:
+
+* moments: one row contributes ``(z, ω z²)`` (squares entry by entry).  ``‖z‖ <= C`` and
+  ``‖z²‖ <= ‖z‖² <= C²``; two vectors of entries >= 0 are at most ``√2 C²`` apart.  So the
+  sensitivity is ``√((k C)² + k ω² C⁴)``, with ``ω = 1/C``.
+* correlation: one row contributes ``z zᵀ``, released as the upper triangle with its diagonal
+  divided by ``√2``, which has the norm ``‖z zᵀ‖_F / √2 <= C²/√2``; as ``tr(z zᵀ z'z'ᵀ) >= 0``, two
+  of them are at most ``C²`` apart.  So the sensitivity is ``√(k/2) C²``.
+* gradients: the derivative of row i is clamped to ``± C / ‖z_i‖``, so its gradient in ``v`` has
+  norm at most ``C``: sensitivity ``k C``, times the largest weight.
+
+What rounding adds is bounded and charged at each.  The ridge is data-independent.
+
+Source: an extension, to coordinates learned privately, of noisy gradient descent (Bassily, Smith &
+Thakurta 2014; Lee & Kifer 2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer, check_real
+from dpfast.mechanisms import Gaussian
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
+from dpfast.privacy.calibration import budget_mu
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers._contract import Outcome, Plan
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NAME = "dp-whitened-gd"
+OPTIONS = (
+    "alpha",
+    "iterations",
+    "clip",
+    "average",
+    "rounds",
+    "learning_clip",
+    "learning_share",
+    "correlation_share",
+)
+BUDGET_KINDS = ("approximate", "zcdp", "gdp")
+RELATIONS = NEIGHBORING_RELATIONS
+MINIMIZES = True
+EXACT: Mapping[str, Any] = MappingProxyType(
+    {"iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1}
+)
+EXPECTS = "excess_loss_by_noise"
+
+_UNIT = 2.0**-53
+_SQRT_2 = math.sqrt(2.0)
+_MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
+# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
+# of the noise's norm.
+_BELIEF, _FLOOR = 0.5, 0.5
+
+
+def plan(
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    iterations: int | str = "auto",
+    clip: float | str = "auto",
+    rounds: int | str = "auto",
+    learning_clip: float | str = "auto",
+    learning_share: float | str = "auto",
+    correlation_share: float | str = "auto",
+    average: float = 0.75,
+) -> Plan:
+    """Settle coordinates' rounds, clipping and iterations from public quantities.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        Not pure.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none; "auto" is no
+        ridge: the noise is held down by the number of steps.
+    iterations : int or "auto"
+        Gradient steps.
+    clip : float or "auto"
+        Radius of the gradients in the learned coordinates is ``clip √dim`` times the largest slope
+        of the loss.
+    rounds : int or "auto"
+        Rounds in which the columns' moments are learned.
+    learning_clip : float or "auto"
+        While moments and correlations are learned, rows are clipped to ``learning_clip √dim``.
+    learning_share : float or "auto"
+        Share of the budget, in units of mu², that the rounds take together.
+    correlation_share : float or "auto"
+        The same for the correlations; 0 leaves them alone.
+    average : float, default=0.75
+        Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or the loss is not convex, or its slope or its curvature is
+        unbounded.
+    """
+    _check_loss(shape)
+    if alpha is None:
+        alpha = shape.alpha if shape.alpha is not None else "auto"
+    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    mu = budget_mu(budget, accountant)
+    apart = records_apart(neighboring_relation)
+    settings = automatic_settings(shape, mu / apart)
+    chosen = {
+        "iterations": iterations,
+        "clip": clip,
+        "rounds": rounds,
+        "learning_clip": learning_clip,
+        "learning_share": learning_share,
+        "correlation_share": correlation_share,
+    }
+    settings |= {name: value for name, value in chosen.items() if value != "auto"}
+    steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
+    turns = check_integer("rounds", settings["rounds"], low=1, high=100)
+    clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
+    reach = check_real("learning_clip", settings["learning_clip"], low=1.0, high=1e100)
+    for_moments = check_real("learning_share", settings["learning_share"], low=0.0, low_open=True)
+    for_correlation = check_real("correlation_share", settings["correlation_share"], low=0.0)
+    if shape.dim - (shape.intercept != 0.0) < 2:
+        for_correlation = 0.0  # one column is correlated with nothing
+    if for_moments + for_correlation >= 1.0:
+        raise ValueError(
+            "learning_share + correlation_share must be less than 1, or nothing is left for the "
+            f"gradients; got {for_moments} + {for_correlation}."
+        )
+    average = check_real("average", average, low=0.0, high=1.0)
+
+    radius = reach * math.sqrt(shape.dim)
+    clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
+    slope = shape.loss.lipschitz * shape.max_weight
+    # Rounding of a sum of rows, per unit of what a row contributes: additions, a product with W.
+    unit = 1.01 * _UNIT * (_additions(shape) + shape.dim + 40) * shape.n_samples
+    # Largest reach of W (see `_bounded`): what keeps rounding far below one row's contribution, but
+    # at least twice that of the coordinates to begin with.
+    limit = max(
+        1e-4 * min(clip_norm * shape.max_weight, radius) / (unit * max(slope, 2.0)),
+        2.0 * _SQRT_2 * (shape.dim + 1.0),
+    )
+    common = {"neighboring_relation": neighboring_relation}
+    # To begin with no row is longer than √dim, and less radius is less noise.
+    moments = [
+        _calibrated(
+            mu * math.sqrt(for_moments / turns),
+            sensitivity=math.sqrt((apart * bound) ** 2 + apart * bound**2),
+            error=unit * 2.0 * bound,
+            dimension=2 * shape.n_features,
+            **common,
+        )
+        for bound in [math.sqrt(shape.dim)] + [radius] * (turns - 1)
+    ]
+    correlation = None
+    if for_correlation > 0.0:
+        correlation = _calibrated(
+            mu * math.sqrt(for_correlation),
+            sensitivity=math.sqrt(apart / 2.0) * radius**2,
+            error=unit * radius * (radius + 2.0 * limit),
+            dimension=shape.n_features * (shape.n_features + 1) // 2,
+            **common,
+        )
+    gradient = _calibrated(
+        mu * math.sqrt((1.0 - for_moments - for_correlation) / steps),
+        sensitivity=apart * min(clip_norm, shape.loss.lipschitz * limit) * shape.max_weight,
+        error=unit * slope * limit,
+        dimension=shape.dim,
+        **common,
+    )
+    events = [mechanism.event(_MOMENTS) for mechanism in moments]
+    if correlation is not None:
+        events.append(correlation.event(_CORRELATION))
+    events.append(gradient.event(_GRADIENT, steps))
+    # What noise does to the average of the iterates, at a quarter of the largest curvature.
+    curvature = shape.loss.smoothness * shape.max_weight / 4.0
+    variance = (gradient.stddev / shape.n_samples) ** 2 / max(1.0, average * steps)
+    return Plan(
+        solver=NAME,
+        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        events=tuple(events),
+        parameters=MappingProxyType(
+            {
+                "moments": tuple(moments),
+                "correlation": correlation,
+                "gradient": gradient,
+                "radius": radius,
+                "limit": limit,
+                "clip_norm": clip_norm,
+                "rounds": turns,
+                "iterations": steps,
+                "clip": clip,
+                "learning_clip": reach,
+                "average": average,
+                "ridge": ridge,
+                "learning_share": for_moments,
+                "correlation_share": for_correlation,
+            }
+        ),
+        expected=MappingProxyType({EXPECTS: 0.5 * shape.dim * variance / curvature}),
+    )
+
+
+def automatic_settings(shape: ProblemShape, mu: float) -> dict[str, Any]:
+    """What "auto" stands for.
+
+    Everything follows from ``u = µ n / (k d)``, the number of rows that stand behind one weight,
+    times the privacy loss allowed to one row: noise in a mean of white rows is ``c √d / (u d) =
+    c / (u √d)`` a coordinate. See docs/whitened.md for the study behind the numbers.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    mu : float
+        GDP budget over the number of records between neighbors.
+
+    Returns
+    -------
+    dict
+    """
+    u = mu * shape.n_samples / shape.dim
+    return {
+        "iterations": int(min(80.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
+        "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
+        "rounds": 2 if u < 50.0 else 3,
+        "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
+        "learning_share": 0.2 if u < 50.0 else 0.1,
+        "correlation_share": 0.1 if u < 50.0 else 0.2,
+    }
+
+
+def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Learn coordinates, descend in them, and map the average of the late iterates back.
+
+    Returns
+    -------
+    Outcome
+        Its history has the norms of the noisy gradients in the learned coordinates.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford a release; its data is not touched.
+    """
+    center, scale = _moments(plan, problem, rng, ledger)
+    limit = float(plan.parameters["limit"])
+    transform = _bounded(plan.shape, _transform(plan.shape, center, scale), limit)
+    if plan.parameters["correlation"] is not None:
+        change = _correlation(plan, problem, transform, rng, ledger)
+        transform = _bounded(plan.shape, transform @ change, limit)
+    return _descend(plan, problem, transform, rng, ledger)
+
+
+def _moments(
+    plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger
+) -> tuple[Vector, Vector]:
+    """Center and scale of every column, private."""
+    shape, parameters = plan.shape, plan.parameters
+    d, n = shape.n_features, shape.n_samples
+    radius = math.sqrt(shape.dim)
+    centered = shape.intercept != 0.0
+    center = np.zeros(d)
+    scale = np.full(d, shape.data_norm / radius)
+    for mechanism in parameters["moments"]:
+        weight = 1.0 / radius
+        noisy = mechanism.release(
+            partial(_moment_sums, problem, center, scale, radius, weight),
+            rng=rng,
+            ledger=ledger,
+            where=_MOMENTS,
+        )
+        # Squares below the noise cannot be told from zero.
+        floor = mechanism.stddev / (n * weight)
+        mean, square = noisy[:d] / n, noisy[d:] / (n * weight)
+        if not centered:
+            mean = np.zeros(d)
+        variance = np.maximum(square - mean**2, floor)
+        center = center + scale * mean
+        scale = scale * np.sqrt(variance)
+        radius = float(parameters["radius"])
+    return center, scale
+
+
+def _moment_sums(
+    problem: Problem, center: Vector, scale: Vector, radius: float, weight: float
+) -> Vector:
+    """``Σ_i (z_i, ω z_i²)`` over the clipped, centered and scaled rows."""
+    d = problem.shape.n_features
+
+    def sums(block: Matrix) -> Vector:
+        z = _clipped((block[:, :d] - center) / scale, radius)
+        return np.concatenate([z.sum(axis=0), weight * np.square(z).sum(axis=0)])
+
+    total = np.zeros(2 * d)
+    for part in problem.map_rows(sums):
+        total += part
+    return total
+
+
+def _transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
+    """``W`` with ``Wᵀ x̃ = ((x - center) / scale, 1)``."""
+    d = shape.n_features
+    transform = np.zeros((shape.dim, shape.dim))
+    transform[np.arange(d), np.arange(d)] = 1.0 / scale
+    if shape.intercept != 0.0:
+        transform[d, :d] = -center / (scale * shape.intercept)
+        transform[d, d] = 1.0 / shape.intercept
+    return transform
+
+
+def _correlation(
+    plan: Plan, problem: Problem, transform: Matrix, rng: SecureGenerator, ledger: Ledger
+) -> Matrix:
+    """Rotation and scaling that takes out the correlations that stand out of the noise."""
+    shape, parameters = plan.shape, plan.parameters
+    d, n = shape.n_features, shape.n_samples
+    mechanism: Gaussian = parameters["correlation"]
+    radius = float(parameters["radius"])
+    upper, entries = _upper(d)
+    noisy = np.zeros((d, d))
+    noisy[upper] = (
+        mechanism.release(
+            partial(_gram_sums, problem, transform, radius),
+            rng=rng,
+            ledger=ledger,
+            where=_CORRELATION,
+        )
+        / entries
+    )
+    moments = (noisy + np.triu(noisy, 1).T) / n
+    eigenvalues, vectors = np.linalg.eigh(moments)
+    # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
+    noise = 2.0 * math.sqrt(d) * mechanism.stddev / n
+    # White is the guess; only what is further from it than the noise reaches is believed.
+    away = eigenvalues - 1.0
+    shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
+    shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
+    change = np.eye(shape.dim)
+    change[:d, :d] = vectors / np.sqrt(shrunk)
+    return change
+
+
+def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
+    """Upper triangle of ``Σ_i z_i z_iᵀ`` over the clipped rows, its diagonal over ``√2``."""
+    d = problem.shape.n_features
+    upper, entries = _upper(d)
+
+    def sums(block: Matrix) -> Matrix:
+        z = _clipped(block @ transform[:, :d], radius)
+        return z.T @ z
+
+    total = np.zeros((d, d))
+    for part in problem.map_rows(sums):
+        total += part
+    triangle: Vector = total[upper] * entries
+    return triangle
+
+
+def _upper(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], Vector]:
+    """Indices of the upper triangle, and the factors of its entries."""
+    upper = np.triu_indices(d)
+    return upper, np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
+
+
+def _descend(
+    plan: Plan, problem: Problem, transform: Matrix, rng: SecureGenerator, ledger: Ledger
+) -> Outcome:
+    """Noisy gradient descent in the coordinates of `transform`."""
+    shape, parameters = plan.shape, plan.parameters
+    n, steps = shape.n_samples, int(parameters["iterations"])
+    mechanism: Gaussian = parameters["gradient"]
+    clip_norm, ridge = float(parameters["clip_norm"]), float(parameters["ridge"])
+    metric = transform.T @ transform
+    largest = float(np.linalg.norm(metric, 2))
+    step = 1.0 / (shape.loss.smoothness * shape.max_weight + ridge * largest)
+    first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
+    view: Problem | None = None
+    v = np.zeros(shape.dim)
+    total = np.zeros(shape.dim)
+    norms = np.empty(steps)
+    for iteration in range(steps):
+        w = transform @ v
+
+        def query(w: Vector = w) -> Vector:
+            nonlocal view
+            if view is None:  # the rows are read only once the first step has been paid for
+                view = problem.clipped_by(_lengths(problem, transform))
+            return transform.T @ view.clipped_gradient(w, clip_norm)[0]
+
+        noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
+        norms[iteration] = np.linalg.norm(noisy)
+        v = v - step * (noisy + ridge * (metric @ v))
+        if iteration >= first:
+            total += v
+    w = transform @ (total / (steps - first))
+    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
+
+
+def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
+    """`transform`, stretched less where it would stretch rounding errors beyond `limit`.
+
+    With ``S = diag(data_norm, ..., |intercept|)`` a row is ``x̃ = S e``, ``‖e‖ <= √2``, so that
+    ``‖|W|ᵀ|x̃|‖ <= √2 ‖S W‖_F``: this reach of W measures what a relative error of a row's entries
+    becomes. Directions in which the rows hardly move have a large one, and need more digits than
+    float64 has. `transform` has been released, so this is post-processing.
+    """
+    units = np.full(shape.dim, shape.data_norm)
+    if shape.intercept != 0.0:
+        units[-1] = abs(shape.intercept)
+    stretched = units[:, None] * transform
+    if _SQRT_2 * np.linalg.norm(stretched) <= limit:
+        return transform
+    left, values, right = np.linalg.svd(stretched)
+    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
+    lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
+    return lowered
+
+
+def _additions(shape: ProblemShape) -> int:
+    """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
+    rows = min(shape.block_rows(), shape.n_samples)
+    return max(shape.additions(), rows + -(-shape.n_samples // rows))
+
+
+def _calibrated(mu: float, **settings: Any) -> Gaussian:
+    return Gaussian.calibrate(Budget(mu=mu), **settings)
+
+
+def _check_loss(shape: ProblemShape) -> None:
+    needs = {
+        "convex": shape.loss.convex,
+        "of bounded slope, which the clipping is measured by": math.isfinite(shape.loss.lipschitz),
+        "of bounded curvature, which sets the step size": math.isfinite(shape.loss.smoothness),
+    }
+    for need, met in needs.items():
+        if not met:
+            raise ValueError(f"loss must be {need}, for {NAME}; got {shape.loss.name!r}.")
+
+
+def _lengths(problem: Problem, transform: Matrix) -> Vector:
+    """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
+    shape = problem.shape
+    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|).
+    grow = (shape.dim + 8) * _UNIT
+    size = np.abs(transform)
+
+    def lengths(block: Matrix) -> Vector:
+        bound: Vector = np.linalg.norm(block @ transform, axis=1) * (1.0 + grow)
+        bound += grow * np.linalg.norm(np.abs(block) @ size, axis=1)
+        return bound
+
+    return np.concatenate(list(problem.map_rows(lengths)))
+
+
+def _clipped(z: Matrix, radius: float) -> Matrix:
+    """Rows of `z`, shortened to `radius`; writes to `z`."""
+    norms = np.linalg.norm(z, axis=1) * (1.0 + (z.shape[1] + 8) * _UNIT)
+    z *= (radius / np.maximum(norms, radius))[:, None]
+    return z

@@ -1,0 +1,274 @@
+"""Whitened private gradient descent: sensitivities, coordinates, rounding, guarantees, accuracy."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.privacy.auditing import audit_mu
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS, dp_whitened_gd
+
+RELATIONS = ["replace_one", "add_or_remove_one"]
+BUDGET = Budget(1.0, 1e-6)
+
+
+def correlated(n=3000, seed=0, d=6):
+    """Badly scaled, far from centered, correlated rows in the unit ball, and their labels."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, d))
+    z[:, 1] = 0.9 * z[:, 0] + 0.4 * z[:, 1]
+    scale = 10.0 ** np.linspace(-3, 0, d)
+    X = 0.5 + z * scale
+    X /= 1.001 * np.linalg.norm(X, axis=1).max()
+    y = np.where(z @ np.linspace(1, -1, d) + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def clipped_rows(Z, radius):
+    return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_against_whole_arrays(sparse):
+    X, y = correlated(500)
+    problem = Problem(scipy.sparse.csr_array(X) if sparse else X, y, data_norm=0.7)
+    X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]  # as the problem does
+    center, scale = np.full(6, 0.3), np.linspace(0.1, 1.0, 6)
+    Z = clipped_rows((X - center) / scale, 1.5)
+    sums = dp_whitened_gd._moment_sums(problem, center, scale, 1.5, 0.25)
+    np.testing.assert_allclose(sums[:6], Z.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(sums[6:], 0.25 * np.square(Z).sum(axis=0), rtol=1e-12)
+
+    W = dp_whitened_gd._transform(problem.shape, center, scale)
+    rows = np.column_stack([X, np.ones(len(X))])
+    np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
+                               atol=1e-12)  # fmt: skip
+    upper, entries = dp_whitened_gd._upper(6)
+    np.testing.assert_allclose(
+        dp_whitened_gd._gram_sums(problem, W, 1.5), (Z.T @ Z)[upper] * entries, rtol=1e-11
+    )
+
+    lengths = dp_whitened_gd._lengths(problem, W)
+    exact = np.linalg.norm(rows @ W, axis=1)
+    assert np.all(lengths >= exact) and np.all(lengths <= exact * (1 + 1e-10))
+    w = np.linspace(-1, 1, 7)
+    slope = -y / (1.0 + np.exp(y * (rows @ w)))
+    slope = np.clip(slope, -0.4 / exact, 0.4 / exact)
+    computed = W.T @ problem.clipped_by(lengths).clipped_gradient(w, 0.4)[0]
+    np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-6)
+    # Rounded to the safe side: no row is longer than the clip.
+    one = Problem(X[:1], y[:1], data_norm=0.7).clipped_by(lengths[:1]).clipped_gradient(w, 1e-3)[0]
+    assert np.linalg.norm(W.T @ one) <= 1e-3
+
+
+class TestSensitivity:
+    """Worst rows of each query reach the declared value, and random ones never pass it."""
+
+    RADIUS = 1.7
+
+    def pairs(self, query, d, relation, seed=0):
+        """Distances of the contributions of two records, or of one and nothing."""
+        rng = np.random.default_rng(seed)
+        worst = 0.0
+        extremes = [np.eye(d)[0] * self.RADIUS, -np.eye(d)[0] * self.RADIUS,
+                    np.eye(d)[1] * self.RADIUS]  # fmt: skip
+        rows = extremes + [
+            clipped_rows(rng.standard_normal((1, d)) * rng.uniform(0, 4), self.RADIUS)[0]
+            for _ in range(200)
+        ]
+        values = [query(row) for row in rows]
+        if relation == "add_or_remove_one":
+            return max(np.linalg.norm(value) for value in values)
+        for a in values:
+            worst = max(worst, *(np.linalg.norm(a - b) for b in values))
+        return worst
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_moments(self, relation):
+        weight, k = 1.0 / self.RADIUS, 2 if relation == "replace_one" else 1
+        declared = math.sqrt((k * self.RADIUS) ** 2 + k * (weight * self.RADIUS**2) ** 2)
+        measured = self.pairs(lambda z: np.concatenate([z, weight * z**2]), 4, relation)
+        assert measured <= declared * (1 + 1e-12)
+        # Opposite rows share their squares, orthogonal ones are not opposite: 0.8 is what is left.
+        assert measured >= (0.8 if k == 2 else 1.0 - 1e-12) * declared
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_correlations(self, relation):
+        upper, entries = dp_whitened_gd._upper(4)
+        k = 2 if relation == "replace_one" else 1
+        declared = math.sqrt(k / 2.0) * self.RADIUS**2
+        measured = self.pairs(lambda z: np.outer(z, z)[upper] * entries, 4, relation)
+        assert (1 - 1e-12) * declared <= measured <= declared * (1 + 1e-12)
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_the_plan_declares_them(self, relation):
+        shape = ProblemShape(1000, 4, data_norm=2.0)
+        settled = plan(shape, "dp-whitened-gd", BUDGET, neighboring_relation=relation, clip=0.5)
+        k = 2 if relation == "replace_one" else 1
+        radius = settled.parameters["radius"]
+        first, *others, correlation, gradient = settled.events
+        assert first.sensitivity == pytest.approx(math.sqrt(5 * (k * k + k)), rel=1e-3)
+        for later in others:
+            assert later.sensitivity == pytest.approx(radius * math.sqrt(k * k + k), rel=1e-3)
+        assert correlation.sensitivity == pytest.approx(math.sqrt(k / 2) * radius**2, rel=1e-3)
+        # Up to a thousandth for rounding.
+        assert gradient.sensitivity == pytest.approx(k * 0.5 * math.sqrt(5), rel=1e-3)
+        assert gradient.sensitivity >= k * 0.5 * math.sqrt(5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("broken", [False, True])
+def test_audit_of_whole_runs(relation, broken, monkeypatch):
+    """A likelihood-ratio attack on the released weights of worst-case neighbors.
+
+    The claim is mu; with the gradients' sensitivity declared at a quarter of its value the audit
+    refutes it. Error probability of each bound: 1e-6.
+    """
+    mu = 2.0
+    if broken:
+        honest = dp_whitened_gd._calibrated
+        monkeypatch.setattr(
+            dp_whitened_gd,
+            "_calibrated",
+            lambda mu, sensitivity, **rest: honest(mu, sensitivity=0.25 * sensitivity, **rest),
+        )
+    X = np.zeros((20, 1))
+    X[0] = 1.0
+    neighbor = X.copy()
+    neighbor[0] = -1.0 if relation == "replace_one" else 0.0
+    # Without an intercept a row of zeros contributes nothing: the absent record.
+    problems = [Problem(data, np.ones(20), data_norm=1.0, intercept=0.0) for data in (X, neighbor)]
+    settled = plan(
+        problems[0], "dp-whitened-gd", Budget(mu=mu), neighboring_relation=relation,
+        iterations=1, rounds=1, clip=0.3, learning_share=0.02,
+    )  # fmt: skip
+    scores = []
+    for seed, problem in enumerate(problems):
+        rng = SecureGenerator(seed)
+        scores.append(
+            [
+                dp_whitened_gd.run(settled, problem, rng, Ledger(Budget(mu=mu))).w[0]
+                for _ in range(500)
+            ]
+        )
+    result = audit_mu(*scores, confidence=1 - 1e-6)
+    assert (result.value > mu) == broken
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_it_beats_isotropic_noise_where_rows_are_far_from_white(relation):
+    X, y = correlated(20_000)
+    problem = Problem(X, y, data_norm=1.0)
+    losses = {}
+    for solver in ("dp-whitened-gd", "output-perturbation"):
+        runs = [
+            solve(problem, solver, BUDGET, neighboring_relation=relation, random_state=seed).w
+            for seed in range(3)
+        ]
+        losses[solver] = np.mean([problem.objective(w) / len(y) for w in runs])
+    assert losses["dp-whitened-gd"] < 0.5 < losses["output-perturbation"]
+
+
+def test_the_coordinates_are_white(noiseless):
+    X, y = correlated()
+    problem = Problem(X, y, data_norm=1.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(1e4, 1e-6), rounds=4, correlation_share=0.1)
+    ledger, rng = Ledger(settled.budget), SecureGenerator(0)
+    center, scale = dp_whitened_gd._moments(settled, problem, rng, ledger)
+    Z = (X - center) / scale
+    assert np.abs(Z.mean(axis=0)).max() < 0.2
+    np.testing.assert_allclose(Z.std(axis=0), 1.0, rtol=0.35)  # clipped tails are missing
+    W = dp_whitened_gd._transform(problem.shape, center, scale)
+    W = W @ dp_whitened_gd._correlation(settled, problem, W, rng, ledger)
+    white = clipped_rows((np.column_stack([X, np.ones(len(X))]) @ W)[:, :6], math.sqrt(7))
+    eigenvalues = np.linalg.eigvalsh(white.T @ white / len(X))
+    assert eigenvalues.max() / eigenvalues.min() < 2.0
+
+
+def test_a_constant_column_and_huge_scales():
+    X, y = correlated(2000)
+    X[:, 2] = 0.1
+    for factor in (1e-30, 1.0, 1e30):
+        problem = Problem(X * factor, y, data_norm=factor)
+        w = solve(problem, "dp-whitened-gd", BUDGET, random_state=1).w
+        assert np.all(np.isfinite(w))
+        # Scaling the rows and their bound alone changes nothing but the unit of the weights.
+        margins = problem.margins(w)
+        if factor == 1e-30:
+            reference = margins
+        np.testing.assert_allclose(margins, reference, rtol=1e-6, atol=1e-9)
+
+
+def test_the_transform_is_bounded():
+    shape = ProblemShape(10, 2, data_norm=1e-3, intercept=2.0)
+    W = np.diag([1e9, 1.0, 2.0])
+    bounded = dp_whitened_gd._bounded(shape, W, 1e3)
+    assert math.sqrt(2.0) * np.linalg.norm(np.diag([1e-3, 1e-3, 2.0]) @ bounded) <= 1e3
+    np.testing.assert_allclose(np.diag(bounded)[1:], [1.0, 2.0])
+    assert dp_whitened_gd._bounded(shape, W, 1e10) is W
+
+
+def test_weights_scale_the_gradients_alone():
+    X, y = correlated(1000)
+    plain = plan(Problem(X, y, data_norm=1.0), "dp-whitened-gd", BUDGET)
+    weighted = plan(
+        Problem(X, y, data_norm=1.0, sample_weight=np.full(1000, 3.0), max_weight=4.0),
+        "dp-whitened-gd", BUDGET,
+    )  # fmt: skip
+    assert weighted.events[0] == plain.events[0]
+    assert weighted.events[-1].sensitivity == pytest.approx(
+        4 * plain.events[-1].sensitivity, rel=1e-3
+    )
+
+
+def test_history_and_threads():
+    X, y = correlated(40_000)
+    runs = [
+        solve(Problem(X, y, data_norm=1.0, n_jobs=jobs), "dp-whitened-gd", BUDGET, random_state=3)
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
+    norms = runs[0].history["gradient_norm"]
+    assert norms.shape == (runs[0].plan.parameters["iterations"],)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"iterations": 0}, "iterations"),
+        ({"rounds": 0}, "rounds"),
+        ({"clip": 0.0}, "clip"),
+        ({"clip": math.nan}, "clip"),
+        ({"average": 1.5}, "average"),
+        ({"learning_share": 0.0}, "learning_share"),
+        ({"learning_share": 0.6, "correlation_share": 0.5}, r"learning_share \+ correlation_share"),
+        ({"alpha": -1.0}, "alpha"),
+    ],
+)
+def test_bad_options(options, message):
+    shape = ProblemShape(1000, 4, data_norm=1.0)
+    with pytest.raises(ValueError, match=message):
+        plan(shape, "dp-whitened-gd", BUDGET, **options)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared", "sigmoid"])
+def test_losses_it_refuses(loss):
+    with pytest.raises(ValueError, match="loss must be"):
+        plan(ProblemShape(1000, 4, data_norm=1.0, loss=loss), "dp-whitened-gd", BUDGET)
+
+
+@pytest.mark.parametrize("loss", ["huberized-hinge", "squared-hinge", "huber", "pinball"])
+def test_other_losses(loss):
+    X, y = correlated(5000)
+    problem = Problem(X, y, loss, data_norm=1.0)
+    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), random_state=0).w
+    assert problem.objective(w) < 0.95 * problem.objective(np.zeros(7))
+
+
+def test_one_column_has_no_correlations():
+    settled = plan(ProblemShape(1000, 1, data_norm=1.0), "dp-whitened-gd", BUDGET)
+    assert {event.where for event in settled.events} == {"column moments", "gradient"}
+    assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd
