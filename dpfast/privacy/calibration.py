@@ -326,7 +326,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     Raises
     ------
     ValueError
-        If no amount of Gaussian noise fits: a pure budget, or the accountant "pure".
+        If no amount of Gaussian noise fits: a pure budget, or an accountant of pure releases.
 
     Examples
     --------
@@ -334,8 +334,9 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic", "rdp"))
-    if budget.kind == "pure" or accountant == "pure":
+    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp")
+    check_choice("accountant", accountant, names)
+    if budget.kind == "pure" or accountant in ("pure", "optimal"):
         raise ValueError(
             f"{budget!r} with accountant={accountant!r} cannot pay for Gaussian noise, which has "
             "no pure guarantee. Give a delta > 0 (for example 1e-6), or use L2Laplace noise."

@@ -52,7 +52,7 @@ bound above too (Balle, Barthe & Gaboardi 2018, Theorem 8).
 
 From log-moments to epsilon and delta
 -------------------------------------
-Canonne, Kamath & Steinke 2020, Proposition 12: a release is (epsilon, delta)-DP if, at any order, ::
+Canonne, Kamath & Steinke 2020, Proposition 12: at any order, it is (epsilon, delta)-DP for ::
 
     log delta = K(a) - h epsilon + h log h - a log a
 
@@ -135,7 +135,9 @@ def laplace_log_moment(excess: float, epsilon: float) -> float:
 
     In one dimension ``exp(K) = (a exp(h epsilon) + h exp(-a epsilon)) / (2 a - 1)`` (Mironov 2017,
     Proposition 6). K is convex in epsilon and 0 at 0, so the parts of an l1 distance that is spread
-    over several coordinates cost less together.
+    over several coordinates cost less together. Discrete Laplace noise whose grid step is t scales
+    replaces the integral behind this formula by ``tanh(t / 2) / (t / 2)`` times its trapezoidal sum,
+    the same up to O(t^2).
     """
     order = 1.0 + excess
     # a (exp(h e) - 1) + h (exp(-a e) - 1), where the linear terms cancel.
