@@ -136,8 +136,8 @@ def laplace_log_moment(excess: float, epsilon: float) -> float:
     In one dimension ``exp(K) = (a exp(h epsilon) + h exp(-a epsilon)) / (2 a - 1)`` (Mironov 2017,
     Proposition 6). K is convex in epsilon and 0 at 0, so the parts of an l1 distance that is spread
     over several coordinates cost less together. Discrete Laplace noise whose grid step is t scales
-    replaces the integral behind this formula by ``tanh(t / 2) / (t / 2)`` times its trapezoidal sum,
-    the same up to O(t^2).
+    replaces the integral behind this formula by ``tanh(t / 2) / (t / 2)`` times its trapezoidal
+    sum: the same up to O(t^2).
     """
     order = 1.0 + excess
     # a (exp(h e) - 1) + h (exp(-a e) - 1), where the linear terms cancel.
