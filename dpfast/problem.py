@@ -396,16 +396,6 @@ class Problem:
             raise ValueError(f"{name} must be finite; got NaN or infinity.")
         return vector
 
-    @property
-    def targets(self) -> Vector:
-        """Targets of the rows; private, not to be written to."""
-        return self._target
-
-    @property
-    def weights(self) -> Vector | None:
-        """Weights of the rows; private, not to be written to.  None: one each."""
-        return self._weight
-
     def map_blocks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
         """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
 
