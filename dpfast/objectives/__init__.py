@@ -2,5 +2,6 @@
 
 from dpfast.objectives._contract import Objective
 from dpfast.objectives.erm import Erm
+from dpfast.objectives.linear_term import LinearTerm
 
-__all__ = ["Erm", "Objective"]
+__all__ = ["Erm", "LinearTerm", "Objective"]

@@ -333,7 +333,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic"))
+    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic", "objective"))
     if budget.kind == "pure" or accountant == "pure":
         raise ValueError(
             f"{budget!r} with accountant={accountant!r} cannot pay for Gaussian noise, which has "

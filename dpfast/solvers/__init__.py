@@ -12,18 +12,27 @@ from dpfast._validation import check_choice
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import output_perturbation
+from dpfast.solvers import objective_perturbation, output_perturbation
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
-SOLVERS: dict[str, ModuleType] = {module.NAME: module for module in (output_perturbation,)}
+SOLVERS: dict[str, ModuleType] = {
+    module.NAME: module for module in (output_perturbation, objective_perturbation)
+}
 
 __all__ = ["SOLVERS", "Outcome", "Plan", "Result", "Solver", "plan", "solve"]
 
 
-def _resolve(solver: str) -> ModuleType:
+def _resolve(solver: str, shape: ProblemShape, budget: Budget, accountant: str) -> ModuleType:
+    """The solver by name; of "auto", objective perturbation where its proof holds."""
     check_choice("solver", solver, ("auto", *SOLVERS))
-    # With one algorithm there is nothing to choose; a rule over public quantities belongs here.
-    return SOLVERS["output-perturbation"] if solver == "auto" else SOLVERS[solver]
+    if solver != "auto":
+        return SOLVERS[solver]
+    served = (
+        budget.kind in objective_perturbation.BUDGET_KINDS
+        and accountant in ("auto", "objective", "pure")
+        and objective_perturbation.refusal(shape.loss) is None
+    )
+    return objective_perturbation if served else output_perturbation
 
 
 def plan(
@@ -42,7 +51,9 @@ def plan(
     problem : Problem or ProblemShape
         Of a problem, only its shape is used.
     solver : str, default="auto"
-        One of the solvers' names, or "auto".
+        One of the solvers' names, or "auto": objective perturbation where its proof holds (a loss
+        with bounded slope and curvature; a budget in ε, with or without δ), otherwise output
+        perturbation.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
@@ -67,7 +78,7 @@ def plan(
     >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
     >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
     >>> p.solver, len(p.events)
-    ('output-perturbation', 1)
+    ('objective-perturbation', 2)
     """
     shape = problem.shape if isinstance(problem, Problem) else problem
     if not isinstance(shape, ProblemShape):
@@ -79,7 +90,7 @@ def plan(
             f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
         )
     check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
-    module = _resolve(solver)
+    module = _resolve(solver, shape, budget, accountant)
     unknown = sorted(set(options) - set(module.OPTIONS))
     if unknown:
         raise ValueError(

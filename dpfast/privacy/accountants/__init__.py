@@ -8,12 +8,19 @@ the events.
 from dpfast.privacy.accountants._contract import Accountant, AdditiveAccountant
 from dpfast.privacy.accountants.basic import BasicAccountant
 from dpfast.privacy.accountants.gdp import GaussianAccountant
+from dpfast.privacy.accountants.objective import ObjectiveAccountant
 from dpfast.privacy.accountants.pure import PureAccountant
 from dpfast.privacy.accountants.zcdp import ZCDPAccountant
 
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
-    for accountant in (PureAccountant(), GaussianAccountant(), ZCDPAccountant(), BasicAccountant())
+    for accountant in (
+        PureAccountant(),
+        GaussianAccountant(),
+        ZCDPAccountant(),
+        BasicAccountant(),
+        ObjectiveAccountant(),
+    )
 }
 
 __all__ = ["ACCOUNTANTS", "Accountant", "AdditiveAccountant"]
