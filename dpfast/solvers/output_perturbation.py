@@ -178,11 +178,13 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     alpha = plan.shape.alpha
     assert alpha is not None
     w = mechanism.release(
-        lambda: certified_minimizer(
-            Erm(problem, alpha),
-            float(plan.parameters["gradient_tolerance"]),
-            str(plan.parameters["optimizer"]),
-        ).w,
+        lambda: (
+            certified_minimizer(
+                Erm(problem, alpha),
+                float(plan.parameters["gradient_tolerance"]),
+                str(plan.parameters["optimizer"]),
+            ).w
+        ),
         rng=rng,
         ledger=ledger,
         where=_WHERE,
