@@ -140,20 +140,16 @@ def test_a_given_ridge_is_a_lower_bound(epsilon):
     assert free.shape.alpha * 1000 > SHAPE.smoothness / math.expm1(epsilon)
 
 
-@pytest.mark.parametrize(
-    "shape", [SHAPE, ProblemShape(36_000, 32, 4.0)], ids=["small", "like bank"]
-)
 @pytest.mark.parametrize("delta", [0.0, 1e-8])
-def test_no_cliff_in_the_expected_risk(shape, delta):
-    grid = np.geomspace(0.01, 10.0, 60)
-    plans = [plan(shape, NAME, Budget(e, delta)) for e in grid]
-    for key in ("excess_risk_guess",):
-        risks = np.array([p.expected[key] for p in plans])
-        assert np.all(np.diff(risks) < 0.0)
-        # From one epsilon to the next, 12 % larger, it falls by a bounded factor.
-        assert np.all(risks[1:] > 0.6 * risks[:-1])
+def test_no_cliff_in_the_expected_risk(delta):
+    shape = ProblemShape(36_000, 32, 4.0)
+    plans = [plan(shape, NAME, Budget(e, delta)) for e in np.geomspace(0.01, 10.0, 30)]
+    risks = np.array([p.expected["excess_risk_guess"] for p in plans])
+    assert np.all(np.diff(risks) < 0.0)
+    # From one epsilon to the next, 27 % larger, it falls by a bounded factor.
+    assert np.all(risks[1:] > 0.4 * risks[:-1])
     ridges = np.array([p.shape.alpha for p in plans])
-    assert np.all(ridges[1:] > 0.5 * ridges[:-1])
+    assert np.all(ridges[1:] > 0.4 * ridges[:-1])
 
 
 @pytest.mark.parametrize("budget", [Budget(0.5), Budget(0.5, 1e-6)], ids=str)
@@ -166,7 +162,7 @@ def test_excess_risk_bound_holds_on_average(budget, classification):
     noise = "gaussian" if budget.delta else "l2-laplace"
     settled = plan(problem, NAME, budget, minimizer_norm=norm, noise=noise)
     runs = [
-        module.run(settled, problem, SecureGenerator(seed), Ledger(budget)).w for seed in range(100)
+        module.run(settled, problem, SecureGenerator(seed), Ledger(budget)).w for seed in range(60)
     ]
     excess = np.array([problem.value_and_gradient(w, 0.0)[0] - best for w in runs])
     assert excess.mean() <= settled.expected["excess_risk_bound"]
@@ -191,8 +187,18 @@ def lone_row(y, size=0.01):
     return Problem(X, np.array([y or 1.0]), "huberized-hinge", data_norm=size, intercept=0.0)
 
 
+class Prepaid:
+    """Takes every event: a ledger's arithmetic would take most of the time of many small runs."""
+
+    def can_afford(self, *events):
+        return True
+
+    def spend(self, event):
+        pass
+
+
 @pytest.mark.audit
-@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("budget", [Budget(6.0, 1e-6), Budget(2.0)], ids=str)
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
 @pytest.mark.parametrize("broken", [False, True])
 def test_whole_runs_on_worst_case_neighbors(budget, relation, other, broken, monkeypatch):
@@ -205,11 +211,11 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, broken, mon
     if broken:
         honest = module.draw
         monkeypatch.setattr(module, "draw", lambda *args: honest(*args) / 3.0)
-    runs = 2500 if budget.kind == "pure" else 5000
+    runs = 800
 
     def outputs(data, seed):
         rng = SecureGenerator(seed)
-        return np.array([module.run(settled, data, rng, Ledger(budget)).w[0] for _ in range(runs)])
+        return np.array([module.run(settled, data, rng, Prepaid()).w[0] for _ in range(runs)])
 
     scores, neighbor_scores = outputs(problem, 1), outputs(neighbor, 2)
     if budget.kind == "pure":
@@ -287,8 +293,9 @@ def test_gaussian_needs_delta():
         plan(SHAPE, NAME, Budget(1.0), noise="gaussian")
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-6, 0.1])
-@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize(
+    ("delta", "loss"), [(0.0, "logistic"), (1e-12, "logistic"), (0.1, "huber")]
+)
 def test_extreme_public_quantities_plan(delta, loss):
     for n in (1, 10**9):
         for d in (1, 10**5):
