@@ -70,7 +70,7 @@ def test_the_report_states_what_was_asked(classification):
     assert 0.69 < privacy.epsilon <= 0.7
     assert privacy.delta <= 1e-7
     assert privacy.neighboring_relation == "add_or_remove_one"
-    assert len(privacy.events) == 1
+    assert len(privacy.events) == 2
     assert not privacy.reproducible
     assert "0.7" in str(privacy)
 
