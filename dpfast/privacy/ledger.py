@@ -103,7 +103,7 @@ class Ledger:
     Parameters
     ----------
     budget : Budget
-    accountant : {"auto", "pure", "gdp", "zcdp", "basic"}, default="auto"
+    accountant : {"auto", "pure", "gdp", "zcdp", "basic", "objective"}, default="auto"
         "auto" takes the smallest epsilon among the accountants that support all the events.
     adaptive : bool, default=False
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the

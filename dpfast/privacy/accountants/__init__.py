@@ -8,6 +8,7 @@ the events.
 from dpfast.privacy.accountants._contract import Accountant, AdditiveAccountant
 from dpfast.privacy.accountants.basic import BasicAccountant
 from dpfast.privacy.accountants.gdp import GaussianAccountant
+from dpfast.privacy.accountants.objective import ObjectiveAccountant
 from dpfast.privacy.accountants.optimal import OptimalAccountant
 from dpfast.privacy.accountants.pure import PureAccountant
 from dpfast.privacy.accountants.rdp import RDPAccountant
@@ -22,6 +23,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
         BasicAccountant(),
         OptimalAccountant(),
         RDPAccountant(),
+        ObjectiveAccountant(),
     )
 }
 
