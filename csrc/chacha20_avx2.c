@@ -2,7 +2,7 @@
 #include "chacha20.h"
 
 #include "isa_avx2_begin.h"
-#define KEYSTREAM_NAME dpfast_keystream_avx2
+#define KEYSTREAM_NAME DPFAST_ISA(dpfast_keystream)
 #define LANES 8
 #include "chacha20_body.h"
 #include "isa_avx2_end.h"
