@@ -177,6 +177,13 @@ def table(document: Document) -> Table:
 def _explanations(missed: list[Target], document: Document) -> list[str]:
     """What is known about those that are missed; nothing that concerns none of them."""
     found = []
+    load, cores = document.environment["load_average"], document.environment["cores"]
+    if missed and load is not None and load > cores / 2:
+        found.append(
+            f"The load average was {load:g} on {cores} cores: other processes took part of the "
+            "processor, of its caches and of the memory's bandwidth, so all of these ratios are "
+            "uncertain."
+        )
     if any(target.group in (GRADIENT32, LARGE) and target.against for target in missed):
         found.append(_WIDENED)
     blas = " ".join(document.environment["blas"])
