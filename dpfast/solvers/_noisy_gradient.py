@@ -254,7 +254,7 @@ class NoisyGradient:
             made.sample = (self.batch, self.shape.n_samples)  # type: ignore[union-attr]
         return made
 
-    def variance(self, price: float) -> float:
+    def variance(self, price: Any) -> Any:
         """Variance of a coordinate of the mean gradient's noise, to first order in the charges."""
         if self.noise == "gaussian":
             return (self.sensitivity / self.rows / price) ** 2
@@ -292,7 +292,7 @@ class NoisyGradient:
             return made(budget_mu(budget, accountant) * np.sqrt(shares))
         return made(self._sampled_mu(budget, accountant, shares) * np.sqrt(shares))
 
-    def sample_prices(self, prices: Vector) -> Vector:
+    def sample_prices(self, prices: Any) -> Any:
         """ε₀ of a sample for each ε: ``ln(1 + (e^ε - 1) n/m)``, (13)."""
         if self.batch is None:
             return prices
@@ -429,14 +429,16 @@ def hidden_step(
 ) -> tuple[HiddenStep, GDPEvent]:
     r"""The noise of a step ``w - η ∇F(w)`` of which the last of T steps is mu-GDP, and its event.
 
-    What is needed: F is α-strongly convex with Hessians up to ``β + α``, so that an exact step with
-    ``η <= 2/(β + 2α)`` or any ``η < 2/(β + α)`` contracts by
-    ``c = max(|1 - ηα|, |1 - η(β + α)|) < 1``; neighbors' exact steps from one point are at most
-    ``s = η records L / n`` apart; projection onto a ball contracts.  What arithmetic adds to s: the
-    computed step is within e of the exact one for ``‖w‖ <= radius`` (both neighbors: 2e), rounding
-    it to the grid moves two values apart by at most ``g sqrt(d)``, and the interpolated point of
-    the proof must be on the grid too, another ``g sqrt(d)``.  Points before the noise are on one
-    grid, so that the exact discrete noise shifts by whole steps, as :class:`Gaussian` requires.
+    What is needed: F is α-strongly convex with Hessians up to ``β + α``, so that an exact step
+    with ``η < 2/(β + α)`` contracts by ``c = max(|1 - ηα|, |1 - η(β + α)|) < 1``; neighbors' exact
+    steps from one point are at most ``s = η records L / n`` apart; projection onto a ball does not
+    move points apart.
+
+    What arithmetic adds to s: the computed step is within e of the exact one for
+    ``‖w‖ <= radius`` (both neighbors: 2e), rounding it to the grid moves two values apart by at
+    most ``g sqrt(d)``, and the interpolated point of the proof must be on the grid too, another
+    ``g sqrt(d)``.  Points before the noise are on one grid, so that the exact discrete noise shifts
+    by whole steps, as :class:`Gaussian` requires.
     """
     factor = last_iterate_factor(contraction, iterations)
     sensitivity = step * records_apart(neighboring_relation) * shape.lipschitz / shape.n_samples

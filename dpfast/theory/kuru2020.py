@@ -96,9 +96,9 @@ def gradient_descent_response(
     """Gradient descent, ``0 < step < 2 / smoothness``.
 
     With ``x⁺ = x - α∇F(x)``, ``F(x⁺) - F* <= (1 - αμ(2 - αL)) (F(x) - F*)`` by smoothness and
-    ``‖∇F‖² >= 2μ (F - F*)``; noise z adds ``E (α²/2) z^T M z`` at most, where M bounds the Hessians:
-    ``(α²/2) σ² tr M``.  For a loss of margins, ``tr M`` is the sum of `shape.smoothness` and d times
-    the ridge, not d times L.
+    ``‖∇F‖² >= 2μ (F - F*)``; noise z adds ``E (α²/2) z^T M z`` at most, where M bounds the
+    Hessians: ``(α²/2) σ² tr M``.  For a loss of margins, ``tr M`` is the loss's smoothness plus d
+    times the ridge, not d times L.
 
     Parameters
     ----------
