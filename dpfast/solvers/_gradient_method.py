@@ -65,7 +65,7 @@ _WHERE = "noisy gradient"
 # Margin of a typical longest row, as in output perturbation; sets ‖w‖ by default.
 _TYPICAL_MARGIN = 6.0
 # What "auto" chooses among.
-_ITERATIONS = np.unique(np.round(np.geomspace(1, 256, 32)).astype(int))
+_ITERATIONS = np.unique(np.round(np.geomspace(1, 100, 24)).astype(int))
 _RIDGES = 4.0 ** np.arange(-14.0, 2.0)
 _STEPS = {
     "descent": (1.0, 0.5, 0.2, 0.1),
@@ -139,7 +139,7 @@ def plan(
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto" adds
         the ridge's own cost, ``(α/2) minimizer_norm²``, to the bound and minimizes it.
     iterations : int or "auto", default="auto"
-        ``T``; "auto" minimizes the bound, up to 256.
+        ``T``; "auto" minimizes the bound, up to 100.
     step : float or "auto", default="auto"
         c, in units of ``1 / (β + α)``.  "auto" minimizes the bound.
     momentum : float or "auto", default="auto"

@@ -445,7 +445,7 @@ def _vector(values: ArrayLike) -> Vector:
 # ---- dividing the budget ------------------------------------------------------------------------
 
 
-def optimal_shares(noise: ArrayLike, power: int, *, ratio: float = 1.1) -> Vector:
+def optimal_shares(noise: ArrayLike, power: int, *, ratio: float = 1.3) -> Vector:
     """Shares of the budget of the iterations that minimize ``Σ a_t σ_t²``.
 
     Noise bought at the price r has a variance proportional to ``1 / r^power``: 2 for Laplace noise
@@ -464,7 +464,7 @@ def optimal_shares(noise: ArrayLike, power: int, *, ratio: float = 1.1) -> Vecto
     noise : array-like of shape (n_iterations,)
         ``a_t``.
     power : int
-    ratio : float, default=1.1
+    ratio : float, default=1.3
         1 gives every iteration its own share.
 
     Returns
@@ -474,8 +474,8 @@ def optimal_shares(noise: ArrayLike, power: int, *, ratio: float = 1.1) -> Vecto
     """
     a = np.maximum(_vector(noise), 1e-300)
     logs = np.log(a)
-    # At most about 64 kinds, however long the run.
-    width = max(math.log(ratio), float(np.ptp(logs)) / 64.0) if ratio > 1.0 else 0.0
+    # At most about 24 kinds, however long the run.
+    width = max(math.log(ratio), float(np.ptp(logs)) / 24.0) if ratio > 1.0 else 0.0
     means = a.copy()
     if width > 0.0:
         edges, first = [0], logs[0]
