@@ -160,12 +160,12 @@ class Free:
         pass
 
 
-def last_weights(method, budget, runs, relation="replace_one", **options):
+def last_weights(method, budget, runs, relation="replace_one", n=2, **options):
     """Final weights of whole runs on worst-case neighbors; linear in the noisy gradients."""
     other = -1.0 if relation == "replace_one" else 0.0
-    settled = plan(steep(1.0), method, budget, neighboring_relation=relation, **options)
+    settled = plan(steep(1.0, n), method, budget, neighboring_relation=relation, **options)
     for sign, seed in ((1.0, 11), (other, 12)):
-        problem, rng = steep(sign), SecureGenerator(seed)
+        problem, rng = steep(sign, n), SecureGenerator(seed)
         yield np.array([
             SOLVERS[method].run(settled, problem, rng, Free()).w[0] for _ in range(runs)
         ])  # fmt: skip
@@ -183,7 +183,7 @@ def halve(monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_gaussian_runs_keep_their_claim(method, epsilon):
     budget = Budget(epsilon, 1e-5)
-    a, b = last_weights(method, budget, 1500, iterations=2, step=1e-3)
+    a, b = last_weights(method, budget, 800, iterations=2, step=1e-3)
     audited = audit_mu(a, b).value
     assert audited <= gaussian_mu(epsilon, 1e-5)
 
@@ -192,7 +192,7 @@ def test_gaussian_runs_keep_their_claim(method, epsilon):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_laplace_runs_keep_their_claim(method, epsilon):
-    a, b = last_weights(method, Budget(epsilon), 1500, iterations=2, step=1e-3)
+    a, b = last_weights(method, Budget(epsilon), 800, iterations=2, step=1e-3)
     assert audit_epsilon(a, b).value <= epsilon
 
 
@@ -209,13 +209,13 @@ def test_audits_catch_halved_noise(budget, batch, monkeypatch):
     )
     if batch is not None:
         # A sample of one of two rows: audited for epsilon at the budget's delta.
-        a, b = last_weights("dp-gd", budget, 3000, batch=batch, **options)
+        a, b = last_weights("dp-gd", budget, 1500, batch=batch, **options)
         assert audit_epsilon(a, b, delta=budget.delta).value <= 2.0
         return
-    a, b = last_weights("dp-gd", budget, 5000, **options)
+    a, b = last_weights("dp-gd", budget, 3500, **options)
     assert audit(a, b).value <= claim
     halve(monkeypatch)
-    a, b = last_weights("dp-gd", budget, 5000, **options)
+    a, b = last_weights("dp-gd", budget, 3500, **options)
     assert audit(a, b).value > claim
 
 
@@ -226,7 +226,7 @@ def test_audits_catch_halved_noise(budget, batch, monkeypatch):
 @pytest.mark.parametrize("contraction", [0.0, 0.5, 0.99, 1.0 - 1e-9])
 def test_the_last_iterate_never_costs_more_than_composition(T, contraction):
     factor = last_iterate_factor(contraction, T)
-    assert 1.0 <= factor * (1 + 1e-12)
+    assert factor * (1 + 1e-12) >= 1.0
     assert factor <= math.sqrt(T) * (1 + 1e-12)
     # The optimum of the proof, from its definition.
     powers = contraction ** np.arange(T)
@@ -263,20 +263,17 @@ def test_the_last_iterate_needs_its_conditions(options):
 @pytest.mark.audit
 def test_audit_of_the_last_iterate(monkeypatch):
     """Strong ridge: the last iterate forgets, and its price is far below composition's."""
-    budget, T = Budget(2.0, 1e-5), 12
+    budget = Budget(2.0, 1e-5)
     claim = gaussian_mu(2.0, 1e-5)
+    options = {"iterations": 6, "step": 1.0, "alpha": 0.01, "n": 20, "w_radius": 100.0}
 
-    def runs():
-        # The ridge pulls towards zero, where the worst record stays on the steep side.
-        return last_weights("dp-gd", budget, 4000, iterations=T, step=1.0, alpha=0.01,
-                            analysis="last-iterate")  # fmt: skip
+    def audited():
+        # Weights stay so small that the worst record is on the steep side.
+        return audit_mu(*last_weights("dp-gd", budget, 2500, analysis="last-iterate", **options))
 
-    a, b = runs()
-    honest = audit_mu(a, b).value
-    assert 0.5 * claim < honest <= claim
+    assert 0.4 * claim < audited().value <= claim
     halve(monkeypatch)
-    a, b = runs()
-    assert audit_mu(a, b).value > claim
+    assert audited().value > claim
 
 
 def test_the_last_iterate_alone_is_released(classification):
@@ -378,7 +375,7 @@ def test_losses_without_guarantees_are_refused():
 
 def test_optimal_shares_lower_the_expected_error():
     for budget in (Budget(1.0), Budget(1.0, 1e-6)):
-        options = {"iterations": 60, "step": 0.5}
+        options = {"iterations": 60, "step": 0.5, "minimizer_norm": 0.1}
         even, best = (plan(SHAPE, name, budget, **options) for name in ("dp-nag", "dp-nag-opt"))
         assert best.expected["excess_risk_bound"] < 0.95 * even.expected["excess_risk_bound"]
         noise = [event.noise for event in best.events]
