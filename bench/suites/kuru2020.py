@@ -15,8 +15,8 @@ from bench.report import Table, duration, plain
 NAME = "kuru2020"
 TITLE = "Private first-order methods at pure epsilon (Kuru et al. 2020)"
 METHODS = ("dp-gd", "dp-hb", "dp-nag", "dp-masg", "dp-nag-opt", "dp-masg-opt")
-COMPETITORS = {name: "epsilon-DP (replace one), exact Laplace noise" for name in METHODS} | {
-    "published code": "claims epsilon = 1; its Laplace scale is corrected here (mean of its own runs)"
+COMPETITORS = dict.fromkeys(METHODS, "epsilon-DP (replace one), exact Laplace noise") | {
+    "published code": "epsilon = 1, its Laplace scale corrected (means of its own runs)"
 }
 _ERROR = "final error"
 _COST = "iteration cost"
