@@ -120,7 +120,9 @@ class TestReadCsv:
         with pytest.raises(DataError, match="line 3: "):
             read_csv(write('a,b\n1,2\n"3,4\n'), ["a"])
 
-    @pytest.mark.parametrize("content", [b"a\n1\n", gzip.compress(b"a\n" + b"1\n" * 999, mtime=0)[:-12]])
+    @pytest.mark.parametrize(
+        "content", [b"a\n1\n", gzip.compress(b"a\n" + b"1\n" * 999, mtime=0)[:-12]]
+    )
     def test_broken_gzip(self, write, content):
         with pytest.raises(DataError, match="gzip"):
             read_csv(write(content, "data.csv.gz"), ["a"])
