@@ -10,12 +10,13 @@ from dpfast.errors import (
 )
 from dpfast.estimators import LogisticRegression
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Ledger, PrivacyReport
+from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.solvers import Plan, Result, plan, solve
 
 __all__ = [
     "Budget",
+    "BudgetAccountant",
     "BudgetExceeded",
     "CertificateNotReached",
     "DpfastError",

@@ -9,6 +9,8 @@ import json
 import math
 import os
 import secrets
+import sys
+import time
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -20,6 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import DataError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 _CHUNK_ROWS = 50_000
 
@@ -110,6 +117,57 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Hold the lock of `path` against other threads and processes; waits for it.
+
+    The lock is on the file `path` + ``.lock``, which stays there: deleting it would let two hold
+    it. The operating system frees it when the holder dies.
+
+    Yields
+    ------
+    descriptor : int
+        Of the lock file. A forked child that inherits it should close it.
+
+    Raises
+    ------
+    OSError
+        If the lock file cannot be opened for writing.
+    """
+    descriptor = os.open(f"{os.fspath(path)}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _lock(descriptor)
+        try:
+            yield descriptor
+        finally:
+            _unlock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+if sys.platform == "win32":
+
+    def _lock(descriptor: int) -> None:
+        while True:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+                return
+            except OSError:
+                time.sleep(0.01)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def read_csv(

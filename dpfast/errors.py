@@ -33,6 +33,10 @@ class ModelFileError(DpfastError, ValueError):
     """A model file is damaged, of another version, or not a dpfast model."""
 
 
+class BudgetFileError(DpfastError, ValueError):
+    """The file of a BudgetAccountant is damaged, gone, or was begun with another budget."""
+
+
 class ConversionWarning(UserWarning):
     """Data had to be copied as a whole into a layout that the kernels read."""
 

@@ -10,6 +10,7 @@ from dpfast.privacy.auditing import (
     l2_laplace_score,
 )
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget_accountant import BudgetAccountant
 from dpfast.privacy.calibration import (
     budget_epsilon,
     budget_mu,
@@ -40,6 +41,13 @@ from dpfast.privacy.events import (
     event_from_dict,
     records_apart,
 )
+from dpfast.privacy.filters import (
+    GDPFilter,
+    PrivacyFilter,
+    PureFilter,
+    ZCDPFilter,
+    budget_filter,
+)
 from dpfast.privacy.ledger import Guarantee, Ledger
 from dpfast.privacy.report import PrivacyReport
 
@@ -51,23 +59,29 @@ __all__ = [
     "Accountant",
     "AuditResult",
     "Budget",
+    "BudgetAccountant",
     "Event",
     "ExponentialEvent",
     "GDPEvent",
+    "GDPFilter",
     "GaussianEvent",
     "Guarantee",
     "L2LaplaceEvent",
     "LaplaceEvent",
     "Ledger",
     "NoisyMaxEvent",
+    "PrivacyFilter",
     "PrivacyReport",
+    "PureFilter",
     "QueryEvent",
     "SubsampledGaussianEvent",
     "SubsampledLaplaceEvent",
     "ZCDPEvent",
+    "ZCDPFilter",
     "audit_epsilon",
     "audit_mu",
     "budget_epsilon",
+    "budget_filter",
     "budget_mu",
     "budget_rho",
     "clopper_pearson",

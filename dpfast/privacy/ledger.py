@@ -1,23 +1,29 @@
 """The ledger: every noisy access is written down, and paid for, before the data is touched."""
 
+import html
 import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dpfast._files import parse_json
 from dpfast._validation import check_choice
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, event_from_dict
+from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
 
 _SCHEMA = "dpfast.ledger"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,9 @@ class Guarantee:
         The events are mu-GDP; None if the accountant "gdp" does not price them all.
     rho : float or None
         The events are rho-zCDP; None if the accountant "zcdp" does not price them all.
+    adaptive : bool
+        Whether the accesses were chosen along the way; then all of this is the budget's, whatever
+        was spent of it.
     """
 
     epsilon: float
@@ -44,10 +53,48 @@ class Guarantee:
     accountant: str
     mu: float | None = None
     rho: float | None = None
+    adaptive: bool = False
+
+
+class Charged(Protocol):
+    """What stands behind ledgers and is charged first: a BudgetAccountant."""
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it may be charged for accesses that are chosen along the way."""
+        ...
+
+    def charge(self, events: Iterable[Event]) -> None:
+        """Spend `events` together, or raise and spend nothing."""
+        ...
+
+    def check(self, *events: Event) -> None:
+        """Raise what charging would raise."""
+        ...
+
+
+ACTIVE: ContextVar[tuple[Charged, ...] | None] = ContextVar("dpfast_accountants", default=None)
+"""The accountants whose blocks surround this code, outermost first; None in a thread that never
+opened one."""
+
+ENTERED: list[Charged] = []
+"""All accountants of this process whose blocks are open, whichever thread opened them."""
+
+
+def active_accountants() -> tuple[Charged, ...]:
+    """Return the accountants that stand behind a ledger used here, outermost first.
+
+    A new thread does not inherit context variables. So that what it fits is not free, all open
+    accountants of the process are charged for a thread that has opened none itself.
+    """
+    active = ACTIVE.get()
+    return tuple(ENTERED) if active is None else active
 
 
 class Ledger:
     """An append-only list of privacy events that never passes its budget.
+
+    Inside a :class:`~dpfast.privacy.BudgetAccountant`, what is spent here is charged there first.
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. Used from several threads it stays
@@ -58,6 +105,10 @@ class Ledger:
     budget : Budget
     accountant : {"auto", "pure", "gdp", "zcdp", "basic"}, default="auto"
         "auto" takes the smallest epsilon among the accountants that support all the events.
+    adaptive : bool, default=False
+        Whether the accesses are chosen along the way, after looking at earlier releases. Then the
+        rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
+        settled here, and the guarantee is the budget itself.
 
     Raises
     ------
@@ -75,16 +126,19 @@ class Ledger:
     (0.3969, 1e-06, 'gdp')
     """
 
-    def __init__(self, budget: Budget, accountant: str = "auto") -> None:
+    def __init__(self, budget: Budget, accountant: str = "auto", adaptive: bool = False) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
+        if not isinstance(adaptive, bool):
+            raise TypeError(f"adaptive must be True or False; got {adaptive!r}.")
         self._allowed = tuple(ACCOUNTANTS) if accountant == "auto" else (accountant,)
         if not any(ACCOUNTANTS[name].accepts(budget) for name in self._allowed):
             raise ValueError(
                 f"the accountant {accountant!r} cannot account for {budget!r}; "
                 f"use 'auto' or one of {[n for n, a in ACCOUNTANTS.items() if a.accepts(budget)]}."
             )
+        self._filter = budget_filter(budget, accountant) if adaptive else None
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
@@ -92,6 +146,8 @@ class Ledger:
         # iterations cost them as much as one.
         self._tally: Counter[Event] = Counter()
         self._lock = threading.Lock()
+        # Accountants that have paid for the whole of this adaptive ledger.
+        self._paid: list[Charged] = []
 
     @property
     def budget(self) -> Budget:
@@ -102,6 +158,11 @@ class Ledger:
     def accountant(self) -> str:
         """The accountant that was asked for."""
         return self._accountant
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether accesses may be chosen along the way."""
+        return self._filter is not None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -131,8 +192,60 @@ class Ledger:
         -----
         When it raises, nothing was spent.
         """
+        self.spend_all([event])
+
+    def spend_all(self, events: Iterable[Event]) -> None:
+        """Write `events` down if the budget allows all of them together; otherwise none.
+
+        Parameters
+        ----------
+        events : iterable of Event
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent, BudgetExceeded
+            As for :meth:`spend`.
+        """
+        new = list(events)
         with self._lock:
-            self._admit([event])
+            self._check(new)
+            bills = self._bills(new)
+            for accountant, charged in bills:
+                accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
+            for accountant, charged in bills:
+                accountant.charge(charged)
+                if charged is not new:
+                    self._paid.append(accountant)
+            self._append(new)
+
+    def spend_alone(self, events: Iterable[Event]) -> None:
+        """Spend like :meth:`spend_all`, and charge no accountant that stands behind the ledger.
+
+        For an account's own ledger, and for trials. A release that pays only here is missing from
+        the account around it.
+        """
+        new = list(events)
+        with self._lock:
+            self._admit(new)
+
+    def check(self, *events: Event, alone: bool = False) -> None:
+        """Raise what spending `events` together would raise now. Nothing is spent.
+
+        Parameters
+        ----------
+        *events : Event
+        alone : bool, default=False
+            Leave out the :class:`~dpfast.privacy.BudgetAccountant` that stands behind the ledger.
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent, BudgetExceeded
+            As for :meth:`spend`.
+        """
+        with self._lock:
+            self._check(events)
+            for accountant, charged in () if alone else self._bills(events):
+                accountant.check(*charged)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -143,8 +256,11 @@ class Ledger:
             As for :meth:`spend`.
         """
         with self._lock:
+            if not self._affords(events):
+                return False
             try:
-                self._check(list(events))
+                for accountant, charged in self._bills(events):
+                    accountant.check(*charged)
             except BudgetExceeded:
                 return False
             return True
@@ -153,9 +269,8 @@ class Ledger:
         """Return what the events so far promise together.
 
         The total of the events is a guarantee of its own if their number and parameters were fixed
-        beforehand. If they were chosen after looking at earlier releases, what is promised to the
-        outside is the budget (the total is then a value that itself depends on the releases;
-        Rogers, Roth, Ullman & Vadhan 2016).
+        beforehand. For an adaptive ledger the guarantee is the budget: the total is then a value
+        that itself depends on the releases, and no guarantee (Rogers, Roth, Ullman & Vadhan 2016).
 
         Returns
         -------
@@ -166,17 +281,16 @@ class Ledger:
         with self._lock:
             events, budget = _merged(self._tally), self._budget
         if not events:
-            return Guarantee(0.0, 0.0, None, self._accountant)
+            # The first access is chosen without looking, so without it nothing was looked at.
+            return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
+        if self._filter is not None:
+            return _whole(self._filter, budget, events[0].neighboring_relation)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
             for accountant in self._supporting(events)
         }
         best = min(prices, key=prices.__getitem__)
-        totals = {
-            accountant.unit: accountant.total(events)
-            for accountant in ACCOUNTANTS.values()
-            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
-        }
+        totals = self.totals()
         return Guarantee(
             epsilon=prices[best],
             delta=0.0 if best.pure else budget.delta,
@@ -184,6 +298,70 @@ class Ledger:
             accountant=best.name,
             mu=totals.get("mu"),
             rho=totals.get("rho"),
+        )
+
+    def totals(self) -> dict[str, float]:
+        """Return what the events add up to, by unit, for every unit that prices them all."""
+        with self._lock:
+            events = _merged(self._tally)
+        return {
+            accountant.unit: accountant.total(events)
+            for accountant in ACCOUNTANTS.values()
+            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
+        }
+
+    def used(self) -> float:
+        """Return the share of the budget that is used so far, in the unit that is limited.
+
+        That is the total over the limit (for mu, whose squares add up, the squared ratio; for a
+        budget in epsilon the ratio of the epsilons, which do not add up).
+        """
+        with self._lock:
+            if not self._events:
+                return 0.0
+            if self._filter is not None:
+                share = self._filter.spent / self._filter.limit
+                return share * share if self._filter.unit == "mu" else share
+            events, accountants = self._priced(())
+        spent = min(a.spent(events, self._budget) for a in accountants)
+        share = spent / self._budget.limit
+        return share * share if self._budget.unit == "mu" else share
+
+    def to_text(self) -> str:
+        """Return the ledger for human eyes: budget, what is used, and a line for each event."""
+        lines = [self._headline()]
+        for event in self.events:
+            numbers = ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items())
+            lines.append(f"  {event.where}: {event.count} x {event.mechanism} ({numbers})")
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        relation = self.guarantee().neighboring_relation
+        how = "accesses chosen along the way" if self.adaptive else "accesses fixed beforehand"
+        return (
+            f"Privacy ledger: {100.0 * self.used():.4g}% of {self._budget!r} used, {how}"
+            f"{'' if relation is None else f', {relation}'}"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{html.escape(cell)}</td>"
+                for cell in (
+                    event.where,
+                    event.mechanism,
+                    str(event.count),
+                    ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items()),
+                )
+            )
+            + "</tr>"
+            for event in self.events
+        )
+        return (
+            f"<div><p>{html.escape(self._headline())}</p><table><thead><tr><th>where</th>"
+            "<th>mechanism</th><th>count</th><th>parameters</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
         )
 
     def to_json(self) -> str:
@@ -194,6 +372,7 @@ class Ledger:
                 "version": _VERSION,
                 "budget": self._budget.to_dict(),
                 "accountant": self._accountant,
+                "adaptive": self.adaptive,
                 "events": [event.to_dict() for event in self.events],
             }
         )
@@ -209,8 +388,8 @@ class Ledger:
         UnsupportedEvent, BudgetExceeded
             If the events are not within the budget.
         """
-        record = read_json(text, _SCHEMA, _VERSION, ("budget", "accountant", "events"))
-        ledger = cls(Budget(**record["budget"]), record["accountant"])
+        record = read_json(text, _SCHEMA, _VERSION, ("budget", "accountant", "adaptive", "events"))
+        ledger = cls(Budget(**record["budget"]), record["accountant"], record["adaptive"])
         with ledger._lock:
             ledger._admit([event_from_dict(event) for event in record["events"]])
         return ledger
@@ -225,7 +404,10 @@ class Ledger:
         return to_dp_event(self.events)
 
     def __repr__(self) -> str:
-        return f"Ledger({self._budget!r}, {self._accountant!r}): {len(self.events)} events"
+        adaptive = ", adaptive=True" if self.adaptive else ""
+        return (
+            f"Ledger({self._budget!r}, {self._accountant!r}{adaptive}): {len(self.events)} events"
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -239,42 +421,102 @@ class Ledger:
 
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
-        self._tally = self._check(new)
+        self._check(new)
+        self._append(new)
+
+    def _append(self, new: Sequence[Event]) -> None:
+        """Write down `new`, which was checked. The lock is held."""
+        if self._filter is not None:
+            self._filter.spend(*new)
+        self._tally.update(_kinds(new))
         self._events += new
 
-    def _check(self, new: Sequence[Event]) -> Counter[Event]:
-        """Return the events' tally with `new` if the budget allows it. The lock is held."""
-        for event in new:
-            if not isinstance(event, Event):
-                raise TypeError(f"only a privacy event can be spent; got {event!r}.")
-            first = (self._events or new)[0]
-            if event.neighboring_relation != first.neighboring_relation:
-                raise ValueError(
-                    "one ledger cannot mix neighboring relations: it began with "
-                    f"{first.neighboring_relation!r} and {event.where!r} asks for "
-                    f"{event.neighboring_relation!r}. Nothing was spent. Use one relation for all "
-                    "releases, or a ledger for each."
+    def _affords(self, new: Sequence[Event]) -> bool:
+        """Say whether the budget allows `new`. The lock is held."""
+        if self._filter is not None:
+            return self._filter.can_afford(*new)
+        events, accountants = self._priced(new)
+        for accountant in accountants:
+            if isinstance(accountant, AdditiveAccountant) and accountant.total(events) <= _limit(
+                self._budget, accountant.name
+            ):
+                return True  # without a conversion: this is asked a hundred thousand times
+        # Lazily: mostly the first one says yes. Written so that a NaN is refused.
+        return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
+
+    def _check(self, new: Sequence[Event]) -> None:
+        """Raise if the budget does not allow `new`. The lock is held."""
+        if self._affords(new):
+            return
+        budget = self._budget
+        if self._filter is not None:
+            self._filter.spend(*new)  # which says why not
+        events, accountants = self._priced(new)
+        before = min(a.spent(_merged(self._tally), budget) for a in accountants)
+        after = min(a.spent(events, budget) for a in accountants)
+        raise BudgetExceeded(
+            f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
+            f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
+            "was spent. Give a larger budget, or ask for fewer releases or more noise."
+        )
+
+    def _bills(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
+        """Return what each accountant behind the ledger has to pay for `new`. The lock is held.
+
+        An adaptive ledger is one access of a size that was fixed beforehand: an accountant that is
+        not adaptive itself pays all of it at the first access.
+        """
+        bills: list[tuple[Charged, Sequence[Event]]] = []
+        for accountant in active_accountants() if new else ():
+            if self._filter is None or accountant.adaptive:
+                bills.append((accountant, new))
+            elif not any(accountant is other for other in self._paid):
+                whole = self._filter.as_event(
+                    new[0].neighboring_relation, "all accesses, chosen along the way"
                 )
+                bills.append((accountant, [whole]))
+        return bills
+
+    def _priced(self, new: Sequence[Event]) -> tuple[list[Event], list[Accountant]]:
+        """Return all the events with `new`, merged, and who can price them. The lock is held."""
+        check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
         tally = self._tally.copy()
         tally.update(_kinds(new))
-        events, budget = _merged(tally), self._budget
-        accountants = [a for a in self._supporting(events) if a.accepts(budget)]
+        events = _merged(tally)
+        accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
         if not accountants:
             raise UnsupportedEvent(
                 f"no accountant among {list(self._allowed)} can price "
-                f"{sorted({event.mechanism for event in events})} against {budget!r}. Nothing was "
-                "spent. " + _REMEDIES[budget.kind]
+                f"{sorted({event.mechanism for event in events})} against {self._budget!r}. "
+                "Nothing was spent. " + _REMEDIES[self._budget.kind]
             )
-        # Lazily: mostly the first one says yes. Written so that a NaN is refused.
-        if not any(a.spent(events, budget) <= budget.limit for a in accountants):
-            before = min(a.spent(_merged(self._tally), budget) for a in accountants)
-            after = min(a.spent(events, budget) for a in accountants)
-            raise BudgetExceeded(
-                f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
-                f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
-                "was spent. Give a larger budget, or ask for fewer releases or more noise."
-            )
-        return tally
+        return events, accountants
+
+
+def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
+    """Return what an adaptive ledger promises, whatever was spent.
+
+    A budget in epsilon promises just that. Otherwise the limit is converted: mu-GDP is
+    (mu^2 / 2)-zCDP, epsilon-DP is (epsilon^2 / 2)-zCDP (Bun & Steinke 2016, Proposition 1.4).
+    """
+    limit = limited.limit
+    mu = limit if limited.unit == "mu" else None
+    rho = limit if limited.unit == "rho" else 0.5 * limit * limit
+    if budget.epsilon is not None:
+        epsilon = budget.epsilon
+    elif mu is not None:
+        epsilon = gaussian_epsilon(mu, budget.delta)
+    else:
+        epsilon = zcdp_epsilon(rho, budget.delta)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=0.0 if limited.unit == "epsilon" else budget.delta,
+        neighboring_relation=neighboring_relation,
+        accountant=limited.accountant,
+        mu=mu,
+        rho=rho,
+        adaptive=True,
+    )
 
 
 _REMEDIES = {
@@ -283,6 +525,19 @@ _REMEDIES = {
     "zcdp": "Use accountant='auto', or Budget(epsilon, delta).",
     "gdp": "Only Gaussian noise is priced in mu: use Budget(epsilon, delta) or Budget(rho=...).",
 }
+
+
+@lru_cache(maxsize=256)
+def _limit(budget: Budget, accountant: str) -> float:
+    """Return a total, in an additive accountant's unit, that is within the budget for sure."""
+    try:
+        return budget_filter(budget, accountant).limit
+    except ValueError:
+        return 0.0
+
+
+def _short(value: float | int | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _kinds(events: Iterable[Event]) -> Counter[Event]:
@@ -307,8 +562,8 @@ def read_json(text: str, schema: str, version: int, names: tuple[str, ...]) -> d
         If it has not.
     """
     try:
-        record: Any = json.loads(text)
-    except json.JSONDecodeError as error:
+        record: Any = parse_json(text)
+    except ValueError as error:
         raise ValueError(f"expected JSON text of schema {schema!r}; got {error}.") from error
     if not isinstance(record, dict):
         raise ValueError(f"expected a JSON object of schema {schema!r}; got {type(record)}.")

@@ -47,6 +47,9 @@ class PrivacyReport:
         What was taken from the data and is not covered by the guarantee, one sentence each.
     mu, rho : float or None
         The same guarantee as mu-GDP and rho-zCDP, where the events allow it.
+    adaptive : bool
+        Whether the accesses were chosen along the way; then the guarantee is the whole budget of
+        the run, and adding up the events gives a number that depends on what was released.
 
     Examples
     --------
@@ -76,11 +79,14 @@ taken as public.
     notes: tuple[str, ...] = ()
     mu: float | None = None
     rho: float | None = None
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         check_real("epsilon", self.epsilon, low=0.0)
         check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
+        if not isinstance(self.adaptive, bool):
+            raise TypeError(f"adaptive must be True or False; got {self.adaptive!r}.")
         if isinstance(self.notes, str):
             raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
         object.__setattr__(self, "events", tuple(self.events))
@@ -110,6 +116,7 @@ taken as public.
             notes=notes,
             mu=guarantee.mu,
             rho=guarantee.rho,
+            adaptive=guarantee.adaptive,
         )
 
     def to_json(self) -> str:
@@ -127,7 +134,9 @@ taken as public.
             If the text is not a report of this version, or a value is out of range.
         """
         names = tuple(cls.__dataclass_fields__)
-        record = read_json(text, _SCHEMA, _VERSION, names)
+        # Reports from before adaptive ledgers lack the field: none of them was adaptive.
+        required = tuple(name for name in names if name != "adaptive")
+        record = {"adaptive": False, **read_json(text, _SCHEMA, _VERSION, required)}
         values = {name: record[name] for name in names}
         values["events"] = tuple(event_from_dict(event) for event in values["events"])
         values["notes"] = tuple(values["notes"])
@@ -144,8 +153,8 @@ taken as public.
 
     def __str__(self) -> str:
         lines = [*self._sentences(), *self._warnings()]
-        lines.append(f"Accountant: {self.accountant}. Accesses to the data:")
-        table = [_COLUMNS, *self._rows()]
+        lines.append(f"Accountant: {self.accountant}. {self._heading()}")
+        table = self._table()
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -157,13 +166,15 @@ taken as public.
         warnings = "".join(
             f"<p><strong>{html.escape(text)}</strong></p>" for text in self._warnings()
         )
+        names, *cells = self._table()
         head, *body = (
             "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-            for tag, row in [("th", _COLUMNS), *(("td", row) for row in self._rows())]
+            for tag, row in [("th", names), *(("td", row) for row in cells)]
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return (
-            f"<div>{paragraphs}{warnings}<p>Accountant: {html.escape(self.accountant)}</p>"
+            f"<div>{paragraphs}{warnings}<p>Accountant: {html.escape(self.accountant)}. "
+            f"{html.escape(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         )
 
@@ -193,11 +204,28 @@ taken as public.
         lines.extend(f"Taken from the data, not covered by the guarantee: {n}" for n in self.notes)
         return lines
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (event.where, event.mechanism, str(event.count), *map(_shown, numbers(event)))
+    def _heading(self) -> str:
+        if not self.adaptive:
+            return "Accesses to the data:"
+        return (
+            "Accesses to the data, chosen along the way; the guarantee is the whole budget, fixed "
+            "beforehand, whatever these add up to:"
+        )
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """Return the names of the columns and a row for each event."""
+        rows = [
+            (
+                event.where,
+                event.mechanism,
+                str(event.count),
+                *map(_shown, numbers(event)),
+                ", ".join(f"{name}={_shown(v)}" for name, v in _details(event).items()),
+            )
             for event in self.events
         ]
+        table = [(*_COLUMNS, "details"), *rows]
+        return table if any(row[-1] for row in rows) else [row[:-1] for row in table]
 
 
 def numbers(event: Event) -> tuple[float | None, ...]:
@@ -205,7 +233,19 @@ def numbers(event: Event) -> tuple[float | None, ...]:
     return tuple(getattr(event, name, None) for name in _COLUMNS[3:])
 
 
-def _shown(value: float | None) -> str:
+def _details(event: Event) -> dict[str, float | int | str]:
+    """Return what an event has beyond the columns: its noise is there already, under its name."""
+    noise = getattr(event, "noise", None)
+    return {
+        name: value
+        for name, value in event.describe().items()
+        if name not in _COLUMNS and not (name in ("stddev", "scale") and value == noise)
+    }
+
+
+def _shown(value: float | int | str | None) -> str:
+    if isinstance(value, bool | str):
+        return str(value)
     return "-" if value is None else f"{value:.6g}"
 
 

@@ -88,7 +88,7 @@ def plan(
         )
     check_supported(module, budget, neighboring_relation)
     # Refuses a budget that the accountant cannot limit before anything is settled.
-    ledger = Ledger(budget, accountant)
+    Ledger(budget, accountant)
     result: Plan = module.plan(
         shape,
         budget,
@@ -96,8 +96,8 @@ def plan(
         accountant=accountant,
         **options,
     )
-    for event in result.events:
-        ledger.spend(event)  # a trial on an empty ledger: a plan never exceeds its own budget
+    # A trial on an empty ledger: a plan never exceeds its own budget.
+    Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
 
 
@@ -157,7 +157,9 @@ def solve(
         accountant=accountant,
         **options,
     )
-    ledger = Ledger(settled.budget, accountant=accountant)
+    ledger = Ledger(settled.budget, accountant, settled.adaptive)
+    # A BudgetAccountant refuses the whole fit, not its last steps.
+    ledger.check(*settled.events)
     rng = SecureGenerator(random_state)
     outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
     report = PrivacyReport.from_ledger(

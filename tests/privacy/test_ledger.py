@@ -20,6 +20,7 @@ from dpfast.privacy import (
     budget_epsilon,
     budget_mu,
     gaussian_epsilon,
+    zcdp_epsilon,
 )
 
 BUDGETS = [
@@ -192,14 +193,14 @@ def test_bad_constructions(budget, accountant, error):
 def test_threads_cannot_overspend_together(monkeypatch):
     """Threads that all check before any of them writes would pass the limit together."""
     accountant = ACCOUNTANTS["gdp"]
-    price = accountant.spent
+    price = accountant.total
 
-    def slow_price(events, budget):
-        spent = price(events, budget)
+    def slow_price(events):
+        spent = price(events)
         time.sleep(1e-3)  # lets the other threads run between check and writing
         return spent
 
-    monkeypatch.setattr(accountant, "spent", slow_price)
+    monkeypatch.setattr(accountant, "total", slow_price)
     ledger = Ledger(Budget(mu=1.0))
     share = budget_mu(ledger.budget) / math.sqrt(10)
     barrier = threading.Barrier(8)
@@ -226,8 +227,9 @@ def test_threads_cannot_overspend_together(monkeypatch):
 def test_a_thousand_equal_iterations_are_charged_quickly_and_exactly():
     budget = Budget(1.0, 1e-6)
     ledger = Ledger(budget)
+    share = budget_mu(budget) / math.sqrt(1000)
     for k in range(1000):
-        ledger.spend(gaussian(budget_mu(budget) / math.sqrt(1000), where=f"iteration {k}"))
+        ledger.spend(gaussian(share, where=f"iteration {k}"))
     assert [event.where for event in ledger.events] == [f"iteration {k}" for k in range(1000)]
     assert 1.0 - 1e-6 < ledger.guarantee().epsilon <= 1.0
 
@@ -259,13 +261,91 @@ def test_a_forged_ledger_is_refused():
         "",
         "[]",
         "{}",
+        '{"schema": "dpfast.ledger", "version": 3}',
         '{"schema": "dpfast.ledger", "version": 2}',
-        '{"schema": "dpfast.ledger", "version": 1}',
     ],
 )
 def test_other_json_is_refused(text):
     with pytest.raises(ValueError, match=r"dpfast\.ledger"):
         Ledger.from_json(text)
+
+
+def test_several_events_are_spent_together_or_not_at_all():
+    for adaptive in (False, True):
+        ledger = Ledger(Budget(mu=1.0), adaptive=adaptive)
+        assert not ledger.can_afford(gaussian(0.9), gaussian(0.9))
+        with pytest.raises(BudgetExceeded):
+            ledger.spend_all([gaussian(0.9), gaussian(0.9)])
+        with pytest.raises(TypeError):
+            ledger.spend_all([gaussian(0.1), None])
+        assert ledger.events == () and ledger.used() == 0.0
+        ledger.spend_all(gaussian(mu) for mu in (0.3, 0.4))
+        assert ledger.events == (gaussian(0.3), gaussian(0.4))
+        assert ledger.used() == pytest.approx(0.25)
+        ledger.check(gaussian(0.8))
+        with pytest.raises(BudgetExceeded):
+            ledger.check(gaussian(0.9))
+        assert len(ledger.events) == 2
+
+
+def test_the_totals_are_in_every_unit_that_prices_all():
+    ledger = Ledger(Budget(5.0, 1e-6))
+    assert ledger.totals() == {"epsilon": 0.0, "mu": 0.0, "rho": 0.0}
+    ledger.spend(gaussian(0.3))
+    assert ledger.totals() == pytest.approx({"mu": 0.3, "rho": 0.045})
+    ledger.spend(laplace(0.1))
+    assert ledger.totals() == pytest.approx({"rho": 0.05})
+    assert ledger.used() == ledger.guarantee().epsilon / 5.0
+
+
+@pytest.mark.parametrize(
+    ("budget", "accountant", "expected"),
+    [
+        (Budget(1.0, 1e-6), "auto", (1.0, 1e-6, "zcdp")),
+        (Budget(1.0, 1e-6), "gdp", (1.0, 1e-6, "gdp")),
+        (Budget(rho=0.1), "auto", (zcdp_epsilon(0.1, 1e-6), 1e-6, "zcdp")),
+        (Budget(mu=0.5), "auto", (gaussian_epsilon(0.5, 1e-6), 1e-6, "gdp")),
+    ],
+    ids=str,
+)
+def test_an_adaptive_ledger_promises_its_budget_whatever_was_spent(budget, accountant, expected):
+    ledger = Ledger(budget, accountant, adaptive=True)
+    assert ledger.guarantee().epsilon == 0.0
+    promises = []
+    for _ in range(3):
+        ledger.spend(gaussian(0.01))
+        promises.append(ledger.guarantee())
+    assert len(set(promises)) == 1
+    promise = promises[0]
+    assert (promise.epsilon, promise.delta, promise.accountant) == expected
+    assert promise.adaptive and promise.neighboring_relation == "replace_one"
+    again = Ledger.from_json(ledger.to_json())
+    assert again.adaptive and again.guarantee() == promise and again.events == ledger.events
+
+
+def test_an_adaptive_pure_ledger_promises_its_epsilon():
+    ledger = Ledger(Budget(0.5), adaptive=True)
+    ledger.spend(laplace(0.1))
+    promise = ledger.guarantee()
+    assert (promise.epsilon, promise.delta, promise.rho) == (0.5, 0.0, 0.125)
+
+
+def test_the_ledger_can_be_read():
+    ledger = Ledger(Budget(rho=1.0), adaptive=True)
+    ledger.spend(gaussian(1.0, where="<b>", count=1))
+    text, page = ledger.to_text(), ledger._repr_html_()
+    assert text.splitlines()[0] == (
+        "Privacy ledger: 50% of Budget(rho=1.0, delta=1e-06) used, accesses chosen along the way, "
+        "replace_one"
+    )
+    assert "<b>: 1 x gaussian (sensitivity=1, dimension=3, stddev=1)" in text
+    assert "<b>" not in page and "&lt;b&gt;" in page
+    assert "fixed beforehand" in Ledger(Budget(1.0)).to_text()
+
+
+def test_adaptive_is_a_boolean():
+    with pytest.raises(TypeError, match="adaptive"):
+        Ledger(Budget(1.0), adaptive="yes")
 
 
 def test_a_ledger_cannot_be_duplicated():

@@ -5,7 +5,18 @@ import pickle
 
 import pytest
 
-from dpfast.privacy import Budget, GaussianEvent, L2LaplaceEvent, Ledger, PrivacyReport
+from dpfast.privacy import (
+    Budget,
+    ExponentialEvent,
+    GaussianEvent,
+    GDPEvent,
+    L2LaplaceEvent,
+    Ledger,
+    NoisyMaxEvent,
+    PrivacyReport,
+    SubsampledGaussianEvent,
+    ZCDPEvent,
+)
 
 COMMON = {"sensitivity": 1.0, "dimension": 3}
 
@@ -47,6 +58,67 @@ def test_the_table_has_a_row_for_every_event():
     head, row = text.splitlines()[-2:]
     assert head.split() == ["where", "mechanism", "count", "dimension", "sensitivity", "noise"]
     assert row.split() == ["output:", "w", "gaussian", "1", "3", "1", "8"]
+
+
+PLACE = {"neighboring_relation": "replace_one", "where": "here"}
+
+
+@pytest.mark.parametrize(
+    ("event", "cells"),
+    [
+        (ZCDPEvent(rho=0.125, **PLACE), ["-", "-", "-", "rho=0.125"]),
+        (GDPEvent(mu=0.25, count=2, **PLACE), ["-", "-", "-", "mu=0.25"]),
+        (ExponentialEvent(epsilon=0.5, **PLACE), ["-", "-", "-", "epsilon=0.5"]),
+        (
+            NoisyMaxEvent(
+                sensitivity=1.0,
+                scale=8.0,
+                candidates=4,
+                noise_kind="gumbel",
+                monotone=False,
+                **PLACE,
+            ),
+            ["-", "1", "8", "candidates=4,", "noise_kind=gumbel,", "monotone=False"],
+        ),
+        (
+            SubsampledGaussianEvent(
+                **COMMON, **PLACE, stddev=8.0, batch=5, n_samples=100, sampling="fixed-size"
+            ),
+            ["3", "1", "8", "batch=5,", "n_samples=100,", "sampling=fixed-size"],
+        ),
+    ],
+    ids=lambda value: getattr(value, "mechanism", None),
+)
+def test_the_row_of_an_event_shows_what_the_event_has(event, cells):
+    made = PrivacyReport(
+        epsilon=1.0,
+        delta=1e-6,
+        neighboring_relation="replace_one",
+        events=(event,),
+        accountant="zcdp",
+    )
+    head, row = str(made).splitlines()[-2:]
+    assert head.split()[-1] == "details"
+    assert row.split() == ["here", event.mechanism, str(event.count), *cells]
+    assert f"<td>{' '.join(cells[3:])}</td>" in made._repr_html_()
+
+
+def test_an_adaptive_run_is_reported_with_its_whole_budget():
+    ledger = Ledger(Budget(1.0, 1e-6), adaptive=True)
+    ledger.spend(ZCDPEvent(rho=0.001, **PLACE))
+    made = PrivacyReport.from_ledger(ledger, reproducible=False)
+    assert (made.epsilon, made.delta, made.adaptive) == (1.0, 1e-6, True)
+    for shown in (str(made), made._repr_html_()):
+        assert "chosen along the way; the guarantee is the whole budget" in shown
+    assert "along the way" not in str(report())
+    assert PrivacyReport.from_json(made.to_json()) == made
+    # Written before there were adaptive ledgers.
+    record = json.loads(report().to_json())
+    del record["adaptive"]
+    assert PrivacyReport.from_json(json.dumps(record)) == report()
+    record["adaptive"] = "yes"
+    with pytest.raises(TypeError, match="adaptive"):
+        PrivacyReport.from_json(json.dumps(record))
 
 
 def test_a_huge_epsilon_can_be_printed():

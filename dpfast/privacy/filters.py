@@ -1,0 +1,345 @@
+r"""Privacy filters: a budget that holds although the accesses are chosen along the way.
+
+A filter is asked before every access; it says yes as long as the sum of the prices, each fixed
+before its access but chosen after looking at all earlier releases, stays within a limit that was
+fixed beforehand.
+
+Claim. Whatever rule chooses the accesses and whenever it stops, all releases together are within
+the limit: epsilon-DP, rho-zCDP or mu-GDP.
+
+Proof. Write ``G_b`` for the privacy profile that the unit bounds: for mu-GDP that of the Gaussian
+pair with ``mu^2 = b``, for zCDP the Renyi bounds ``alpha b`` at every order, for pure DP the
+divergence bound b. In each unit, an access of price p followed by something that is within ``G_r``
+*whatever the access released* is within ``G_{p + r}`` (for GDP: Dong, Roth & Su 2022, Theorem 3.2,
+whose continuation may depend on what was released as long as one trade-off function bounds it;
+zCDP: Bun & Steinke 2016, Lemma 1.7; pure: Dwork & Roth 2014, Theorem 3.14). With at most k accesses
+left and b of the limit left, the rest is within ``G_b``: true for k = 0, and for k because the
+first price ``p <= b`` is fixed before its access and the rest is within ``G_{b - p}`` by induction,
+whatever comes out; ``G_p`` composed with it is ``G_b``. The bound does not depend on k. (Feldman &
+Zrnic 2021 and Whitehouse, Ramdas, Rogers & Wu 2023 for Renyi and zCDP, also Rogers, Roth, Ullman &
+Vadhan 2016 for the pure sum; Koskela, Tobaben & Honkela 2023 for GDP.)
+
+The unit has to be fixed beforehand. The induction needs *one* family ``G`` that bounds every
+continuation. A rule that admits what the GDP sum *or* the zCDP sum allows lets the analyst pick,
+after each release z, the continuation whose own profile is the larger at the point that z asks
+for: delta is then the mean over z of the *larger* of the two profiles, while each sum alone only
+bounds the mean of its own. Where the profiles cross this is more than delta. For the same reason
+the totals of an adaptive run are no guarantee, only the limit is.
+
+Rounding. The sum is exact (integers), so that a million small prices cannot drift past the limit.
+One price carries the rounding of the accountant's two or three operations, a relative 2^-51, which
+the mechanisms' margin on the charged sensitivity covers; a price that underflows is charged as the
+smallest positive number.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from dpfast._validation import check_choice, check_real
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.calibration import gaussian_mu, zcdp_rho
+from dpfast.privacy.events import Event, GDPEvent, ZCDPEvent
+
+_QUANTUM = 2**1074
+"""Every float64 is a whole number of 1 / _QUANTUM."""
+_SMALLEST = 5e-324
+
+
+class PrivacyFilter:
+    """What the filters share: an exact sum of prices under a fixed limit.
+
+    Used from several threads it needs a lock of the caller's (a :class:`~dpfast.privacy.Ledger` has
+    one).
+
+    Parameters
+    ----------
+    limit : float
+        Above 0, in the filter's unit.
+
+    Attributes
+    ----------
+    unit : {"epsilon", "rho", "mu"}
+        The parameter that is limited.
+    accountant : str
+        The accountant whose prices are added up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `limit` is not a finite number above 0.
+    """
+
+    unit: ClassVar[str]
+    accountant: ClassVar[str]
+    _power: ClassVar[int] = 1
+    """The prices add up to this power of the unit."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = check_real("limit", limit, low=0.0, low_open=True)
+        self._room = math.floor(Fraction(self._limit) ** self._power * _QUANTUM)
+        self._sum = 0
+        self._relation: str | None = None
+        self._source = f"{self.unit} = {self._limit!r}"
+        accountant = ACCOUNTANTS[self.accountant]
+        assert isinstance(accountant, AdditiveAccountant)
+        self._prices = accountant.prices
+
+    @property
+    def limit(self) -> float:
+        """The limit, fixed beforehand."""
+        return self._limit
+
+    @property
+    def spent(self) -> float:
+        """What was spent so far, in the unit, rounded up; it depends on what was released."""
+        return self._in_unit(self._sum, math.inf)
+
+    @property
+    def remaining(self) -> float:
+        """The largest price, in the unit, of a single further access; rounded down."""
+        return self._in_unit(self._room - self._sum, 0.0)
+
+    def supports(self, event: Event) -> bool:
+        """Say whether `event` has a price in the unit."""
+        return type(event) in self._prices
+
+    def can_afford(self, *events: Event) -> bool:
+        """Say whether `events` could be spent together now. Nothing is spent.
+
+        Raises
+        ------
+        TypeError, ValueError, UnsupportedEvent
+            As for :meth:`spend`.
+        """
+        cost = self._cost(events)
+        return cost is not None and self._sum + cost <= self._room
+
+    def spend(self, *events: Event) -> None:
+        """Spend `events` together, or nothing if they do not fit. Call this before the access.
+
+        Raises
+        ------
+        TypeError
+            If something else than an Event is given.
+        ValueError
+            If the neighboring relations differ from each other or from those before.
+        UnsupportedEvent
+            If an event has no price in the unit.
+        BudgetExceeded
+            If the sum would pass the limit.
+        """
+        cost = self._cost(events)
+        if cost is None or self._sum + cost > self._room:
+            after = math.inf if cost is None else self._in_unit(self._sum + cost, math.inf)
+            raise BudgetExceeded(
+                f"{self.unit} would grow from {self.spent:.6g} to {after:.6g} by the release(s) "
+                f"{sorted({event.where for event in events})}, over the limit {self._limit:.6g} of "
+                f"{self._source}. Nothing was spent. Give a larger budget, or ask for fewer "
+                "releases or more noise."
+            )
+        self._sum += cost
+        if events:
+            self._relation = events[0].neighboring_relation
+
+    def as_event(self, neighboring_relation: str, where: str) -> Event:
+        """Return the one event that everything the filter will ever admit amounts to.
+
+        Raises
+        ------
+        UnsupportedEvent
+            If the unit has no such event.
+        """
+        raise UnsupportedEvent(
+            f"no event stands for a whole adaptive run that is limited in {self.unit}."
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._limit!r}): {self.spent:.6g} spent"
+
+    def _cost(self, events: Sequence[Event]) -> int | None:
+        """Return the exact sum of the prices, None if it is infinite."""
+        check_one_relation(events, self._relation)
+        total: int | None = 0
+        for event in events:
+            price = self._prices.get(type(event))
+            if price is None:
+                raise UnsupportedEvent(
+                    f"an event of mechanism {event.mechanism!r} has no price in {self.unit}, in "
+                    f"which {self._source} is limited along the way. Nothing was spent. Priced are "
+                    f"{sorted(kind.mechanism for kind in self._prices)}."
+                )
+            value = price(event)
+            # Written so that a NaN is refused.
+            if total is None or not value < math.inf:
+                total = None
+                continue
+            above, below = max(value, _SMALLEST).as_integer_ratio()
+            total += event.count * above * (_QUANTUM // below)
+        return total
+
+    def _in_unit(self, quanta: int, towards: float) -> float:
+        """Return the quanta as a float in the unit, rounded up (to infinity) or down (to 0)."""
+        try:
+            value = float((quanta / _QUANTUM) ** (1.0 / self._power))
+        except OverflowError:
+            return math.inf
+        up = towards > 0.0
+        while 0.0 < value < math.inf or (up and quanta > 0 and value == 0.0):
+            exact = Fraction(value) ** self._power * _QUANTUM
+            if exact >= quanta if up else exact <= quanta:
+                break
+            value = math.nextafter(value, towards)
+        return value
+
+
+class PureFilter(PrivacyFilter):
+    """A limit on the sum of pure epsilons: what it admits is `limit`-DP.
+
+    See Also
+    --------
+    PrivacyFilter : The parameter.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import ExponentialEvent, PureFilter
+    >>> choice = ExponentialEvent(epsilon=0.5, neighboring_relation="replace_one", where="step")
+    >>> limited = PureFilter(1.25)
+    >>> while limited.can_afford(choice):
+    ...     limited.spend(choice)
+    >>> limited.spent, limited.remaining
+    (1.0, 0.25)
+    """
+
+    unit = "epsilon"
+    accountant = "pure"
+
+
+class ZCDPFilter(PrivacyFilter):
+    """A limit on the sum of rhos: what it admits is `limit`-zCDP.
+
+    See Also
+    --------
+    PrivacyFilter : The parameter.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import ZCDPEvent, ZCDPFilter
+    >>> limited = ZCDPFilter(0.5)
+    >>> limited.spend(ZCDPEvent(rho=0.375, neighboring_relation="replace_one", where="gradient"))
+    >>> limited.remaining
+    0.125
+    """
+
+    unit = "rho"
+    accountant = "zcdp"
+
+    def as_event(self, neighboring_relation: str, where: str) -> Event:
+        """Return the one event that everything the filter will ever admit amounts to."""
+        return ZCDPEvent(rho=self.limit, neighboring_relation=neighboring_relation, where=where)
+
+
+class GDPFilter(PrivacyFilter):
+    """A limit on the root of the sum of squared mus: what it admits is `limit`-GDP.
+
+    See Also
+    --------
+    PrivacyFilter : The parameter.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import GDPEvent, GDPFilter
+    >>> limited = GDPFilter(1.25)
+    >>> limited.spend(GDPEvent(mu=1.0, neighboring_relation="replace_one", where="gradient"))
+    >>> limited.spent, limited.remaining
+    (1.0, 0.75)
+    """
+
+    unit = "mu"
+    accountant = "gdp"
+    _power = 2
+
+    def as_event(self, neighboring_relation: str, where: str) -> Event:
+        """Return the one event that everything the filter will ever admit amounts to."""
+        return GDPEvent(mu=self.limit, neighboring_relation=neighboring_relation, where=where)
+
+
+_BY_KIND = {"pure": "pure", "approximate": "zcdp", "zcdp": "zcdp", "gdp": "gdp"}
+
+
+def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
+    """Return the filter whose limit is the most that `budget` buys.
+
+    Parameters
+    ----------
+    budget : Budget
+    accountant : {"auto", "pure", "gdp", "zcdp"}, default="auto"
+        In whose unit the prices are added up. It is settled here, before the first access: a filter
+        cannot choose along the way (see :mod:`dpfast.privacy.filters`). "auto" takes the budget's
+        own unit, and zCDP, which prices every kind of release, for (epsilon, delta) with
+        ``delta > 0``. There, "gdp" buys more if all releases are Gaussian.
+
+    Returns
+    -------
+    filter : PrivacyFilter
+        What it admits is within `budget`: its limit is converted by
+        :func:`~dpfast.privacy.zcdp_rho` (Canonne, Kamath & Steinke 2020) or
+        :func:`~dpfast.privacy.gaussian_mu`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `budget` is not a Budget, or the accountant has no filter that keeps it.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import Budget, budget_filter
+    >>> limited = budget_filter(Budget(1.0, 1e-6))
+    >>> limited.unit, round(limited.limit, 6)
+    ('rho', 0.024356)
+    """
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+    check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
+    name = _BY_KIND[budget.kind] if accountant == "auto" else accountant
+    limited: PrivacyFilter | None = None
+    if name == "pure" and budget.epsilon is not None:
+        limited = PureFilter(budget.epsilon)
+    elif name == "zcdp" and budget.rho is not None:
+        limited = ZCDPFilter(budget.rho)
+    elif name == "gdp" and budget.mu is not None:
+        limited = GDPFilter(budget.mu)
+    elif name == "zcdp" and budget.kind == "approximate" and budget.epsilon is not None:
+        limited = ZCDPFilter(zcdp_rho(budget.epsilon, budget.delta))
+    elif name == "gdp" and budget.kind == "approximate" and budget.epsilon is not None:
+        limited = GDPFilter(gaussian_mu(budget.epsilon, budget.delta))
+    if limited is None:
+        raise ValueError(
+            f"the accountant {accountant!r} has no filter that keeps {budget!r} when accesses are "
+            "chosen along the way; use 'auto'."
+        )
+    limited._source = repr(budget)
+    return limited
+
+
+def check_one_relation(events: Iterable[Event], begun_with: str | None) -> None:
+    """Refuse what is not an event, and events of another neighboring relation than the first.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    for event in events:
+        if not isinstance(event, Event):
+            raise TypeError(f"only a privacy event can be spent; got {event!r}.")
+        begun_with = begun_with or event.neighboring_relation
+        if event.neighboring_relation != begun_with:
+            raise ValueError(
+                "one ledger cannot mix neighboring relations: it began with "
+                f"{begun_with!r} and {event.where!r} asks for "
+                f"{event.neighboring_relation!r}. Nothing was spent. Use one relation for all "
+                "releases, or a ledger for each."
+            )

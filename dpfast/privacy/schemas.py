@@ -1,0 +1,85 @@
+"""JSON Schema documents (draft 2020-12) of what dpfast writes about privacy.
+
+``LEDGER`` is :meth:`dpfast.privacy.Ledger.to_json` and the file of a
+:class:`~dpfast.privacy.BudgetAccountant`, ``REPORT`` is
+:meth:`dpfast.privacy.PrivacyReport.to_json`. They are for other programs, such as a data officer's
+check of a released model; dpfast's own readers check more (ranges that depend on each other, and
+that the events are within the budget).
+"""
+
+from dataclasses import fields
+from typing import Any
+
+from dpfast.privacy.events import EVENTS, NEIGHBORING_RELATIONS, Event
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES: dict[Any, dict[str, Any]] = {
+    float: {"type": "number", "exclusiveMinimum": 0},
+    int: {"type": "integer", "minimum": 1},
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+}
+_RELATION = {"enum": list(NEIGHBORING_RELATIONS)}
+_DELTA = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with just these fields."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _event(kind: type[Event]) -> dict[str, Any]:
+    properties = {field.name: _TYPES.get(field.type, {}) for field in fields(kind)}
+    properties["neighboring_relation"] = _RELATION
+    return _object({"mechanism": {"const": kind.mechanism}, **properties})
+
+
+_EVENTS = {"type": "array", "items": {"oneOf": [_event(kind) for kind in EVENTS.values()]}}
+_BUDGET = {
+    "oneOf": [
+        _object({unit: {"type": "number", "exclusiveMinimum": 0}, "delta": _DELTA})
+        for unit in ("epsilon", "rho", "mu")
+    ]
+}
+_OPTIONAL = {"type": ["number", "null"], "minimum": 0}
+
+LEDGER: dict[str, Any] = {
+    "$schema": _DRAFT,
+    "title": "dpfast ledger, and the file of a BudgetAccountant",
+    **_object(
+        {
+            "schema": {"const": "dpfast.ledger"},
+            "version": {"const": 2},
+            "budget": _BUDGET,
+            "accountant": {"type": "string"},
+            "adaptive": {"type": "boolean"},
+            "events": _EVENTS,
+        }
+    ),
+}
+
+REPORT: dict[str, Any] = {
+    "$schema": _DRAFT,
+    "title": "dpfast privacy report",
+    **_object(
+        {
+            "schema": {"const": "dpfast.privacy_report"},
+            "version": {"const": 1},
+            "epsilon": {"type": "number", "minimum": 0},
+            "delta": _DELTA,
+            "neighboring_relation": _RELATION,
+            "events": _EVENTS,
+            "accountant": {"type": "string"},
+            "reproducible": {"type": "boolean"},
+            "notes": {"type": "array", "items": {"type": "string"}},
+            "mu": _OPTIONAL,
+            "rho": _OPTIONAL,
+            "adaptive": {"type": "boolean"},
+        }
+    ),
+}
