@@ -5,9 +5,11 @@ from dpfast.privacy.auditing import (
     AuditResult,
     audit_epsilon,
     audit_mu,
+    choice_score,
     clopper_pearson,
     gaussian_score,
     l2_laplace_score,
+    laplace_score,
 )
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.budget_accountant import BudgetAccountant
@@ -84,6 +86,7 @@ __all__ = [
     "budget_filter",
     "budget_mu",
     "budget_rho",
+    "choice_score",
     "clopper_pearson",
     "event_from_dict",
     "gaussian_delta",
@@ -91,6 +94,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_score",
     "l2_laplace_score",
+    "laplace_score",
     "records_apart",
     "to_dp_event",
     "zcdp_delta",
