@@ -316,7 +316,8 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     ----------
     budget : Budget
     accountant : str, default="auto"
-        The accountant of the ledger that will be charged. Only "zcdp" buys less than the others.
+        The accountant of the ledger that will be charged. "zcdp" and "rdp" buy less than the
+        others: their step to (epsilon, delta) loses.
 
     Returns
     -------
@@ -333,7 +334,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic"))
+    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic", "rdp"))
     if budget.kind == "pure" or accountant == "pure":
         raise ValueError(
             f"{budget!r} with accountant={accountant!r} cannot pay for Gaussian noise, which has "
@@ -341,7 +342,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
         )
     if budget.mu is not None:
         return budget.mu * (1.0 - MARGIN)
-    if budget.epsilon is not None and accountant != "zcdp":
+    if budget.epsilon is not None and accountant not in ("zcdp", "rdp"):
         return gaussian_mu(budget.epsilon, budget.delta)
     return math.sqrt(2.0 * budget_rho(budget))
 

@@ -50,7 +50,7 @@ EXPECTS = "excess_risk_bound"
 _WHERE = "output: certified minimizer"
 # Kinds of noise, and the accountants under which one release can use up the budget.
 _NOISES = {
-    "gaussian": ("auto", "gdp", "zcdp", "basic"),
+    "gaussian": ("auto", "gdp", "zcdp", "basic", "rdp"),
     "l2-laplace": ("auto", "pure", "basic"),
 }
 # The optimizer's share of the sensitivity: small enough to cost neither accuracy nor agreement with
