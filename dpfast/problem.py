@@ -207,6 +207,29 @@ class ProblemShape:
         longest = min(clip_norm * self.max_weight, self.lipschitz)
         return 1.01 * _UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
 
+    def loss_sum_error(self, loss_clip: float) -> float:
+        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
+
+        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
+        product of factors ``1 + e`` adds an absolute error of a few units a row.
+
+        Parameters
+        ----------
+        loss_clip : float
+
+        Returns
+        -------
+        float
+        """
+        additions = max(
+            self.additions(),
+            _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
+            + -(-self.n_samples // _LINE_SEARCH_ROWS),
+        )
+        largest = self.max_weight * loss_clip
+        row = (additions + 16) * largest + 8.0 * self.max_weight
+        return float(1.01 * _UNIT * self.n_samples * row)
+
 
 class Problem:
     """A learning problem: private rows, a loss, a ridge, and public bounds.
@@ -709,28 +732,8 @@ class Problem:
         return self.shape.gradient_sum_error(clip_norm)
 
     def loss_sum_error(self, loss_clip: float) -> float:
-        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
-
-        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
-        product of factors ``1 + e`` adds an absolute error of a few units a row.
-
-        Parameters
-        ----------
-        loss_clip : float
-
-        Returns
-        -------
-        float
-        """
-        shape = self.shape
-        additions = max(
-            shape.additions(),
-            _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
-            + -(-shape.n_samples // _LINE_SEARCH_ROWS),
-        )
-        largest = shape.max_weight * loss_clip
-        row = (additions + 16) * largest + 8.0 * shape.max_weight
-        return float(1.01 * _UNIT * shape.n_samples * row)
+        """:meth:`ProblemShape.loss_sum_error` of this problem's shape."""
+        return self.shape.loss_sum_error(loss_clip)
 
 
 @dataclass
