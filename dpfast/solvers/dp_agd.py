@@ -141,7 +141,8 @@ def plan(
         Step sizes to choose from, 0 among them.
     max_step : float or None, default=None
         The largest of them at the start, the direction being of length one; None is
-        ``8 / row_norm``.  After every ten steps it becomes 1.1 times the largest of these.
+        ``8 / row_norm``.  After every ten steps it becomes 1.1 times the largest of these; whenever
+        step 0 wins, all candidates shrink by `step_ratio`.
     step_ratio : float or None, default=None
         Quotient of neighboring step sizes; 1 spaces them equally.  None is 0.8.
     selection_share : float or None, default=None
@@ -345,6 +346,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
             if not at.measure(parameters["gamma"] * price, chooser, _AGAIN):
                 return _outcome(w, history)
             price, velocity = at.price, np.zeros_like(w)
+            max_step *= parameters["step_ratio"]
         velocity = moving
         # The same expression as in the line search, whose margins are then known.
         w = w - steps[index] * direction

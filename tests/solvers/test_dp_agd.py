@@ -8,12 +8,22 @@ import pytest
 from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
 from dpfast.privacy import budget_filter, records_apart
-from dpfast.privacy.auditing import audit_epsilon, audit_mu, gaussian_score
+from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.random import SecureGenerator
 from dpfast.solvers import dp_agd
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0)
+
+
+class Free:
+    """A ledger that does not count: what a run costs is tested elsewhere."""
+
+    def can_afford(self, *events):
+        return True
+
+    def spend(self, event):
+        pass
 
 
 def make(classification, loss="logistic", **options):
@@ -217,45 +227,8 @@ def steep(sign, n=2):
     return Problem(X, np.ones(n), "huberized-hinge", data_norm=1.0, intercept=0.0)
 
 
-def transcripts(budget, runs, monkeypatch, relation="replace_one", **options):
-    """Noisy gradients and chosen steps of whole runs on worst-case neighbors."""
-    other = -1.0 if relation == "replace_one" else 0.0
-    settled = plan(steep(1.0), "dp-agd", budget, neighboring_relation=relation, **options)
-    seen = []
-    honest = Gaussian.release
-
-    def release(self, *args, **kwargs):
-        seen.append(honest(self, *args, **kwargs))
-        return seen[-1]
-
-    monkeypatch.setattr(Gaussian, "release", release)
-    found = []
-    for sign, seed in ((1.0, 21), (other, 22)):
-        problem, rng, rows = steep(sign), SecureGenerator(seed), []
-        for _ in range(runs):
-            seen.clear()
-            outcome = dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True))
-            rows.append((np.concatenate(seen), outcome.history["step"]))
-        found.append(rows)
-    monkeypatch.setattr(Gaussian, "release", honest)
-    return settled, found
-
-
-def gradient_scores(settled, found, relation="replace_one"):
-    """Log-likelihood ratios of the first gradient, whose two sums are known."""
-    value, other = (-1.0, 1.0) if relation == "replace_one" else (-1.0, 0.0)
-    clip = settled.parameters["clip_norm"]
-    stddev = settled.events[0].stddev
-    assert clip >= 0.5
-    return [
-        gaussian_score(
-            np.array([row[0][:1] for row in rows]),
-            np.array([value * min(1.0, clip)]),
-            np.array([other * min(1.0, clip)]),
-            stddev,
-        )
-        for rows in found
-    ]
+def neighbors(relation):
+    return steep(1.0), steep(-1.0 if relation == "replace_one" else 0.0)
 
 
 def halve(monkeypatch, module):
@@ -263,66 +236,90 @@ def halve(monkeypatch, module):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize(("epsilon", "delta", "runs"), [(0.5, 0.2, 2000), (2.0, 0.05, 600)])
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_gradients_keep_the_claim_of_the_whole_run(epsilon, delta, runs, relation, monkeypatch):
-    """Almost all of the budget in one gradient: close to the claim, and past it if halved."""
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "runs", "relation"),
+    [(0.5, 0.2, 2500, "replace_one"), (2.0, 0.05, 800, "add_or_remove_one")],
+)
+def test_gradients_keep_their_claim(epsilon, delta, runs, relation, monkeypatch):
+    """Two measurements at one point, averaged: close to the claim, and past it if halved."""
     from dpfast.solvers import _noisy_gradient
 
     rho = budget_filter(Budget(epsilon, delta)).limit
-    claim, options = math.sqrt(2.0 * rho), {
-        "splits": 1, "selection_share": 0.01, "candidates": 2, "clip_norm": 1.0,
-    }  # fmt: skip
+    claim = math.sqrt(2.0 * rho)
 
     def audited():
-        settled, found = transcripts(Budget(rho=rho), runs, monkeypatch, relation, **options)
-        return audit_mu(*gradient_scores(settled, found, relation)).value
+        found = []
+        for problem, seed in zip(neighbors(relation), (21, 22), strict=True):
+            settled = plan(problem, "dp-agd", Budget(rho=rho), neighboring_relation=relation,
+                           clip_norm=1.0)  # fmt: skip
+            chooser = settled.parameters["prices"].chooser
+            gradient, rng = settled.parameters["gradient"], SecureGenerator(seed)
+            values = []
+            for _ in range(runs):
+                at = dp_agd._AtPoint(gradient, problem, np.zeros(1), rng, Free())
+                at.measure(0.7 * rho, chooser, "gradient")
+                at.measure(0.3 * rho, chooser, "gradient")
+                values.append(-at.estimate[0])
+            found.append(values)
+        return audit_mu(*found).value
 
-    assert audited() <= claim
+    assert 0.25 * claim < audited() <= claim
     halve(monkeypatch, _noisy_gradient)
     assert audited() > claim
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_choices_keep_their_claim(epsilon, monkeypatch):
-    """The only row loses its whole loss at the far candidate if the direction is right."""
-    budget = Budget(rho=budget_filter(Budget(epsilon, 1e-2)).limit)
-    options = {
-        "splits": 1, "selection_share": 0.98, "candidates": 2, "loss_clip": 1.0, "max_step": 50.0,
-    }  # fmt: skip
+@pytest.mark.parametrize(("epsilon", "delta", "runs"), [(0.5, 0.1, 8000), (2.0, 0.01, 3000)])
+def test_choices_keep_their_claim(epsilon, delta, runs, monkeypatch):
+    """One record prefers the far candidate by its whole loss, the other the near one.
 
-    def audited(runs):
-        settled, found = transcripts(budget, runs, monkeypatch, **options)
+    What the other records say (an offset) makes the far one unlikely, where ratios are largest.
+    """
+    budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
+    K, steps = 1.0, np.array([0.0, 40.0])
+    scores = [
+        dp_agd._scores(problem, np.array([-20.0]), np.array([-1.0]), steps, K, 0.0)
+        for problem in neighbors("replace_one")
+    ]
+
+    def audited():
+        settled = plan(steep(1.0), "dp-agd", budget, splits=1, selection_share=0.98, candidates=2,
+                       loss_clip=K)  # fmt: skip
         chooser = settled.parameters["prices"].chooser
-        scores = [
-            [(1.0 if steps[0] > 0.0 else -1.0) * (1.0 if g[0] < 0.0 else -1.0) for g, steps in rows]
-            for rows in found
-        ]
-        return audit_epsilon(*scores).value, settled, chooser
+        offset = np.array([0.0, 1.0 + chooser.scale])
+        rng, found = SecureGenerator(5), []
+        for score in scores:
+            shifted = score + offset
+            found.append([
+                chooser.release(lambda s=shifted: s, rng=rng, ledger=Free(), where="choice")
+                for _ in range(runs)
+            ])  # fmt: skip
+        return audit_epsilon(*found).value, settled.events[1].epsilon
 
-    value, settled, chooser = audited(1500)
-    eta = settled.events[1].epsilon
-    assert eta == chooser.epsilon
-    # One gradient besides, of a small share.
-    slack = 2.0 * settled.events[0].mu * 5.0
-    assert value <= eta
-    if epsilon == 2.0:
-        halve(monkeypatch, dp_agd)
-        value, _, _ = audited(3000)
-        assert value > 0.5 * eta
-        assert slack < eta
+    value, claim = audited()
+    assert claim == pytest.approx(math.sqrt(8 * 0.98 * budget.rho), rel=1e-6)
+    assert 0.2 * claim < value <= claim
+    halve(monkeypatch, dp_agd)
+    value, same = audited()
+    assert same == claim < value
 
 
 @pytest.mark.audit
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_whole_runs_keep_their_claim(epsilon, relation, monkeypatch):
+def test_whole_runs_keep_their_claim(epsilon, relation):
     budget = Budget(rho=budget_filter(Budget(epsilon, 1e-3)).limit)
-    _, found = transcripts(budget, 600, monkeypatch, relation, splits=4, candidates=4)
-    scores = [[-float(row[0].sum()) for row in rows] for rows in found]
-    assert audit_epsilon(*scores, delta=1e-3).value <= epsilon
-    assert audit_mu(*scores).value <= math.sqrt(2.0 * budget_filter(budget).limit)
+    found = []
+    for problem, seed in zip(neighbors(relation), (31, 32), strict=True):
+        settled = plan(problem, "dp-agd", budget, neighboring_relation=relation, splits=2,
+                       candidates=3)  # fmt: skip
+        rng = SecureGenerator(seed)
+        found.append([
+            dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True)).w[0]
+            for _ in range(150)
+        ])  # fmt: skip
+    assert audit_epsilon(*found, delta=1e-3).value <= epsilon
+    assert audit_mu(*found).value <= math.sqrt(2.0 * budget.rho)
 
 
 # ---- mistakes of the published code -------------------------------------------------------------
@@ -349,27 +346,21 @@ def test_the_noise_of_the_minimum_has_the_right_sign(noise):
         scores[0] = first
         picks = [
             chooser.release(lambda s=scores: s, rng=rng, ledger=ledger, where="choice")
-            for _ in range(8000)
+            for _ in range(4000)
         ]
-        counts.append(np.bincount(picks, minlength=21) / 8000)
-    assert counts[0] == pytest.approx(np.full(21, 1 / 21), abs=0.012)
-    assert counts[1][0] > math.exp(-epsilon) / 21 - 5 * math.sqrt(0.02 / 8000)
+        counts.append(np.bincount(picks, minlength=21) / 4000)
+    assert counts[0] == pytest.approx(np.full(21, 1 / 21), abs=0.017)
+    assert counts[1][0] > math.exp(-epsilon) / 21 - 5 * math.sqrt(0.02 / 4000)
     assert counts[1][0] < 0.9 / 21
-
-
-class Free:
-    """A ledger that does not count."""
-
-    def spend(self, event):
-        pass
 
 
 def test_the_step_taken_is_the_one_chosen(noiseless, classification):
     problem = make(classification)
-    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=1, clip_norm=9.0, loss_clip=50.0)
+    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=1, clip_norm=9.0, loss_clip=50.0,
+                        max_step=6.0)  # fmt: skip
     slope = problem.clipped_gradient(np.zeros(7))[0]
     direction = slope / np.linalg.norm(slope)
-    steps = dp_agd.candidate_steps(8.0 / problem.shape.row_norm, 20, 0.8)
+    steps = dp_agd.candidate_steps(6.0, 20, 0.8)
     values = [problem.objective(-a * direction) for a in steps]
     best = steps[int(np.argmin(values))]
     assert steps[0] < best < steps[-1]
@@ -450,7 +441,10 @@ def test_without_noise_it_minimizes(momentum, noiseless, classification):
 
 
 def test_little_noise_brings_a_small_objective(classification):
+    from optimizers.test_optimizers import reference_minimizer
+
     problem = make(classification, alpha=0.01)
+    best = problem.value_and_gradient(reference_minimizer(*classification, 0.01))[0]
     values = []
     for epsilon in (0.01, 1.0, 100.0):
         runs = [
@@ -459,7 +453,7 @@ def test_little_noise_brings_a_small_objective(classification):
         ]
         values.append(np.mean([problem.value_and_gradient(r.w)[0] for r in runs]))
     assert values[2] < values[1] < values[0]
-    assert values[2] < 0.37
+    assert values[2] < best + 0.02
 
 
 def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatch):
@@ -473,7 +467,8 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
             return honest(*args, **kwargs)
 
         monkeypatch.setattr(problem, name, counted)
-    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, momentum=0.5)
+    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, clip_norm=9.0,
+                        loss_clip=50.0)  # fmt: skip
     choices = len(outcome.history["step"])
     iterations = np.count_nonzero(outcome.history["step"])
     assert iterations == 12
@@ -482,14 +477,21 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
     assert calls["margins"] == choices + 1
 
 
-def test_the_largest_candidate_follows_the_steps(classification):
-    _, outcome, _ = run(make(classification), Budget(5.0, 1e-6), splits=60, max_step=4.0)
-    steps = outcome.history["step"]
-    taken = steps[steps > 0.0]
-    largest = outcome.history["max_step"][steps > 0.0]
-    assert np.all(largest[:10] == 4.0)
-    assert largest[10] == pytest.approx(1.1 * taken[:10].max())
-    assert largest[20] == pytest.approx(1.1 * taken[10:20].max())
+@pytest.mark.parametrize("ratio", [0.8, 1.0])
+def test_the_largest_candidate_follows_the_steps(ratio, classification):
+    _, outcome, _ = run(
+        make(classification), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
+    )
+    taken, expected = [], 4.0
+    for step, largest in zip(outcome.history["step"], outcome.history["max_step"], strict=True):
+        assert largest == pytest.approx(expected)
+        if step > 0.0:
+            taken.append(step)
+            if len(taken) % 10 == 0:
+                expected = 1.1 * max(taken[-10:])
+        else:
+            expected *= ratio
+    assert len(taken) >= 10
 
 
 @pytest.mark.parametrize("loss", ["hinge", "huber", "squared", "pinball", "sigmoid"])
