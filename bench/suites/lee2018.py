@@ -86,7 +86,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(folds=2, repeats=1, effect_epsilons=(0.1, 0.8), paper=False, cost_rows=50_000)
+QUICK = Sizes(folds=2, repeats=1, effect_epsilons=(0.4,), paper=False, cost_rows=30_000, effects=4)
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
