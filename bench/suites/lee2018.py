@@ -430,7 +430,8 @@ def _draw_methods(axis: Any, document: Document, group: str, task: str, metric: 
     axis.minorticks_off()
     axis.set_xlabel("epsilon")
     if metric == "objective":
-        axis.set_ylim(0.95 * lowest, 4.0 * lowest)
+        highest = max(r.values["objective"] for r in here)
+        axis.set_ylim(0.95 * lowest, min(4.0 * lowest, 1.05 * highest))
     axis.set_ylabel("test accuracy, %" if metric == "accuracy" else "objective")
 
 
