@@ -159,6 +159,10 @@ class ProblemShape:
         rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
         return max(64, -(-rows // 64) * 64)
 
+    def line_search_rows(self) -> int:
+        """Rows of one chunk of a line search: X is read in it, too."""
+        return min(_LINE_SEARCH_ROWS, self.chunk_rows())
+
     def block_rows(self) -> int:
         """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
         return max(64, _CHUNK_BYTES // (8 * self.dim))
@@ -215,6 +219,29 @@ class ProblemShape:
         """
         longest = min(clip_norm * self.max_weight, self.lipschitz)
         return 1.01 * _UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
+
+    def loss_sum_error(self, loss_clip: float) -> float:
+        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
+
+        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
+        product of factors ``1 + e`` adds an absolute error of a few units a row.
+
+        Parameters
+        ----------
+        loss_clip : float
+
+        Returns
+        -------
+        float
+        """
+        additions = max(
+            self.additions(),
+            _kernels.line_search_addition_depth(self.line_search_rows())
+            + -(-self.n_samples // self.line_search_rows()),
+        )
+        largest = self.max_weight * loss_clip
+        row = (additions + 16) * largest + 8.0 * self.max_weight
+        return float(1.01 * _UNIT * self.n_samples * row)
 
 
 class Problem:
@@ -643,14 +670,10 @@ class Problem:
             return out
 
         total = np.zeros(len(sizes))
-        for part in self._map(work, step=self._line_search_rows()):
+        for part in self._map(work, step=self.shape.line_search_rows()):
             total += part
         self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
         return total
-
-    def _line_search_rows(self) -> int:
-        """Rows of one chunk of a line search: X is read in it, too."""
-        return min(_LINE_SEARCH_ROWS, self.shape.chunk_rows())
 
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
@@ -842,28 +865,8 @@ class Problem:
         return self.shape.gradient_sum_error(clip_norm)
 
     def loss_sum_error(self, loss_clip: float) -> float:
-        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
-
-        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
-        product of factors ``1 + e`` adds an absolute error of a few units a row.
-
-        Parameters
-        ----------
-        loss_clip : float
-
-        Returns
-        -------
-        float
-        """
-        shape = self.shape
-        additions = max(
-            shape.additions(),
-            _kernels.line_search_addition_depth(self._line_search_rows())
-            + -(-shape.n_samples // self._line_search_rows()),
-        )
-        largest = shape.max_weight * loss_clip
-        row = (additions + 16) * largest + 8.0 * shape.max_weight
-        return float(1.01 * _UNIT * shape.n_samples * row)
+        """:meth:`ProblemShape.loss_sum_error` of this problem's shape."""
+        return self.shape.loss_sum_error(loss_clip)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers import (
+    dp_agd,
     dp_gd,
     dp_hb,
     dp_masg,
@@ -38,6 +39,7 @@ SOLVERS: dict[str, ModuleType] = {
         dp_nag_opt,
         dp_masg,
         dp_masg_opt,
+        dp_agd,
     )
 }
 

@@ -53,7 +53,8 @@ POWER = {"laplace": 2, "gaussian": 1}
 class _SampledGaussian(Gaussian):
     """Gaussian noise on the sum over a sample; its event says so."""
 
-    sample: tuple[int, int]
+    #: Set after calibration, which asks for events; until then nothing is amplified.
+    sample: tuple[int, int] = (1, 1)
 
     def event(self, where: str, count: int = 1) -> Any:
         """Return the event that `count` releases are charged as."""
@@ -74,7 +75,8 @@ class _SampledGaussian(Gaussian):
 class _SampledLaplace(Laplace):
     """Laplace noise on the sum over a sample; its event says so."""
 
-    sample: tuple[int, int]
+    #: Set after calibration, which asks for events; until then nothing is amplified.
+    sample: tuple[int, int] = (1, 1)
 
     def event(self, where: str, count: int = 1) -> Any:
         """Return the event that `count` releases are charged as."""

@@ -1,0 +1,550 @@
+"""Gradient descent with a privacy budget that is divided along the way."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
+from dpfast.privacy import budget_filter, records_apart
+from dpfast.privacy.auditing import audit_epsilon, audit_mu
+from dpfast.random import SecureGenerator
+from dpfast.solvers import dp_agd
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0)
+
+
+class Free:
+    """A ledger that does not count: what a run costs is tested elsewhere."""
+
+    def can_afford(self, *events):
+        return True
+
+    def spend(self, event):
+        pass
+
+
+def make(classification, loss="logistic", **options):
+    X, y = classification
+    return Problem(X, y, loss, data_norm=2.0, **options)
+
+
+def run(problem, budget, ledger=None, seed=0, **options):
+    """A run on a ledger of the test's own."""
+    settled = plan(problem, "dp-agd", budget, **options)
+    ledger = Ledger(budget, adaptive=True) if ledger is None else ledger
+    outcome = dp_agd.run(settled, problem, SecureGenerator(seed), ledger)
+    return settled, outcome, ledger
+
+
+def rho_of(event):
+    if event.mechanism == "gaussian":
+        return event.count * 0.5 * (event.sensitivity / event.stddev) ** 2
+    return event.count * event.epsilon**2 / (8.0 if event.mechanism == "exponential" else 2.0)
+
+
+# ---- the budget ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 8.0])
+def test_the_budget_is_kept_and_used(calibration, relation, epsilon, classification):
+    budget = Budget(epsilon, 1e-6)
+    _, outcome, ledger = run(
+        make(classification), budget, neighboring_relation=relation, calibration=calibration,
+        splits=12,
+    )  # fmt: skip
+    spent = sum(rho_of(event) for event in ledger.events)
+    limit = budget_filter(budget).limit
+    assert spent <= limit * (1 + 1e-12)
+    assert spent == pytest.approx(ledger.totals()["rho"], rel=1e-9)
+    # What is left does not pay for another iteration.
+    assert spent > 0.8 * limit
+    assert ledger.guarantee().epsilon <= epsilon
+    assert outcome.history["budget_used"][-1] == pytest.approx(spent / limit, rel=1e-9)
+
+
+@pytest.mark.parametrize("cause", ["exhausted", "iterations", "zero gradient"])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_way_to_stop_stays_within(cause, relation, classification, monkeypatch):
+    budget, options = Budget(rho=0.01), {"neighboring_relation": relation, "splits": 15}
+    problem = make(classification)
+    if cause == "iterations":
+        options["max_iterations"] = 3
+    if cause == "zero gradient":
+        # Rows without values and an exact sum: the one way to meet a zero.
+        problem = Problem(np.zeros((10, 3)), np.ones(10), data_norm=1.0, intercept=0.0)
+        monkeypatch.setattr(
+            SecureGenerator, "discrete_gaussian", lambda self, s, n: np.zeros(n, dtype=np.int64)
+        )
+    settled, outcome, ledger = run(problem, budget, **options)
+    spent = ledger.totals()["rho"]
+    assert 0.0 < spent <= 0.01
+    steps = outcome.history["step"]
+    if cause == "iterations":
+        assert np.count_nonzero(steps) == 3
+        assert settled.events[0].count == 3
+    elif cause == "zero gradient":
+        assert len(ledger.events) == 1 and len(steps) == 0
+        assert not outcome.w.any()
+    else:
+        assert len(steps) >= 5
+
+
+class Watched(Ledger):
+    """Remembers the order of questions, payments and looks at the data."""
+
+    def __init__(self, *args, limit=10**9, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.log, self.limit = [], limit
+
+    def can_afford(self, *events):
+        asked = sum(kind == "ask" for kind, _ in self.log)
+        answer = asked < self.limit and super().can_afford(*events)
+        self.log.append(("ask", (events, answer)))
+        return answer
+
+    def spend_all(self, events):
+        events = list(events)
+        super().spend_all(events)
+        self.log += [("spend", event) for event in events]
+
+
+def watch(problem, ledger, monkeypatch):
+    for name in ("clipped_gradient", "line_search_losses"):
+        honest = getattr(problem, name)
+
+        def look(*args, honest=honest, name=name, **kwargs):
+            ledger.log.append(("look", name))
+            return honest(*args, **kwargs)
+
+        monkeypatch.setattr(problem, name, look)
+
+
+def test_the_ledger_is_asked_before_every_access(classification, monkeypatch):
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    ledger = Watched(budget, adaptive=True)
+    watch(problem, ledger, monkeypatch)
+    run(problem, budget, ledger, splits=20)
+    kinds = [kind for kind, _ in ledger.log]
+    assert kinds.count("spend") >= 10
+    for at, (kind, value) in enumerate(ledger.log):
+        if kind == "spend":
+            assert kinds[at - 1] == "ask"
+            events, answer = ledger.log[at - 1][1]
+            assert answer and value == events[0]
+        elif kind == "look":
+            assert kinds[at - 1] == "spend"
+    # It ends by a question that was answered with no, and with nothing after it.
+    assert kinds[-1] == "ask" and ledger.log[-1][1][1] is False
+
+
+@pytest.mark.parametrize("limit", range(1, 9))
+def test_a_no_is_the_end(limit, classification, monkeypatch):
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    ledger = Watched(budget, adaptive=True, limit=limit)
+    watch(problem, ledger, monkeypatch)
+    run(problem, budget, ledger, splits=20)
+    assert sum(kind == "spend" for kind, _ in ledger.log) == limit
+    assert ledger.log[-1][0] == "ask" and ledger.log[-1][1][1] is False
+
+
+def test_an_ordinary_ledger_is_refused_before_data(classification):
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    ledger = Ledger(budget)
+    with pytest.raises(ValueError, match="ledger must be Ledger"):
+        run(problem, budget, ledger)
+    assert ledger.events == ()
+    with pytest.raises(BudgetExceeded):
+        run(problem, budget, Ledger(Budget(1e-6, 1e-12), adaptive=True))
+
+
+# ---- sensitivities ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_scores_of_neighbors_stay_in_the_declared_range(relation, other, weight):
+    """A row whose loss falls along the direction, and one whose loss grows, or none."""
+    n, K = 20, 0.8
+    weights = np.full(n, weight)
+    steps = np.linspace(0.0, 40.0, 30)
+    scores = []
+    for sign in (1.0, other):
+        X = np.zeros((n, 1))
+        X[2] = sign
+        w8 = weights.copy()
+        w8[2] *= sign != 0.0
+        problem = Problem(X, np.ones(n), "hinge", data_norm=1.0, intercept=0.0, alpha=0.01,
+                          sample_weight=w8, max_weight=weight)  # fmt: skip
+        scores.append(dp_agd._scores(problem, np.array([-20.0]), np.array([-1.0]), steps, K, 0.01))
+    change = scores[0] - scores[1]
+    length = max(change.max(), 0.0) - min(change.min(), 0.0)
+    settled = plan(problem, "dp-agd", Budget(rho=0.1), neighboring_relation=relation, loss_clip=K)
+    declared = settled.parameters["prices"].chooser.score_range
+    assert declared == pytest.approx(records_apart(relation) * weight * K)
+    assert length == pytest.approx(declared, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "huber", "sigmoid"])
+def test_scores_are_those_of_a_slow_twin(loss, classification):
+    problem = make(classification, loss)
+    rng = np.random.default_rng(1)
+    w, direction = rng.standard_normal(7), rng.standard_normal(7)
+    direction /= np.linalg.norm(direction)
+    steps = dp_agd.candidate_steps(3.0, 20, 0.8)
+    got = dp_agd._scores(problem, w, direction, steps, 1.2, 0.05)
+    Z = np.column_stack([classification[0], np.ones(500)])
+    at = [w - a * direction for a in steps]
+    expected = np.array([
+        np.minimum(problem.shape.loss(Z @ v, classification[1])[0], 1.2).sum()
+        + 500 * 0.025 * (v @ v - w @ w)
+        for v in at
+    ])  # fmt: skip
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+    error = dp_agd._arithmetic(problem.shape, 1.2)["error"]
+    assert 0.0 < error < 1e-8
+
+
+def test_a_huge_ridge_stays_in_the_public_range(classification):
+    problem = make(classification, alpha=1e20)
+    steps = np.array([0.0, 1.0, 5.0])
+    scores = dp_agd._scores(problem, np.ones(7), np.full(7, 7**-0.5), steps, 1.0, 1e20)
+    assert np.all(np.abs(scores) <= dp_agd._arithmetic(problem.shape, 1.0)["bound"])
+    assert np.argmin(scores) in (1, 2)
+
+
+# ---- audits -------------------------------------------------------------------------------------
+
+
+def steep(sign, n=2):
+    """All rows zero but one, on the steep side of a hinge: the worst record for every gradient."""
+    X = np.zeros((n, 1))
+    X[0] = sign
+    return Problem(X, np.ones(n), "huberized-hinge", data_norm=1.0, intercept=0.0)
+
+
+def neighbors(relation):
+    return steep(1.0), steep(-1.0 if relation == "replace_one" else 0.0)
+
+
+def halve(monkeypatch, module):
+    monkeypatch.setattr(module, "records_apart", lambda relation: 0.5 * records_apart(relation))
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "runs", "relation", "parts"),
+    [(0.5, 0.3, 1200, "replace_one", 1), (2.0, 0.05, 700, "add_or_remove_one", 2)],
+)
+def test_gradients_keep_their_claim(epsilon, delta, runs, relation, parts, monkeypatch):
+    """All of the budget at one point, averaged: close to the claim, and past it if halved."""
+    from dpfast.solvers import _noisy_gradient
+
+    rho = budget_filter(Budget(epsilon, delta)).limit
+    claim = math.sqrt(2.0 * rho)
+
+    def audited():
+        found = []
+        for problem, seed in zip(neighbors(relation), (21, 22), strict=True):
+            settled = plan(problem, "dp-agd", Budget(rho=rho), neighboring_relation=relation,
+                           clip_norm=1.0)  # fmt: skip
+            chooser = settled.parameters["prices"].chooser
+            gradient, rng = settled.parameters["gradient"], SecureGenerator(seed)
+            values = []
+            for _ in range(runs):
+                at = dp_agd._AtPoint(gradient, problem, np.zeros(1), rng, Free())
+                for share in ((1.0,), (0.7, 0.3))[parts - 1]:
+                    at.measure(share * rho, chooser, "gradient")
+                values.append(-at.estimate[0])
+            found.append(values)
+        return audit_mu(*found).value
+
+    assert 0.25 * claim < audited() <= claim
+    halve(monkeypatch, _noisy_gradient)
+    assert audited() > claim
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(("epsilon", "delta", "runs"), [(0.5, 0.1, 8000), (2.0, 0.01, 3000)])
+def test_choices_keep_their_claim(epsilon, delta, runs, monkeypatch):
+    """One record prefers the far candidate by its whole loss, the other the near one.
+
+    What the other records say (an offset) makes the far one unlikely, where ratios are largest.
+    """
+    budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
+    K, steps = 1.0, np.array([0.0, 40.0])
+    scores = [
+        dp_agd._scores(problem, np.array([-20.0]), np.array([-1.0]), steps, K, 0.0)
+        for problem in neighbors("replace_one")
+    ]
+
+    def audited():
+        settled = plan(steep(1.0), "dp-agd", budget, splits=1, selection_share=0.98, candidates=2,
+                       loss_clip=K)  # fmt: skip
+        chooser = settled.parameters["prices"].chooser
+        offset = np.array([0.0, 1.0 + chooser.scale])
+        rng, found = SecureGenerator(5), []
+        for score in scores:
+            shifted = score + offset
+            found.append([
+                chooser.release(lambda s=shifted: s, rng=rng, ledger=Free(), where="choice")
+                for _ in range(runs)
+            ])  # fmt: skip
+        return audit_epsilon(*found).value, settled.events[1].epsilon
+
+    value, claim = audited()
+    assert claim == pytest.approx(math.sqrt(8 * 0.98 * budget.rho), rel=1e-6)
+    assert 0.2 * claim < value <= claim
+    halve(monkeypatch, dp_agd)
+    value, same = audited()
+    assert same == claim < value
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_whole_runs_keep_their_claim(epsilon, relation):
+    budget = Budget(rho=budget_filter(Budget(epsilon, 1e-3)).limit)
+    found = []
+    for problem, seed in zip(neighbors(relation), (31, 32), strict=True):
+        settled = plan(problem, "dp-agd", budget, neighboring_relation=relation, splits=2,
+                       candidates=3)  # fmt: skip
+        rng = SecureGenerator(seed)
+        found.append([
+            dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True)).w[0]
+            for _ in range(150)
+        ])  # fmt: skip
+    assert audit_epsilon(*found, delta=1e-3).value <= epsilon
+    assert audit_mu(*found).value <= math.sqrt(2.0 * budget.rho)
+
+
+# ---- mistakes of the published code -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_the_noise_of_the_minimum_has_the_right_sign(noise):
+    """One of 21 candidates gets worse by one record: at most e^-eps of its chances may go.
+
+    Exponential noise of the wrong sign takes 20 eps: nothing would be left of them.
+    """
+    settled = plan(
+        SHAPE, "dp-agd", Budget(20.0, 1e-6), neighboring_relation="add_or_remove_one",
+        calibration="paper", candidates=21, splits=10, noise=noise,
+    )  # fmt: skip
+    chooser = settled.parameters["prices"].chooser
+    assert isinstance(chooser, NoisyMax)
+    epsilon = settled.events[1].epsilon
+    assert epsilon == pytest.approx(1.0, rel=1e-6)
+    rng, ledger = SecureGenerator(3), Free()
+    counts = []
+    for first in (0.0, 3.0):
+        scores = np.zeros(21)
+        scores[0] = first
+        picks = [
+            chooser.release(lambda s=scores: s, rng=rng, ledger=ledger, where="choice")
+            for _ in range(4000)
+        ]
+        counts.append(np.bincount(picks, minlength=21) / 4000)
+    assert counts[0] == pytest.approx(np.full(21, 1 / 21), abs=0.017)
+    assert counts[1][0] > math.exp(-epsilon) / 21 - 5 * math.sqrt(0.02 / 4000)
+    assert counts[1][0] < 0.9 / 21
+
+
+def test_the_step_taken_is_the_one_chosen(noiseless, classification):
+    problem = make(classification)
+    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=1, clip_norm=9.0, loss_clip=50.0,
+                        max_step=6.0)  # fmt: skip
+    slope = problem.clipped_gradient(np.zeros(7))[0]
+    direction = slope / np.linalg.norm(slope)
+    steps = dp_agd.candidate_steps(6.0, 20, 0.8)
+    values = [problem.objective(-a * direction) for a in steps]
+    best = steps[int(np.argmin(values))]
+    assert steps[0] < best < steps[-1]
+    assert outcome.history["step"].tolist() == [best]
+    np.testing.assert_allclose(outcome.w, -best * direction, rtol=1e-9)
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_every_access_is_charged_once(calibration, classification):
+    settled, outcome, ledger = run(
+        make(classification), Budget(0.3, 1e-6), calibration=calibration, splits=15, gamma=0.5
+    )
+    first, choice = settled.events
+    gradients = [event for event in ledger.events if event.mechanism == "gaussian"]
+    choices = [event for event in ledger.events if event.mechanism != "gaussian"]
+    history = outcome.history
+    assert len(choices) == len(history["step"])
+    again = np.concatenate([[False], history["step"][:-1] == 0.0])
+    assert again.any()
+    # A new point costs the price that was reached, another measurement the difference.
+    price, expected = rho_of(first) / first.count, []
+    for repeated in again:
+        expected.append(0.5 * price if repeated else price)
+        price += 0.5 * price if repeated else 0.0
+    np.testing.assert_allclose([rho_of(e) for e in gradients[: len(expected)]], expected, rtol=1e-6)
+    assert len(gradients) <= len(expected) + 1
+    np.testing.assert_allclose(
+        sum(map(rho_of, choices)), len(choices) * rho_of(choice) / choice.count, rtol=1e-9
+    )
+    assert {type(e) for e in choices} == {type(choice)}
+
+
+# ---- the algorithm ------------------------------------------------------------------------------
+
+
+def test_measurements_are_averaged_before_they_are_normalized(classification, monkeypatch):
+    problem = make(classification)
+    ledger = Ledger(Budget(rho=1.0), adaptive=True)
+    settled = plan(problem, "dp-agd", Budget(rho=1.0))
+    releases = iter([np.full(7, 10.0), np.full(7, -2.0), np.arange(7.0)])
+    monkeypatch.setattr(Gaussian, "release", lambda self, *args, **kwargs: next(releases))
+    chooser = settled.parameters["prices"].chooser
+    at = dp_agd._AtPoint(
+        settled.parameters["gradient"], problem, np.zeros(7), SecureGenerator(0), ledger
+    )
+    for price in (0.01, 0.03, 0.06):
+        assert at.measure(price, chooser, "gradient")
+    np.testing.assert_allclose(at.estimate, (0.1 - 0.06 + 0.06 * np.arange(7.0)) / 0.1)
+    assert at.price == pytest.approx(0.1)
+
+
+def test_an_average_is_as_good_as_one_measurement_of_its_price(classification):
+    """Variance (k C)^2 / (2 rho) a coordinate, within 5 standard errors; 2/3 of it is rejected."""
+    problem = make(classification)
+    settled = plan(problem, "dp-agd", Budget(rho=1.0), clip_norm=0.7)
+    chooser, gradient = (settled.parameters[name] for name in ("prices", "gradient"))
+    rng, values = SecureGenerator(4), []
+    for _ in range(150):
+        at = dp_agd._AtPoint(
+            gradient, problem, np.zeros(7), rng, Ledger(Budget(rho=1.0), adaptive=True)
+        )
+        for price in (0.02, 0.002, 0.005):
+            at.measure(price, chooser.chooser, "gradient")
+        values.append(at.estimate - problem.clipped_gradient(np.zeros(7), 0.7)[0])
+    expected = (2 * 0.7) ** 2 / (2 * 0.027)
+    assert np.mean(np.square(values)) == pytest.approx(expected, rel=5 * math.sqrt(2 / 1050))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.7])
+def test_without_noise_it_minimizes(momentum, noiseless, classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    result = solve(
+        make(classification), "dp-agd", Budget(1e4, 1e-6), alpha=0.01, splits=400, clip_norm=1e3,
+        loss_clip=50.0, step_ratio=0.6, momentum=momentum,
+    )  # fmt: skip
+    np.testing.assert_allclose(result.w, reference_minimizer(*classification, 0.01), atol=2e-4)
+
+
+def test_little_noise_brings_a_small_objective(classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    problem = make(classification, alpha=0.01)
+    best = problem.value_and_gradient(reference_minimizer(*classification, 0.01))[0]
+    values = []
+    for epsilon in (0.01, 1.0, 100.0):
+        runs = [
+            solve(problem, "dp-agd", Budget(epsilon, 1e-6), clip_norm=2.0, random_state=seed)
+            for seed in range(5)
+        ]
+        values.append(np.mean([problem.value_and_gradient(r.w)[0] for r in runs]))
+    assert values[2] < values[1] < values[0]
+    assert values[2] < best + 0.02
+
+
+def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatch):
+    problem = make(classification)
+    calls = {"clipped_gradient": 0, "margins": 0}
+    for name in calls:
+        honest = getattr(problem, name)
+
+        def counted(*args, honest=honest, name=name, **kwargs):
+            calls[name] += 1
+            return honest(*args, **kwargs)
+
+        monkeypatch.setattr(problem, name, counted)
+    _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, clip_norm=9.0,
+                        loss_clip=50.0)  # fmt: skip
+    choices = len(outcome.history["step"])
+    iterations = np.count_nonzero(outcome.history["step"])
+    assert iterations == 12
+    assert calls["clipped_gradient"] == iterations
+    # The start's margins once, then those of each direction.
+    assert calls["margins"] == choices + 1
+
+
+@pytest.mark.parametrize("ratio", [0.8, 1.0])
+def test_the_largest_candidate_follows_the_steps(ratio, classification):
+    _, outcome, _ = run(
+        make(classification), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
+    )
+    taken, expected = [], 4.0
+    for step, largest in zip(outcome.history["step"], outcome.history["max_step"], strict=True):
+        assert largest == pytest.approx(expected)
+        if step > 0.0:
+            taken.append(step)
+            if len(taken) % 10 == 0:
+                expected = 1.1 * max(taken[-10:])
+        else:
+            expected *= ratio
+    assert len(taken) >= 10
+
+
+@pytest.mark.parametrize("loss", ["hinge", "huber", "squared", "pinball", "sigmoid"])
+def test_other_losses(loss, classification):
+    problem = make(classification, loss)
+    runs = [
+        solve(problem, "dp-agd", Budget(5.0, 1e-5), random_state=seed, neighboring_relation=r)
+        for seed in (0, 1)
+        for r in RELATIONS
+    ]
+    start = problem.objective(np.zeros(7))
+    assert np.mean([problem.objective(r.w) for r in runs]) < 0.95 * start
+    assert all(r.privacy.epsilon <= 5.0 for r in runs)
+
+
+def test_paper_prices():
+    settled = plan(SHAPE, "dp-agd", Budget(1.2, 1e-6), calibration="paper")
+    part = 1.2 / 120
+    gradient, choice = settled.events
+    assert choice.epsilon == pytest.approx(part, rel=1e-6)
+    sigma = math.sqrt(2 * math.log(1.25e6)) / part
+    assert gradient.noise_multiplier == pytest.approx(sigma, rel=1e-6)
+    assert isinstance(plan(SHAPE, "dp-agd", Budget(rho=0.1)).parameters["prices"].chooser,
+                      Exponential)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 100}, "batch must be None for dp-agd"),
+        ({"accountant": "gdp"}, "accountant must be one of"),
+        ({"splits": 0}, "splits must be an integer"),
+        ({"gamma": 0.0}, "gamma must be a real number"),
+        ({"clip_norm": math.nan}, "clip_norm must be a real number"),
+        ({"loss_clip": math.inf}, "loss_clip must be a real number"),
+        ({"candidates": 1}, "candidates must be an integer"),
+        ({"max_step": 0.0}, "max_step must be a real number"),
+        ({"step_ratio": 1.1}, "step_ratio must be a real number"),
+        ({"selection_share": 1.0}, "selection_share must be a real number"),
+        ({"momentum": 1.0}, "momentum must be a real number"),
+        ({"calibration": "loose"}, "calibration must be one of"),
+        ({"calibration": "paper", "selection_share": 0.5}, "selection_share must be None"),
+        ({"noise": "gumbel"}, "noise must be one of"),
+        ({"max_iterations": 0}, "max_iterations must be an integer"),
+        ({"alpha": -1.0}, "alpha must be a real number"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plan(SHAPE, "dp-agd", Budget(1.0, 1e-6), **options)
+
+
+def test_paper_prices_need_an_epsilon():
+    with pytest.raises(ValueError, match=r"budget must be Budget\(epsilon, delta\)"):
+        plan(SHAPE, "dp-agd", Budget(rho=0.1), calibration="paper")
