@@ -11,12 +11,13 @@ from __future__ import annotations
 import copy
 import math
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -27,7 +28,7 @@ from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
-from dpfast.rows import as_rows, check_matrix
+from dpfast.rows import Rows, as_rows, check_matrix
 
 Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
@@ -40,8 +41,11 @@ _UNIT = 2.0**-53
 _CHUNK_BYTES = 4 * 2**20
 # Each chunk has a gradient of its own until it is added to the sum.
 _MAX_CHUNKS = 256
-# Rows of one chunk of a line search, which reads three vectors.
-_LINE_SEARCH_ROWS = 65536
+# Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
+# and the losses.
+_LINE_SEARCH_ROWS = 8192
+# What is read twice in a row in pieces of this size comes from cache the second time.
+_CACHE_BYTES = 2**18
 # Margins that were updated this often are computed afresh: rounding errors have added up.
 _MAX_UPDATES = 30
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
@@ -188,6 +192,30 @@ class ProblemShape:
         ridge = 4.0 * (self.alpha or 0.0) * w_norm
         return 1.1 * _UNIT * (row + (self.additions() + 8) * self.lipschitz + ridge)
 
+    def gradient_sum_error(self, clip_norm: float = math.inf, rows: int | None = None) -> float:
+        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
+
+        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
+        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
+        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
+        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
+        more units cover that a derivative's last bits may depend on the row's place in a block, and
+        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
+        for each neighbor) to the l2 sensitivity.
+
+        Parameters
+        ----------
+        clip_norm : float, default=inf
+        rows : int or None, default=None
+            Rows in the sum, if they are a sample.
+
+        Returns
+        -------
+        float
+        """
+        longest = min(clip_norm * self.max_weight, self.lipschitz)
+        return 1.01 * _UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
+
 
 class Problem:
     """A learning problem: private rows, a loss, a ridge, and public bounds.
@@ -258,8 +286,9 @@ class Problem:
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)
         matrix = check_matrix(X)
         self._target = _as_target(y, loss, matrix.shape[0])
+        self._matrix = matrix
         self._rows = as_rows(matrix, self._target, intercept)
-        self._has_inverse_norms = False
+        self._inverse_norms: tuple[int, NDArray[np.float32]] | None = None
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._line: _Line | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
@@ -341,21 +370,51 @@ class Problem:
             ) from None
         return norms
 
-    def _prepare_clipping(self) -> None:
+    def _prepare_clipping(self, order: int = 2) -> None:
         """Lower bounds of ``1/‖x̃_i‖`` in float32, so that they cost half the memory traffic."""
-        if self._has_inverse_norms:
+        if self._inverse_norms is not None and self._inverse_norms[0] == order:
             return
         inverse = np.empty(self.shape.n_samples, dtype=np.float32)
 
         def work(start: int, stop: int) -> None:
-            norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
+            if order == 1:
+                whole = self._l1_norms(start, stop)
+            else:
+                norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
+                whole = np.hypot(norms, self.shape.intercept)
             with np.errstate(divide="ignore", over="ignore"):
-                exact = (1.0 - 8.0 * _UNIT) / np.hypot(norms, self.shape.intercept)
+                exact = (1.0 - 8.0 * _UNIT) / whole
                 inverse[start:stop] = _rounded_down(exact)
 
         _finish(self._map(work))
         self._rows.set_inverse_norm(inverse)
-        self._has_inverse_norms = True
+        self._inverse_norms = order, inverse
+
+    def _l1_norms(self, start: int, stop: int) -> Vector:
+        """Upper bounds of ``‖x̃_i‖₁``: a sum of d terms is within d units of the exact one."""
+        block = abs(self._sliceable()[start:stop])
+        norms = np.asarray(block.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
+        if self._row_scale is not None:
+            norms = norms * self._row_scale[start:stop]
+        rounding = 1.0 + (self.shape.dim + 8) * 2.0 * _UNIT
+        return np.asarray((norms + abs(self.shape.intercept)) * rounding)
+
+    def _sliceable(self) -> Any:
+        """The matrix in a form whose rows can be picked."""
+        if scipy.sparse.issparse(self._matrix) and self._matrix.format != "csr":
+            self._matrix = self._matrix.tocsr()
+        return self._matrix
+
+    def _sample(self, rows: NDArray[np.int64]) -> Rows:
+        """Copies of some rows, with all that belongs to them."""
+        part = as_rows(self._sliceable()[rows], self._target[rows], self.shape.intercept)
+        if self._weight is not None:
+            part.set_weight(self._weight[rows])
+        if self._row_scale is not None:
+            part.set_row_scale(self._row_scale[rows])
+        if self._inverse_norms is not None:
+            part.set_inverse_norm(self._inverse_norms[1][rows])
+        return part
 
     # ---- sums over chunks -----------------------------------------------------------------------
 
@@ -371,21 +430,23 @@ class Problem:
             for start, stop in chunks:
                 yield work(start, stop)
             return
-        futures = [self._pool().submit(work, start, stop) for start, stop in chunks]
+        queue = _Queue(chunks, work)
+        helpers = [self._pool().submit(queue.run) for _ in range(threads - 1)]
         try:
-            for future in futures:
-                yield future.result()
+            yield from queue.results()
         finally:
             # On Ctrl-C, the chunks that have not started are dropped; those that have are waited
             # for, since they write into arrays of the caller.
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            queue.close()
+            for helper in helpers:
+                helper.cancel()
+            wait(helpers)
 
     def _pool(self) -> ThreadPoolExecutor:
         """Threads of this problem: started once, and again in a forked child, which has none."""
         if self._threads is None or self._threads[0] != os.getpid():
-            self._threads = (os.getpid(), ThreadPoolExecutor(self.n_jobs))
+            # The caller's thread is one of them.
+            self._threads = (os.getpid(), ThreadPoolExecutor(max(1, self.n_jobs - 1)))
         return self._threads[1]
 
     def _weights(self, name: str, w: ArrayLike) -> Vector:
@@ -395,16 +456,6 @@ class Problem:
         if not np.all(np.isfinite(vector)):
             raise ValueError(f"{name} must be finite; got NaN or infinity.")
         return vector
-
-    @property
-    def targets(self) -> Vector:
-        """Targets of the rows; private, not to be written to."""
-        return self._target
-
-    @property
-    def weights(self) -> Vector | None:
-        """Weights of the rows; private, not to be written to.  None: one each."""
-        return self._weight
 
     def map_blocks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
         """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
@@ -437,16 +488,28 @@ class Problem:
         """
         vector = self._weights("w", w)
         out = np.empty(self.shape.n_samples)
-
-        def work(start: int, stop: int) -> None:
-            kernel, first, last = self._rows.block(start, stop)
-            kernel.margins(first, last, vector, out[start:stop])
-
-        _finish(self._map(work))
+        _finish(self._map(lambda start, stop: self._fill_margins(start, stop, [(vector, out)])))
         return out
 
+    def _fill_margins(self, start: int, stop: int, pairs: list[tuple[Vector, Vector]]) -> None:
+        """``out[start:stop]`` = margins at `w` for each pair ``(w, out)``, in one read of X."""
+        kernel, first, last = self._rows.block(start, stop)
+        row_bytes = max(1, self._rows.nbytes // self.shape.n_samples)
+        # The rows of a block are in cache for the second vector.
+        step = last - first if len(pairs) == 1 else max(64, _CACHE_BYTES // row_bytes)
+        for at in range(first, last, step):
+            end = min(at + step, last)
+            for vector, out in pairs:
+                kernel.margins(at, end, vector, out[start + at - first : start + end - first])
+
     def clipped_gradient(
-        self, w: ArrayLike, clip_norm: float = math.inf, loss_clip: float = math.inf
+        self,
+        w: ArrayLike,
+        clip_norm: float = math.inf,
+        loss_clip: float = math.inf,
+        *,
+        clip_order: int = 2,
+        rows: NDArray[np.int64] | None = None,
     ) -> tuple[Vector, float]:
         """Sum of the rows' clipped gradients and of their clipped losses, in one read of X.
 
@@ -457,6 +520,10 @@ class Problem:
             Each row's gradient is scaled to this norm if it is longer.
         loss_clip : float, default=inf
             Each row's loss is replaced by this value if it is larger.
+        clip_order : {2, 1}, default=2
+            The norm that `clip_norm` bounds: l2 or l1.
+        rows : int64 array or None, default=None
+            Indices of the rows to sum over; they are copied. None: all rows.
 
         Returns
         -------
@@ -480,17 +547,25 @@ class Problem:
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
         if clip_norm < math.inf:
-            self._prepare_clipping()
+            self._prepare_clipping(2 if check_integer("clip_order", clip_order) == 2 else 1)
         loss = self.shape.loss.spec
+        store = self._rows if rows is None else self._sample(_as_indices(rows, self.shape))
 
         def work(start: int, stop: int) -> tuple[Vector, float]:
-            kernel, first, last = self._rows.block(start, stop)
+            kernel, first, last = store.block(start, stop)
             out = np.empty(self.shape.dim)
             value = kernel.gradient(first, last, loss, vector, clip_norm, loss_clip, out)
             return out, value
 
+        if rows is None:
+            parts = self._map(work)
+        else:
+            step = self.shape.chunk_rows()
+            parts = (
+                work(start, min(start + step, len(rows))) for start in range(0, len(rows), step)
+            )
         total, loss_sum = np.zeros(self.shape.dim), 0.0
-        for part, value in self._map(work):
+        for part, value in parts:
             total += part
             loss_sum += value
         return total, loss_sum
@@ -541,18 +616,19 @@ class Problem:
         vector = self._weights("direction", direction)
         sizes = _as_vector("steps", steps, None)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
-        margin = self._line.margins_at(start_point) if self._line is not None else None
-        if margin is None:
-            margin = self.margins(start_point)
-            updates = 0
+        direction_margin = np.empty(self.shape.n_samples)
+        unknown = [(vector, direction_margin)]
+        kept = self._line.margins_at(start_point) if self._line is not None else None
+        if kept is None:
+            margin, updates = np.empty(self.shape.n_samples), 0
+            unknown.append((start_point, margin))
         else:
             assert self._line is not None
-            updates = self._line.updates + 1
-        direction_margin = self.margins(vector)
-        self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
+            margin, updates = kept, self._line.updates + 1
         loss, weight = self.shape.loss.spec, self._weight
 
         def work(start: int, stop: int) -> Vector:
+            self._fill_margins(start, stop, unknown)
             out = np.empty(len(sizes))
             _kernels.line_search(
                 margin[start:stop],
@@ -567,9 +643,14 @@ class Problem:
             return out
 
         total = np.zeros(len(sizes))
-        for part in self._map(work, step=_LINE_SEARCH_ROWS):
+        for part in self._map(work, step=self._line_search_rows()):
             total += part
+        self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
         return total
+
+    def _line_search_rows(self) -> int:
+        """Rows of one chunk of a line search: X is read in it, too."""
+        return min(_LINE_SEARCH_ROWS, self.shape.chunk_rows())
 
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
@@ -706,8 +787,10 @@ class Problem:
         if self._row_scale is not None:
             twin._rows.set_row_scale(self._row_scale)
         with np.errstate(divide="ignore", over="ignore"):
-            twin._rows.set_inverse_norm(_rounded_down((1.0 - 8.0 * _UNIT) / lengths))
-        twin._has_inverse_norms = True
+            inverse = _rounded_down((1.0 - 8.0 * _UNIT) / lengths)
+        twin._rows.set_inverse_norm(inverse)
+        # In place of those of the Euclidean norm.
+        twin._inverse_norms = 2, inverse
         return twin
 
     def _ridge(self, alpha: float | None) -> float:
@@ -755,27 +838,8 @@ class Problem:
     # ---- rounding -------------------------------------------------------------------------------
 
     def gradient_sum_error(self, clip_norm: float = math.inf) -> float:
-        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
-
-        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
-        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
-        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
-        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
-        more units cover that a derivative's last bits may depend on the row's place in a block, and
-        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
-        for each neighbor) to the l2 sensitivity.
-
-        Parameters
-        ----------
-        clip_norm : float, default=inf
-
-        Returns
-        -------
-        float
-        """
-        shape = self.shape
-        longest = min(clip_norm * shape.max_weight, shape.lipschitz)
-        return 1.01 * _UNIT * (shape.additions() + 8) * shape.n_samples * longest
+        """:meth:`ProblemShape.gradient_sum_error` of this problem's shape."""
+        return self.shape.gradient_sum_error(clip_norm)
 
     def loss_sum_error(self, loss_clip: float) -> float:
         """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
@@ -794,8 +858,8 @@ class Problem:
         shape = self.shape
         additions = max(
             shape.additions(),
-            _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
-            + -(-shape.n_samples // _LINE_SEARCH_ROWS),
+            _kernels.line_search_addition_depth(self._line_search_rows())
+            + -(-shape.n_samples // self._line_search_rows()),
         )
         largest = shape.max_weight * loss_clip
         row = (additions + 16) * largest + 8.0 * shape.max_weight
@@ -826,6 +890,64 @@ class _Line:
         return None
 
 
+class _Queue(Generic[T]):
+    """Chunks that threads take themselves, one after another, and their results in order.
+
+    Whoever is faster works on more of them; which thread worked on what does not show in the
+    results.  An exception takes the place of the result of its chunk, and no chunk is taken after
+    it, so that the first one in the order of the chunks is raised.
+    """
+
+    def __init__(self, chunks: list[tuple[int, int]], work: Callable[[int, int], T]) -> None:
+        self._chunks = chunks
+        self._work = work
+        self._taken = 0
+        self._closed = False
+        self._done: dict[int, tuple[T | None, BaseException | None]] = {}
+        self._change = threading.Condition()
+
+    def close(self) -> None:
+        """No chunk is taken from now on."""
+        with self._change:
+            self._closed = True
+
+    def run(self) -> None:
+        """Work until no chunk is left."""
+        while self._take():
+            pass
+
+    def _take(self) -> bool:
+        with self._change:
+            if self._closed or self._taken == len(self._chunks):
+                return False
+            number = self._taken
+            self._taken += 1
+        value, error = None, None
+        try:
+            value = self._work(*self._chunks[number])
+        except BaseException as caught:  # raised in the thread of the caller
+            error = caught
+        with self._change:
+            self._done[number] = (value, error)
+            self._closed = self._closed or error is not None
+            self._change.notify_all()
+        return True
+
+    def results(self) -> Iterator[T]:
+        """The results in the order of the chunks; the caller's thread works on chunks, too."""
+        for number in range(len(self._chunks)):
+            while number not in self._done:
+                if not self._take():
+                    # Others are at work on it: chunks are taken in order.
+                    with self._change:
+                        while number not in self._done:
+                            self._change.wait()
+            value, error = self._done.pop(number)
+            if error is not None:
+                raise error
+            yield cast(T, value)
+
+
 def _finish(results: Iterator[Any]) -> None:
     """Run an iterator to its end for its effects."""
     deque(results, maxlen=0)
@@ -849,6 +971,15 @@ def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
     if not np.all(np.isfinite(raw)):
         raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity.")
     return np.ascontiguousarray(raw, dtype=np.float64)
+
+
+def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int64]:
+    indices = np.asarray(rows)
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        raise TypeError(f"rows must be a vector of integers; got {indices.dtype}.")
+    if len(indices) and (indices.min() < 0 or indices.max() >= shape.n_samples):
+        raise ValueError(f"rows must be in [0, {shape.n_samples}).")
+    return indices.astype(np.int64, copy=False)
 
 
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:

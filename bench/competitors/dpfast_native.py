@@ -36,7 +36,7 @@ def fit(task: Task) -> Vector:
 
 
 def minimize(task: Task) -> Vector:
-    """What output perturbation perturbs, to the tolerance it would ask for."""
+    """The minimizer without noise, to the tolerance that output perturbation would ask for."""
     from dpfast import Budget, Problem, plan
     from dpfast.objectives import Erm
     from dpfast.optimizers import OPTIMIZERS

@@ -312,7 +312,7 @@ class Adversarial(ShapedObjective):
         shape = self.shape
         vector = checked_weights(w, self.dim)
         size, direction = self._norm(vector)
-        margin, target = self._problem.margins(vector), self._problem.targets
+        margin, target = self._problem.margins(vector), self._problem.target
         if shape.problem.loss.kind == "classification":
             _, slope, bend = shape.problem.loss(margin - target * shape.radius * size, target)
             pull, along, extra = -target * slope, -target, 0.0 * bend
@@ -325,7 +325,7 @@ class Adversarial(ShapedObjective):
             safe = np.where(rounded > 0.0, rounded, 1.0)
             along = np.where(rounded > 0.0, residual / safe, 1.0)
             extra = pull * shape.residual_width**2 / safe**3
-        weight = self._problem.weights
+        weight = self._problem.sample_weight
         if weight is not None:
             pull, bend, extra = pull * weight, bend * weight, extra * weight
         push = shape.radius * direction

@@ -206,8 +206,8 @@ class PythonErm(ShapedObjective):
 
     def _points(self, w: Vector) -> tuple[Vector, ...]:
         """Weighted losses, derivatives and, if there are any, curvatures of all rows."""
-        answer = self.shape.loss(self._problem.margins(w), self._problem.targets)
-        weight = self._problem.weights
+        answer = self.shape.loss(self._problem.margins(w), self._problem.target)
+        weight = self._problem.sample_weight
         return answer if weight is None else tuple(part * weight for part in answer)
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:

@@ -250,9 +250,9 @@ class Tilted(ShapedObjective):
         self.shape = TiltedShape(problem.shape, alpha, tilt, target_bound)
         self._problem = problem
         self._target = (
-            problem.targets
+            problem.target
             if target_bound is None
-            else np.clip(problem.targets, -target_bound, target_bound)
+            else np.clip(problem.target, -target_bound, target_bound)
         )
 
     @property
@@ -296,9 +296,9 @@ class Tilted(ShapedObjective):
         """
         vector = checked_weights(w, self.dim)
         value, slope, curvature = self._loss(self._problem.margins(vector), self._target)
-        if self._problem.weights is not None:
-            value, slope = value * self._problem.weights, slope * self._problem.weights
-            curvature = curvature * self._problem.weights
+        if self._problem.sample_weight is not None:
+            value, slope = value * self._problem.sample_weight, slope * self._problem.sample_weight
+            curvature = curvature * self._problem.sample_weight
         share = np.exp(self.shape.tilt * (value - value.max()))
         share /= share.sum()
         total = weighted_gram(self._problem, share * (curvature + self.shape.tilt * slope**2))

@@ -337,7 +337,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "pld")
+    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective", "pld")
     check_choice("accountant", accountant, names)
     if budget.kind == "pure" or accountant in ("pure", "optimal"):
         raise ValueError(

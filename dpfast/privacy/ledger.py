@@ -103,9 +103,10 @@ class Ledger:
     Parameters
     ----------
     budget : Budget
-    accountant : {"auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "pld"}, default="auto"
-        "auto" takes the smallest epsilon among the accountants that support all the events, but for
-        "pld", which needs the library dp-accounting.
+    accountant : str, default="auto"
+        "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective" or "pld". "auto" takes the
+        smallest epsilon among those that support all the events, but for "pld", which needs the
+        library dp-accounting.
     adaptive : bool, default=False
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the
         rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -12,20 +13,83 @@ from dpfast._validation import check_choice
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import dp_whitened_gd, output_perturbation
+from dpfast.solvers import (
+    dp_gd,
+    dp_hb,
+    dp_masg,
+    dp_masg_opt,
+    dp_nag,
+    dp_nag_opt,
+    dp_whitened_gd,
+    objective_perturbation,
+    output_perturbation,
+)
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
 SOLVERS: dict[str, ModuleType] = {
-    module.NAME: module for module in (output_perturbation, dp_whitened_gd)
+    module.NAME: module
+    for module in (
+        output_perturbation,
+        objective_perturbation,
+        dp_whitened_gd,
+        dp_gd,
+        dp_hb,
+        dp_nag,
+        dp_nag_opt,
+        dp_masg,
+        dp_masg_opt,
+    )
 }
 
 __all__ = ["SOLVERS", "Outcome", "Plan", "Result", "Solver", "plan", "solve"]
 
 
-def _resolve(solver: str) -> ModuleType:
+def _resolve(
+    solver: str,
+    shape: ProblemShape,
+    budget: Budget,
+    neighboring_relation: str,
+    accountant: str,
+    options: Collection[str],
+) -> ModuleType:
+    """The solver by name; of "auto", the first that serves and is worth its time.
+
+    Whitened descent loses least to noise on every table tried (docs/whitened.md); it reads the rows
+    some tens of times. Objective perturbation reads them a few times, and is as good once there are
+    so many rows that noise hardly matters. Output perturbation serves every budget.
+    """
     check_choice("solver", solver, ("auto", *SOLVERS))
-    # With one algorithm there is nothing to choose; a rule over public quantities belongs here.
-    return SOLVERS["output-perturbation"] if solver == "auto" else SOLVERS[solver]
+    if solver != "auto":
+        return SOLVERS[solver]
+    if (
+        served(dp_whitened_gd, shape, budget, options)
+        and accountant not in ("pure", "optimal", "objective")
+        and dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+        < _PLENTY_OF_ROWS
+    ):
+        return dp_whitened_gd
+    if served(objective_perturbation, shape, budget, options) and accountant in (
+        "auto",
+        "objective",
+        "pure",
+    ):
+        return objective_perturbation
+    return output_perturbation
+
+
+# Rows behind one weight, times µ, from which on an isotropic method loses next to nothing.
+_PLENTY_OF_ROWS = 3000.0
+
+
+def served(
+    module: ModuleType, shape: ProblemShape, budget: Budget, options: Collection[str]
+) -> bool:
+    """Whether a solver takes this kind of budget, this loss and these options."""
+    return (
+        budget.kind in module.BUDGET_KINDS
+        and module.refusal(shape.loss) is None
+        and set(options) <= set(module.OPTIONS)
+    )
 
 
 def plan(
@@ -44,7 +108,9 @@ def plan(
     problem : Problem or ProblemShape
         Of a problem, only its shape is used.
     solver : str, default="auto"
-        One of the solvers' names, or "auto".
+        One of the solvers' names, or "auto", which chooses from public quantities: whitened
+        descent, or objective perturbation if the budget is pure or there are very many rows (both
+        need a loss of bounded slope and curvature), otherwise output perturbation.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
@@ -69,7 +135,7 @@ def plan(
     >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
     >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
     >>> p.solver, len(p.events)
-    ('output-perturbation', 1)
+    ('objective-perturbation', 2)
     """
     shape = problem.shape if isinstance(problem, Problem) else problem
     if not isinstance(shape, ProblemShape):
@@ -81,7 +147,7 @@ def plan(
             f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
         )
     check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
-    module = _resolve(solver)
+    module = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
     unknown = sorted(set(options) - set(module.OPTIONS))
     if unknown:
         raise ValueError(

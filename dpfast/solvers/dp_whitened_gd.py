@@ -48,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_mu
@@ -138,13 +139,15 @@ def plan(
         If an argument is out of range, or the loss is not convex, or its slope or its curvature is
         unbounded.
     """
-    _check_loss(shape)
+    reason = refusal(shape.loss)
+    if reason is not None:
+        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     mu = budget_mu(budget, accountant)
     apart = records_apart(neighboring_relation)
-    settings = automatic_settings(shape, mu / apart)
+    settings = automatic_settings(rows_per_weight(shape, budget, neighboring_relation, accountant))
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -243,24 +246,22 @@ def plan(
     )
 
 
-def automatic_settings(shape: ProblemShape, mu: float) -> dict[str, Any]:
-    """What "auto" stands for.
+def automatic_settings(u: float) -> dict[str, Any]:
+    """What "auto" stands for; docs/whitened.md has the study behind the numbers.
 
-    Everything follows from ``u = µ n / (k d)``, the number of rows that stand behind one weight,
-    times the privacy loss allowed to one row: noise in a mean of white rows is ``c √d / (u d) =
-    c / (u √d)`` a coordinate. See docs/whitened.md for the study behind the numbers.
+    Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
+    ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer steps and
+    less belief in what was learned.
 
     Parameters
     ----------
-    shape : ProblemShape
-    mu : float
-        GDP budget over the number of records between neighbors.
+    u : float
+        See :func:`rows_per_weight`.
 
     Returns
     -------
     dict
     """
-    u = mu * shape.n_samples / shape.dim
     return {
         "iterations": int(min(80.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
@@ -468,15 +469,35 @@ def _calibrated(mu: float, **settings: Any) -> Gaussian:
     return Gaussian.calibrate(Budget(mu=mu), **settings)
 
 
-def _check_loss(shape: ProblemShape) -> None:
+def refusal(loss: Loss) -> str | None:
+    """What a loss lacks for the method, or None if it will do."""
     needs = {
-        "convex": shape.loss.convex,
-        "of bounded slope, which the clipping is measured by": math.isfinite(shape.loss.lipschitz),
-        "of bounded curvature, which sets the step size": math.isfinite(shape.loss.smoothness),
+        "convex": loss.convex,
+        "of bounded slope, which the clipping is measured by": math.isfinite(loss.lipschitz),
+        "of bounded curvature, which sets the step size": math.isfinite(loss.smoothness),
     }
-    for need, met in needs.items():
-        if not met:
-            raise ValueError(f"loss must be {need}, for {NAME}; got {shape.loss.name!r}.")
+    return next((need for need, met in needs.items() if not met), None)
+
+
+def rows_per_weight(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str = "auto"
+) -> float:
+    """``u = µ n / (k d)``: rows behind one weight, times the privacy loss allowed to one of them.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        Not pure.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    float
+    """
+    mu = budget_mu(budget, accountant) / records_apart(neighboring_relation)
+    return mu * shape.n_samples / shape.dim
 
 
 def _lengths(problem: Problem, transform: Matrix) -> Vector:

@@ -29,7 +29,7 @@ from dpfast._validation import check_choice, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.objectives import Erm
+from dpfast.objectives import Erm, Objective
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
@@ -146,7 +146,7 @@ def plan(
             {
                 "mechanism": mechanism,
                 "noise": noise,
-                "optimizer": _choose_optimizer(optimizer, shape),
+                "optimizer": choose_optimizer(optimizer, shape),
                 "gradient_tolerance": tolerance,
                 "minimizer_sensitivity": sensitivity,
                 "radius": radius,
@@ -175,19 +175,33 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
     mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
+    alpha = plan.shape.alpha
+    assert alpha is not None
     w = mechanism.release(
-        lambda: _certified_minimizer(plan, problem).w, rng=rng, ledger=ledger, where=_WHERE
+        lambda: (
+            certified_minimizer(
+                Erm(problem, alpha),
+                float(plan.parameters["gradient_tolerance"]),
+                str(plan.parameters["optimizer"]),
+            ).w
+        ),
+        rng=rng,
+        ledger=ledger,
+        where=_WHERE,
     )
     norm = float(np.linalg.norm(w))
     radius = float(plan.parameters["radius"])
     return Outcome(w * (radius / norm) if norm > radius else w)
 
 
-def _certified_minimizer(plan: Plan, problem: Problem) -> OptimizeResult:
-    assert plan.shape.alpha is not None
-    objective = Erm(problem, plan.shape.alpha)
-    tolerance = float(plan.parameters["gradient_tolerance"])
-    first = str(plan.parameters["optimizer"])
+def certified_minimizer(objective: Objective, tolerance: float, first: str) -> OptimizeResult:
+    """Minimize to a certificate of `tolerance`, with the optimizer `first` and then with others.
+
+    Raises
+    ------
+    CertificateNotReached
+        If none of them can certify its point.
+    """
     result = OPTIMIZERS[first](objective, tolerance=tolerance)
     for polish in ("newton", "lbfgs"):
         if result.converged:
@@ -199,7 +213,7 @@ def _certified_minimizer(plan: Plan, problem: Problem) -> OptimizeResult:
         raise CertificateNotReached(
             "no optimizer could bring the gradient norm below the tolerance that the noise is "
             f"calibrated for ({tolerance:.3g}), so nothing is released. A larger alpha (here "
-            f"{plan.shape.alpha:.3g}) makes the problem better conditioned."
+            f"{objective.strong_convexity:.3g}) makes the problem better conditioned."
         )
     return result
 
@@ -311,7 +325,8 @@ def _mechanism(
     return L2Laplace.calibrate(budget, **settings)
 
 
-def _choose_optimizer(optimizer: str, shape: ProblemShape) -> str:
+def choose_optimizer(optimizer: str, shape: ProblemShape) -> str:
+    """The optimizer that was asked for; of "auto", Newton unless its matrices are too large."""
     if optimizer != "auto":
         return optimizer
     return "newton" if shape.dim <= _NEWTON_MAX_DIM else "lbfgs"

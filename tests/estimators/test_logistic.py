@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpfast import LogisticRegression, PrivacyLeakWarning
-from dpfast.solvers import output_perturbation
+from dpfast.solvers import objective_perturbation
 
 
 @parametrize_with_checks([LogisticRegression(), LogisticRegression(delta=0.0, data_norm=3.0)])
@@ -70,7 +70,7 @@ def test_the_report_states_what_was_asked(classification):
     assert 0.69 < privacy.epsilon <= 0.7
     assert privacy.delta <= 1e-7
     assert privacy.neighboring_relation == "add_or_remove_one"
-    assert len(privacy.events) == 1
+    assert len(privacy.events) == 2
     assert not privacy.reproducible
     assert "0.7" in str(privacy)
 
@@ -172,7 +172,13 @@ def test_clone_pickle_pipeline_cross_validation(classification):
 
 @pytest.mark.parametrize(
     ("accountant", "mechanism"),
-    [("pure", "l2_laplace"), ("gdp", "gaussian"), ("zcdp", "gaussian"), ("basic", None)],
+    [
+        ("pure", "l2_laplace_objective"),
+        ("objective", "objective_perturbation"),
+        ("gdp", "gaussian"),
+        ("zcdp", "gaussian"),
+        ("basic", None),
+    ],
 )
 def test_any_accountant_spends_the_budget_it_was_given(classification, accountant, mechanism):
     X, y = classification
@@ -180,7 +186,7 @@ def test_any_accountant_spends_the_budget_it_was_given(classification, accountan
     assert 1.99 < privacy.epsilon <= 2.0
     assert privacy.delta <= 1e-6
     assert mechanism in (None, privacy.events[0].mechanism)
-    if accountant in ("gdp", "zcdp"):
+    if accountant in ("gdp", "zcdp", "objective"):
         with pytest.raises(ValueError, match=r"accountant .* cannot account for"):
             fitted(X, y, accountant=accountant, epsilon=2.0, delta=0.0)
 
@@ -188,7 +194,7 @@ def test_any_accountant_spends_the_budget_it_was_given(classification, accountan
 def test_verbose_prints_the_plan(classification, capsys):
     X, y = classification
     fitted(X, y, verbose=1)
-    assert "Plan: output-perturbation on 500 rows x 6 columns" in capsys.readouterr().out
+    assert "Plan: objective-perturbation on 500 rows x 6 columns" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -223,9 +229,9 @@ def test_verbose_prints_the_plan(classification, capsys):
 )
 def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
     runs = []
-    original = output_perturbation.run
+    original = objective_perturbation.run
     monkeypatch.setattr(
-        output_perturbation, "run", lambda *args: (runs.append(1), original(*args))[1]
+        objective_perturbation, "run", lambda *args: (runs.append(1), original(*args))[1]
     )
     X, y = classification
     with pytest.raises(error, match=message):

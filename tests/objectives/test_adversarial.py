@@ -108,7 +108,7 @@ def test_radius_zero_is_the_plain_risk(layout, norm, loss, case):
     assert shape.minimizer_norm == pytest.approx(problem.shape.minimizer_norm(0.3), rel=1e-11)
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", ["lbfgs", "newton"])
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("radius", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("loss", ["logistic", "huber"])

@@ -24,7 +24,7 @@ class Quadratic:
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", ["lbfgs", "newton"])
 def test_the_sensitivity_is_reached_and_not_passed(relation, optimizer):
     x = np.array([0.6, -0.8, 0.0])
     a, b = (General(Quadratic(v), 3, **CONSTANTS) for v in (x, -x))
@@ -119,7 +119,7 @@ def test_it_reproduces_a_risk(classification):
         sensitivity={"replace_one": shape.minimizer_sensitivity("replace_one")},
     )  # fmt: skip
     expected = OPTIMIZERS["newton"](erm, tolerance=1e-11).w
-    for name in sorted(OPTIMIZERS):
+    for name in ("newton", "lbfgs"):
         result = OPTIMIZERS[name](black_box, tolerance=1e-9)
         assert result.converged
         np.testing.assert_allclose(result.w, expected, atol=1e-8)
@@ -146,18 +146,18 @@ def test_a_linear_term_shifts_the_gradient(classification):
     X, y = classification
     erm = Erm(Problem(X, y, data_norm=2.0), 0.1)
     b = np.arange(7.0) - 3.0
-    shifted = LinearTerm(erm, b, 500)
+    shifted = LinearTerm(erm, b / 500)
     w = np.linspace(-1.0, 1.0, 7)
     (value, gradient), (plain_value, plain) = (f.value_and_gradient(w) for f in (shifted, erm))
     assert value == pytest.approx(plain_value + b @ w / 500)
     np.testing.assert_allclose(gradient, plain + b / 500, atol=1e-15)
-    for name in sorted(OPTIMIZERS):
+    for name in ("newton", "lbfgs"):
         result = OPTIMIZERS[name](shifted, tolerance=1e-10)
         assert result.converged
         at_minimum = erm.value_and_gradient(result.w)[1]
         np.testing.assert_allclose(at_minimum, -b / 500, atol=2e-10)
     assert shifted.gradient_error(1.0) > erm.gradient_error(1.0)
-    with pytest.raises(ValueError, match=r"b must have shape \(7,\)"):
+    with pytest.raises(ValueError, match="coefficients must hold 7 finite numbers"):
         LinearTerm(erm, b[:3])
-    with pytest.raises(ValueError, match="b must be finite"):
+    with pytest.raises(ValueError, match="coefficients must hold 7 finite numbers"):
         LinearTerm(erm, b * np.nan)

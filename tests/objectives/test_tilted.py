@@ -110,7 +110,7 @@ def test_results_do_not_depend_on_threads(monkeypatch):
     np.testing.assert_allclose(one[1], slope, atol=1e-13)
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", ["lbfgs", "newton"])
 @pytest.mark.parametrize("tilt", [1e-6, 1.0, 20.0])
 def test_optimizers_certify_the_minimizer(optimizer, tilt, case):
     objective = Tilted(case("float64", "logistic").problem, 0.1, tilt)

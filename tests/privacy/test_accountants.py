@@ -163,7 +163,10 @@ def test_basic_bounds_the_true_composition():
     ("budget", "accepting"),
     [
         (Budget(1.0), {"pure"}),
-        (Budget(1.0, 1e-6), {"pure", "gdp", "zcdp", "basic", "optimal", "rdp", "pld"}),
+        (
+            Budget(1.0, 1e-6),
+            {"pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective", "pld"},
+        ),
         (Budget(rho=1.0), {"zcdp"}),
         (Budget(mu=1.0), {"gdp"}),
     ],

@@ -13,8 +13,10 @@ from dpfast.privacy import (
     GaussianEvent,
     GDPEvent,
     L2LaplaceEvent,
+    L2LaplaceObjectiveEvent,
     LaplaceEvent,
     NoisyMaxEvent,
+    ObjectivePerturbationEvent,
     SubsampledGaussianEvent,
     SubsampledLaplaceEvent,
     ZCDPEvent,
@@ -25,6 +27,7 @@ from dpfast.privacy import (
 COMMON = {"neighboring_relation": "replace_one", "where": "gradient"}
 QUERY = {"sensitivity": 0.1 + 0.2, "dimension": 3}
 SAMPLE = {"batch": 5, "n_samples": 100, "sampling": "fixed-size"}
+OBJECTIVE = {"lipschitz": 1.5, "smoothness": 0.25, "ridge": 1.0 / 7.0, "dimension": 3}
 FIELDS = {
     GaussianEvent: {**QUERY, "stddev": 1.0 / 3.0},
     L2LaplaceEvent: {**QUERY, "scale": 1.0 / 3.0},
@@ -41,6 +44,8 @@ FIELDS = {
     ExponentialEvent: {"epsilon": 1.0 / 3.0},
     ZCDPEvent: {"rho": 1.0 / 3.0},
     GDPEvent: {"mu": 1.0 / 3.0},
+    ObjectivePerturbationEvent: {**OBJECTIVE, "stddev": 1.0 / 3.0, "monotone": True},
+    L2LaplaceObjectiveEvent: {**OBJECTIVE, "scale": 1.0 / 3.0},
 }
 REALS = [
     (kind, name)

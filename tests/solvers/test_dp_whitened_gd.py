@@ -169,7 +169,7 @@ def test_it_beats_isotropic_noise_where_rows_are_far_from_white(relation):
             for seed in range(3)
         ]
         losses[solver] = np.mean([problem.objective(w) / len(y) for w in runs])
-    assert losses["dp-whitened-gd"] < 0.5 < losses["output-perturbation"]
+    assert losses["dp-whitened-gd"] < 0.53 < losses["output-perturbation"]
 
 
 def test_the_coordinates_are_white(noiseless):

@@ -94,7 +94,7 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
         monkeypatch.setattr(
             ProblemShape, "minimizer_sensitivity", lambda *args: 0.5 * honest(*args)
         )
-    settled = plan(problem, "auto", budget, alpha=1.0, neighboring_relation=relation,
+    settled = plan(problem, "output-perturbation", budget, alpha=1.0, neighboring_relation=relation,
                    noise="l2-laplace" if budget.kind == "pure" else "gaussian")  # fmt: skip
 
     def outputs(data, seed):
@@ -149,18 +149,18 @@ def test_quieter_noise_is_chosen():
         shape = ProblemShape(1000, d, 1.0, intercept=0.0)
         budget = Budget(epsilon, delta)
         deviation = {
-            noise: plan(shape, "auto", budget, alpha=0.1, noise=noise).expected[
+            noise: plan(shape, "output-perturbation", budget, alpha=0.1, noise=noise).expected[
                 "noise_stddev_per_weight"
             ]
             for noise in ("gaussian", "l2-laplace")
         }
-        chosen = plan(shape, "auto", budget, alpha=0.1).parameters["noise"]
+        chosen = plan(shape, "output-perturbation", budget, alpha=0.1).parameters["noise"]
         assert chosen == min(deviation, key=deviation.get)
 
 
 def test_auto_alpha_minimizes_the_bound():
     for budget in (Budget(0.1, 1e-6), Budget(1.0), Budget(5.0, 1e-9)):
-        settled = plan(SHAPE, "auto", budget, minimizer_norm=3.0)
+        settled = plan(SHAPE, "output-perturbation", budget, minimizer_norm=3.0)
         factor = settled.expected["noise_stddev_per_weight"] / settled.events[0].sensitivity
 
         def bound(log_alpha, factor=factor):
@@ -194,7 +194,7 @@ def test_private_weights_stay_in_the_public_ball():
     X, y = rng.standard_normal((50, 3)), rng.choice([-1.0, 1.0], 50)
     problem = Problem(X, y, data_norm=1.0)
     for epsilon in (1e-5, 1e-2, 1.0):
-        result = solve(problem, "auto", Budget(epsilon, 1e-6), alpha=1e-3)
+        result = solve(problem, "output-perturbation", Budget(epsilon, 1e-6), alpha=1e-3)
         assert np.linalg.norm(result.w) <= result.plan.parameters["radius"] * (1 + 1e-12)
 
 
@@ -214,9 +214,11 @@ def lazy(result_w):
 def test_a_missed_certificate_is_polished(monkeypatch, noiseless, classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    honest = solve(problem, "auto", Budget(1.0, 1e-6), alpha=0.1).w
+    honest = solve(problem, "output-perturbation", Budget(1.0, 1e-6), alpha=0.1).w
     monkeypatch.setitem(OPTIMIZERS, "lbfgs", lazy(np.zeros(7)))
-    polished = solve(problem, "auto", Budget(1.0, 1e-6), alpha=0.1, optimizer="lbfgs").w
+    polished = solve(
+        problem, "output-perturbation", Budget(1.0, 1e-6), alpha=0.1, optimizer="lbfgs"
+    ).w
     np.testing.assert_allclose(polished, honest, atol=1e-4)
     assert np.linalg.norm(polished) > 0.1
 
@@ -226,7 +228,7 @@ def test_without_a_certificate_nothing_is_released(monkeypatch, classification):
     problem = Problem(X, y, data_norm=2.0)
     for name in OPTIMIZERS:
         monkeypatch.setitem(OPTIMIZERS, name, lazy(np.ones(7)))
-    settled = plan(problem, "auto", Budget(1.0, 1e-6), alpha=0.1)
+    settled = plan(problem, "output-perturbation", Budget(1.0, 1e-6), alpha=0.1)
     ledger = Ledger(settled.budget)
     with pytest.raises(CertificateNotReached, match="nothing is released"):
         SOLVERS["output-perturbation"].run(settled, problem, SecureGenerator(), ledger)
@@ -252,9 +254,9 @@ def test_bad_options(options, error, message):
 def test_noise_and_accountant_must_agree():
     budget = Budget(1.0, 1e-6)
     with pytest.raises(ValueError, match="noise must be 'l2-laplace' with accountant='pure'"):
-        plan(SHAPE, "auto", budget, noise="gaussian", accountant="pure")
+        plan(SHAPE, "output-perturbation", budget, noise="gaussian", accountant="pure")
     with pytest.raises(ValueError, match="noise must be 'gaussian' with accountant='zcdp'"):
-        plan(SHAPE, "auto", budget, noise="l2-laplace", accountant="zcdp")
+        plan(SHAPE, "output-perturbation", budget, noise="l2-laplace", accountant="zcdp")
 
 
 def test_gaussian_needs_delta():
@@ -269,7 +271,7 @@ def test_extreme_public_quantities_plan():
             for R in (1e-6, 1.0, 1e6):
                 for epsilon in (1e-3, 50.0):
                     shape = ProblemShape(n, d, R)
-                    settled = plan(shape, "auto", Budget(epsilon, 1e-6))
+                    settled = plan(shape, "output-perturbation", Budget(epsilon, 1e-6))
                     assert 0 < settled.shape.alpha < math.inf
                     assert 0 < settled.expected["noise_stddev_per_weight"] < math.inf
 
@@ -279,14 +281,14 @@ def test_extreme_public_quantities_plan():
 )
 def test_losses_without_the_needed_constants_are_refused(loss, reason):
     with pytest.raises(ValueError, match=f"loss must be .*{reason}.* got {loss!r}"):
-        plan(ProblemShape(100, 3, 1.0, loss), "auto", Budget(1.0))
+        plan(ProblemShape(100, 3, 1.0, loss), "output-perturbation", Budget(1.0))
 
 
 @pytest.mark.parametrize("loss", ["huberized-hinge", "squared-hinge", "huber", "pinball"])
 def test_other_losses_reach_their_optimum(loss, noiseless, classification):
     X, y = classification
     problem = Problem(X, y, loss, data_norm=2.0)
-    result = solve(problem, "auto", Budget(1e4, 1e-6), alpha=0.05)
+    result = solve(problem, "output-perturbation", Budget(1e4, 1e-6), alpha=0.05)
 
     def objective(w):
         value, gradient = problem.value_and_gradient(w, 0.05)

@@ -8,6 +8,7 @@ the events; an accountant that needs an optional library is only taken when aske
 from dpfast.privacy.accountants._contract import Accountant, AdditiveAccountant
 from dpfast.privacy.accountants.basic import BasicAccountant
 from dpfast.privacy.accountants.gdp import GaussianAccountant
+from dpfast.privacy.accountants.objective import ObjectiveAccountant
 from dpfast.privacy.accountants.optimal import OptimalAccountant
 from dpfast.privacy.accountants.pld import PLDAccountant
 from dpfast.privacy.accountants.pure import PureAccountant
@@ -23,6 +24,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
         BasicAccountant(),
         OptimalAccountant(),
         RDPAccountant(),
+        ObjectiveAccountant(),
         PLDAccountant(),
     )
 }

@@ -9,6 +9,7 @@ from dpfast.privacy.events import (
     Event,
     ExponentialEvent,
     L2LaplaceEvent,
+    L2LaplaceObjectiveEvent,
     LaplaceEvent,
     NoisyMaxEvent,
     SubsampledLaplaceEvent,
@@ -26,7 +27,14 @@ class PureAccountant(AdditiveAccountant):
     pure = True
     unit = "epsilon"
     prices: ClassVar = dict.fromkeys(
-        (L2LaplaceEvent, LaplaceEvent, SubsampledLaplaceEvent, NoisyMaxEvent, ExponentialEvent),
+        (
+            L2LaplaceEvent,
+            L2LaplaceObjectiveEvent,
+            LaplaceEvent,
+            SubsampledLaplaceEvent,
+            NoisyMaxEvent,
+            ExponentialEvent,
+        ),
         _epsilon,
     )
 
