@@ -21,8 +21,11 @@ from dpfast.solvers import (
     dp_nag,
     dp_nag_opt,
     dp_whitened_gd,
+    exponential,
+    localized_exponential,
     objective_perturbation,
     output_perturbation,
+    privgene,
 )
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
@@ -38,6 +41,9 @@ SOLVERS: dict[str, ModuleType] = {
         dp_nag_opt,
         dp_masg,
         dp_masg_opt,
+        exponential,
+        localized_exponential,
+        privgene,
     )
 }
 
