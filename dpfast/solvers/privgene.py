@@ -62,7 +62,7 @@ def plan(
     accountant: str = "auto",
     alpha: float | None = None,
     generations: int = 15,
-    population: int = 100,
+    population: int = 50,
     parents: int = 2,
     loss_clip: float | None = None,
     radius: float | None = None,
@@ -82,7 +82,7 @@ def plan(
         Ridge of the mean loss.  None takes that of `shape`, or none at all.
     generations : int, default=15
         The source makes it proportional to n ε, with a factor that wants tuning.
-    population : int, default=100
+    population : int, default=50
         Candidates in a generation.
     parents : int, default=2
         Candidates chosen in a generation.

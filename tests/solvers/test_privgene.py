@@ -67,7 +67,7 @@ def test_any_loss_will_do():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("generations", 0), ("population", 1), ("parents", 101), ("loss_clip", -1.0),
+    [("generations", 0), ("population", 1), ("parents", 51), ("loss_clip", -1.0),
      ("radius", math.inf), ("alpha", 0.0)],
 )  # fmt: skip
 def test_bad_options(option, value):
