@@ -2,9 +2,19 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dpfast import _kernels
 from dpfast.random import SecureGenerator
+
+# The same examples every time, and no verdict on how long they take: a slow machine is no failure.
+settings.register_profile(
+    "dpfast",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("dpfast")
 
 
 @pytest.fixture(params=_kernels.supported_isas())

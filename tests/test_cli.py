@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import __version__, cli
@@ -253,11 +253,7 @@ class TestFit:
             | st.none(),
         )
     )
-    @settings(
-        max_examples=100,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
+    @settings(max_examples=100)
     def test_no_bounds_file_brings_a_traceback(self, fit_arguments, tmp_path, bounds):
         path = tmp_path / "fuzzed.json"
         path.write_text(json.dumps(bounds))

@@ -4,7 +4,7 @@ import stat
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import _files
@@ -136,11 +136,7 @@ class TestReadCsv:
         assert table["a"].dtype == np.dtype("<U1")
 
     @given(content=st.binary(max_size=60))
-    @settings(
-        max_examples=300,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
+    @settings(max_examples=300)
     def test_only_data_errors_come_out(self, write, content):
         path = write(b"a,b\n" + content)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import dense as twin
 
@@ -353,9 +353,7 @@ def test_loss_clip_at_any_size(isa, loss_clip):
     assert got == pytest.approx(expected, rel=1e-12)
 
 
-@settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50)
 @given(
     n=st.integers(1, 40),
     d=st.integers(1, 40),

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import csr as sparse_twin
 from reference import dense as twin
@@ -319,9 +319,7 @@ def test_row_norms_of_implicit_ones_are_upper_bounds(isa):
     np.testing.assert_allclose(norms, np.sqrt(counts), rtol=1e-15)
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(
     n=st.integers(1, 40),
     d=st.integers(1, 40),

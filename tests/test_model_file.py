@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import __version__
@@ -185,11 +185,7 @@ class TestFile:
                 load_model(path)
 
     @given(data=st.data())
-    @settings(
-        max_examples=400,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
+    @settings(max_examples=400)
     def test_only_model_file_errors_come_out(self, tmp_path, data):
         path = tmp_path / "fuzzed.json"
         save_model(path, model())

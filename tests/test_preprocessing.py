@@ -113,7 +113,7 @@ class TestBoundedScaler:
         width=st.floats(1e-300, 1e300),
         ends=st.tuples(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)),
     )
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_result_is_in_the_range_exactly(self, x, low, width, ends):
         high = low + width
         if not low < high:

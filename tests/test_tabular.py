@@ -126,7 +126,7 @@ class TestFromBounds:
             TableSchema.from_bounds({"a": entry, "y": [0, 1]}, target="y", categorical=["a"])
 
     @given(bounds=st.dictionaries(st.sampled_from(["y", "a", "b", ""]), json_values()))
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_only_data_errors_come_out(self, bounds):
         for categorical in ([], ["a"]):
             try:
@@ -141,7 +141,7 @@ class TestDict:
         assert TableSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
 
     @given(data=st.data())
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_only_data_errors_come_out(self, data):
         document = TableSchema.from_bounds(BOUNDS, target="income").to_dict()
         holder = data.draw(

@@ -33,6 +33,9 @@ MARGIN = 1e-10
 """Relative amount by which calibrations stay inside their budget. It covers the rounding errors of
 the conversions (below 1e-11) and of adding up the parts into which a plan cuts a budget."""
 
+_GRID_LOSS = 1e-3
+"""What the accountant "pld" may find a Gaussian release to cost more than it does."""
+
 _ROUNDING = 1e-12
 _UNDERFLOW = 40.0
 """phi is below the smallest float64 from here on."""
@@ -317,7 +320,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     budget : Budget
     accountant : str, default="auto"
         The accountant of the ledger that will be charged. "zcdp" and "rdp" buy less than the
-        others: their step to (epsilon, delta) loses.
+        others: their step to (epsilon, delta) loses. "pld" loses a thousandth on its grid.
 
     Returns
     -------
@@ -334,7 +337,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective")
+    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective", "pld")
     check_choice("accountant", accountant, names)
     if budget.kind == "pure" or accountant in ("pure", "optimal"):
         raise ValueError(
@@ -344,7 +347,8 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     if budget.mu is not None:
         return budget.mu * (1.0 - MARGIN)
     if budget.epsilon is not None and accountant not in ("zcdp", "rdp"):
-        return gaussian_mu(budget.epsilon, budget.delta)
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        return mu * (1.0 - _GRID_LOSS) if accountant == "pld" else mu
     return math.sqrt(2.0 * budget_rho(budget))
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 from dpfast._validation import check_real
 from dpfast.errors import UnsupportedEvent
-from dpfast.privacy.accountants import ACCOUNTANTS
+from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import Event
 from dpfast.privacy.ledger import Ledger
@@ -66,7 +66,7 @@ def smallest_noise(
     """
     Ledger(budget, accountant)  # refuses a budget that the accountant cannot limit
     start = check_real("start", start, low=1e-100, high=_MAX_NOISE)
-    names = tuple(ACCOUNTANTS) if accountant == "auto" else (accountant,)
+    names = AUTOMATIC if accountant == "auto" else (accountant,)
 
     def excess(log_noise: float) -> float:
         events = list(events_of(math.exp(log_noise)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpfast._files import parse_json
 from dpfast._validation import check_choice
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
-from dpfast.privacy.accountants import ACCOUNTANTS, Accountant, AdditiveAccountant
+from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, event_from_dict
@@ -103,8 +103,10 @@ class Ledger:
     Parameters
     ----------
     budget : Budget
-    accountant : {"auto", "pure", "gdp", "zcdp", "basic", "objective"}, default="auto"
-        "auto" takes the smallest epsilon among the accountants that support all the events.
+    accountant : str, default="auto"
+        "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective" or "pld". "auto" takes the
+        smallest epsilon among those that support all the events, but for "pld", which needs the
+        library dp-accounting.
     adaptive : bool, default=False
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the
         rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
@@ -132,7 +134,7 @@ class Ledger:
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
         if not isinstance(adaptive, bool):
             raise TypeError(f"adaptive must be True or False; got {adaptive!r}.")
-        self._allowed = tuple(ACCOUNTANTS) if accountant == "auto" else (accountant,)
+        self._allowed = AUTOMATIC if accountant == "auto" else (accountant,)
         if not any(ACCOUNTANTS[name].accepts(budget) for name in self._allowed):
             raise ValueError(
                 f"the accountant {accountant!r} cannot account for {budget!r}; "

@@ -117,6 +117,9 @@ def range_log_moment(excess: float, epsilon: float) -> float:
     Compare Dong, Durfee & Rogers 2020, Lemma 3.3.
     """
     order = 1.0 + excess
+    # No divergence is over epsilon; exponentials of a large one overflow.
+    if epsilon > 500.0:
+        return min(excess * epsilon, 0.125 * order * excess * epsilon * epsilon)
     ratio = math.expm1(-order * epsilon) * excess / (math.expm1(-excess * epsilon) * order)
     top = min(max(epsilon + math.log(ratio), 0.0), epsilon)
     low = top - epsilon

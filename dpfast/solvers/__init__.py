@@ -22,8 +22,11 @@ from dpfast.solvers import (
     dp_nag,
     dp_nag_opt,
     dp_whitened_gd,
+    exponential,
+    localized_exponential,
     objective_perturbation,
     output_perturbation,
+    privgene,
 )
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
@@ -40,6 +43,9 @@ SOLVERS: dict[str, ModuleType] = {
         dp_masg,
         dp_masg_opt,
         dp_agd,
+        exponential,
+        localized_exponential,
+        privgene,
     )
 }
 

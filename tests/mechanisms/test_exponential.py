@@ -69,7 +69,7 @@ SCORES = arrays(np.float64, 5, elements=st.floats(-1e3, 1e3))
 UNIT = arrays(np.float64, 5, elements=st.floats(-1.0, 1.0))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SCORES, UNIT, UNIT, UNIT, st.integers(-20, 10), st.floats(0, 3))
 def test_the_log_ratios_lie_in_an_interval_of_length_epsilon(
     scores, change, first, second, exponent, error

@@ -56,7 +56,7 @@ def test_values_are_clamped():
 VECTORS = arrays(np.float64, 4, elements=st.floats(-1e3, 1e3))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(VECTORS, VECTORS, st.integers(-70, 0))
 def test_rounding_and_clamping_move_neighbors_apart_by_at_most_what_is_charged(x, y, exponent):
     """The coarse grids make rounding matter, the fine ones clamping."""

@@ -56,7 +56,7 @@ def test_the_charge():
 VECTORS = arrays(np.float64, 4, elements=st.floats(-1e3, 1e3))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(VECTORS, VECTORS, VECTORS, VECTORS, st.integers(-70, 0))
 def test_neighbors_move_apart_by_at_most_what_is_charged_in_l1(x, y, u, v, exponent):
     """Exact values x and y, computed with errors u and v of at most `error` in l2."""

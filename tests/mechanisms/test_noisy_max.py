@@ -110,7 +110,7 @@ SCORES = arrays(np.float64, 5, elements=st.floats(-1e3, 1e3))
 UNIT = arrays(np.float64, 5, elements=st.floats(-1.0, 1.0))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SCORES, UNIT, UNIT, UNIT, st.integers(-40, 0), st.booleans(), st.floats(0, 3), st.booleans())
 def test_rounded_scores_change_by_at_most_what_is_charged(
     scores, change, first, second, exponent, monotone, error, falls

@@ -69,7 +69,7 @@ def test_certificate_bounds_the_true_distance(name, passes, alpha, classificatio
     assert np.isfinite(result.certificate)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10_000),
     size=st.floats(1e-3, 30.0),

@@ -42,6 +42,14 @@ PAIRS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def library(request):
+    """The accountant "pld" needs one that may be missing."""
+    values = getattr(request.node, "callspec", None)
+    if values is not None and values.params.get("name") == "pld":
+        pytest.importorskip("dp_accounting")
+
+
 class Unknown(Event):
     mechanism = "unknown"
 
@@ -155,7 +163,10 @@ def test_basic_bounds_the_true_composition():
     ("budget", "accepting"),
     [
         (Budget(1.0), {"pure"}),
-        (Budget(1.0, 1e-6), {"pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective"}),
+        (
+            Budget(1.0, 1e-6),
+            {"pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective", "pld"},
+        ),
         (Budget(rho=1.0), {"zcdp"}),
         (Budget(mu=1.0), {"gdp"}),
     ],
@@ -170,7 +181,7 @@ def test_the_prices_of_all_accountants_side_by_side():
     prices = {
         name: accountant.epsilon(events, 1e-6)
         for name, accountant in ACCOUNTANTS.items()
-        if accountant.supports(events[0])
+        if accountant.automatic and accountant.supports(events[0])
     }
     assert sorted(prices, key=prices.__getitem__) == ["optimal", "rdp", "zcdp", "pure", "basic"]
     assert prices["pure"] == prices["basic"] == pytest.approx(20.0)
@@ -183,12 +194,14 @@ def test_no_accountant_promises_less_than_the_exact_price():
         for delta in (1e-12, 1e-6, 0.1):
             exact = gaussian_epsilon(mu, delta)
             for accountant in ACCOUNTANTS.values():
-                if accountant.supports(gaussian(mu)):
+                if accountant.automatic and accountant.supports(gaussian(mu)):
                     assert accountant.epsilon([gaussian(mu)], delta) >= exact
 
 
 def test_what_a_budget_buys_fits_a_ledger_of_the_same_accountant():
     for epsilon, delta in ((1e-3, 1e-12), (1.0, 1e-6), (50.0, 0.1)):
         budget = Budget(epsilon, delta)
-        for name in ("auto", "gdp", "zcdp", "basic", "rdp"):
+        for name in ("auto", "gdp", "zcdp", "basic", "rdp", "pld"):
+            if name == "pld":
+                pytest.importorskip("dp_accounting")
             Ledger(budget, name).spend(gaussian(budget_mu(budget, name)))

@@ -50,7 +50,7 @@ def exact_total(kind, events):
     )
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(FILTERS),
     limit=st.floats(1e-6, 1e3),

@@ -208,6 +208,12 @@ def noisy_max(epsilon, noise_kind):
     )
 
 
+def test_a_choice_of_a_huge_epsilon_has_a_price():
+    for epsilon in (499.0, 501.0, 1e4):
+        event = ExponentialEvent(epsilon=epsilon, **COMMON)
+        assert 0.5 * epsilon < RDP.epsilon([event], 1e-6) <= epsilon
+
+
 @pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("order", [1.2, 3.0, 20.0])
 def test_the_subsampled_laplace_curve_covers_poisson_sampling_in_both_directions(scale, order):

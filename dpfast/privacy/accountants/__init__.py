@@ -2,7 +2,7 @@
 
 An accountant for a new class of events is one line in its table of prices; a new accountant is one
 file and one line here. "auto" in a ledger means the smallest epsilon among those that support all
-the events.
+the events; an accountant that needs an optional library is only taken when asked for by name.
 """
 
 from dpfast.privacy.accountants._contract import Accountant, AdditiveAccountant
@@ -10,6 +10,7 @@ from dpfast.privacy.accountants.basic import BasicAccountant
 from dpfast.privacy.accountants.gdp import GaussianAccountant
 from dpfast.privacy.accountants.objective import ObjectiveAccountant
 from dpfast.privacy.accountants.optimal import OptimalAccountant
+from dpfast.privacy.accountants.pld import PLDAccountant
 from dpfast.privacy.accountants.pure import PureAccountant
 from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.accountants.zcdp import ZCDPAccountant
@@ -24,7 +25,11 @@ ACCOUNTANTS: dict[str, Accountant] = {
         OptimalAccountant(),
         RDPAccountant(),
         ObjectiveAccountant(),
+        PLDAccountant(),
     )
 }
 
-__all__ = ["ACCOUNTANTS", "Accountant", "AdditiveAccountant"]
+AUTOMATIC = tuple(name for name, accountant in ACCOUNTANTS.items() if accountant.automatic)
+"""The names of those among which "auto" chooses."""
+
+__all__ = ["ACCOUNTANTS", "AUTOMATIC", "Accountant", "AdditiveAccountant"]

@@ -20,6 +20,8 @@ class Accountant(ABC):
     name: ClassVar[str]
     pure: ClassVar[bool] = False
     """Whether the guarantee is (epsilon, 0)-DP, so that no delta is used."""
+    automatic: ClassVar[bool] = True
+    """Whether "auto" may choose it: not if it needs a library that may be missing."""
 
     @abstractmethod
     def supports(self, event: Event) -> bool:

@@ -1,0 +1,163 @@
+r"""The exponential mechanism: weights of density ``exp(-s F)`` on a ball, sampled exactly.
+
+``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²`` on ``‖w‖ <= r``, with the radius r of a ball that holds the
+minimizer of every data set (:meth:`dpfast.ProblemShape.minimizer_norm`), and ``s`` the largest for
+which the sample is ε-DP; :mod:`dpfast.solvers._ball` has the proof and the sampler.  Only rejection
+is exact, and only a ridge keeps it short: about ``exp(β/(2α))`` proposals at most, each a pass over
+the rows.  docs/exponential.md has a table of what is within reach.
+
+Sources: McSherry & Talwar 2007; Bassily, Smith & Thakurta 2014, Algorithm 2; Lowy & Razaviyayn
+2021, Algorithm 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dpfast._validation import check_real
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
+from dpfast.privacy.calibration import budget_epsilon
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers._ball import Ball, refusal_reason, settle
+from dpfast.solvers._contract import Outcome, Plan
+
+NAME = "exponential"
+OPTIONS = ("alpha", "minimizer_norm", "max_trials")
+BUDGET_KINDS = ("pure", "approximate")
+RELATIONS = NEIGHBORING_RELATIONS
+MINIMIZES = True
+EXACT: Mapping[str, Any] = MappingProxyType({})
+EXPECTS = "excess_risk_bound"
+
+_WHERE = "sample of the exponential mechanism"
+_TYPICAL_MARGIN = 6.0
+# Ridges to choose from, in units of the smoothness.
+_RIDGES = 2.0 ** (np.arange(-80, 81) / 8.0)
+_AUTO_TRIALS = 1e3
+_MAX_TRIALS = 1e6
+
+
+def plan(
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    minimizer_norm: float | None = None,
+    max_trials: float = _MAX_TRIALS,
+) -> Plan:
+    """Settle ridge, ball and temperature from public quantities.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        Its delta is not used.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+        The accountant of the ledger that will be charged.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto"
+        minimizes the bound ``(α/2) minimizer_norm² + d/s`` among those that need at most some
+        1000 proposals.
+    minimizer_norm : float or None
+        Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.
+    max_trials : float, default=1e6
+        Estimated proposals from which on a given alpha is refused.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, the loss is not one of classification, convex and smooth,
+        or a sample would take too long.
+    """
+    check_loss(shape, NAME)
+    epsilon = budget_epsilon(budget)
+
+    def make(ridge: float) -> Ball:
+        public = shape.with_alpha(ridge)
+        return settle(public, epsilon, neighboring_relation, radius=public.minimizer_norm(ridge))
+
+    ball, bound = choose(shape, alpha, minimizer_norm, max_trials, make, NAME)
+    return Plan(
+        solver=NAME,
+        shape=ball.shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        events=(ball.event(_WHERE),),
+        parameters=MappingProxyType(
+            {"ball": ball, "radius": ball.radius, "inverse_temperature": ball.scale}
+        ),
+        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
+    )
+
+
+def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Spend, then draw proposals until one is accepted.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford the sample; no data is touched.
+    """
+    ball: Ball = plan.parameters["ball"]
+    ledger.spend(ball.event(_WHERE))
+    return Outcome(ball.sample(problem, np.zeros(plan.shape.dim), rng))
+
+
+def check_loss(shape: ProblemShape, name: str) -> None:
+    """Refuse losses that the sampler is not proved for."""
+    reason = refusal_reason(shape)
+    if reason is not None:
+        raise ValueError(f"loss must be {reason}, for {name}; got {shape.loss.name!r}.")
+
+
+def choose(
+    shape: ProblemShape,
+    alpha: float | str | None,
+    minimizer_norm: float | None,
+    max_trials: float,
+    make: Callable[[float], Ball],
+    name: str,
+) -> tuple[Ball, float]:
+    """Return the ball of the given ridge, or of the best one, and its excess-risk bound."""
+    if minimizer_norm is None:
+        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+    size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
+    max_trials = check_real("max_trials", max_trials, low=1.0)
+
+    def bound(ball: Ball) -> float:
+        return 0.5 * ball.alpha * size**2 + ball.excess_risk
+
+    if alpha is None:
+        alpha = shape.alpha if shape.alpha is not None else "auto"
+    if alpha == "auto":
+        # On a fixed grid of ridges, so that a larger epsilon is never worse.
+        balls = [make(ridge) for ridge in (shape.smoothness * _RIDGES).tolist()]
+        balls = [ball for ball in balls if ball.trials <= min(max_trials, _AUTO_TRIALS)]
+        if not balls:
+            raise ValueError(
+                f"alpha='auto' finds no ridge for which solver={name!r} could draw an exact sample "
+                f"in some {_AUTO_TRIALS:.0f} passes over the rows: epsilon times n_samples is too "
+                f"small for {shape.dim} weights. Use solver='output-perturbation'."
+            )
+        best = min(balls, key=bound)
+        return best, bound(best)
+    ball = make(check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".'))
+    if ball.trials > max_trials:
+        raise ValueError(
+            f"alpha={ball.alpha:.4g} is too small for solver={name!r}: an exact sample would take "
+            f"about {ball.trials:.2g} passes over the rows, over max_trials={max_trials:.2g}. Give "
+            f"a larger alpha or 'auto', or use solver='output-perturbation'."
+        )
+    return ball, bound(ball)
