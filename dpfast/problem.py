@@ -817,6 +817,30 @@ class Problem:
         """
         return self._rows.block(0, self.shape.n_samples)[0]
 
+    def with_target(self, y: ArrayLike) -> Problem:
+        """The same rows, weights and bounds with other targets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one.
+        """
+        other = copy.copy(self)
+        other._line = None
+        other._target = _as_target(y, self.shape.loss, self.shape.n_samples)
+        other._rows = as_rows(self._rows.matrix, other._target, self.shape.intercept)
+        if self._weight is not None:
+            other._rows.set_weight(self._weight)
+        if self._row_scale is not None:
+            other._rows.set_row_scale(self._row_scale)
+        if self._inverse_norms is not None:
+            other._rows.set_inverse_norm(self._inverse_norms[1])
+        return other
+
     def with_loss(self, loss: Loss) -> Problem:
         """The same rows, targets and bounds with another loss of the same kind.
 
