@@ -172,6 +172,11 @@ class ProblemShape:
         )
         return int(within) + -(-self.n_samples // chunk)
 
+    def gram_additions(self) -> int:
+        """The same for :meth:`Problem.gram`, whose blocks are longer for sparse rows."""
+        longest = min(self.n_samples, max(_gram_rows(self.dim), -(-self.n_samples // 16)))
+        return max(self.additions(), longest + -(-self.n_samples // _gram_rows(self.dim)))
+
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
 
@@ -709,7 +714,7 @@ class Problem:
         n, dim = self.shape.n_samples, self.shape.dim
         total = np.zeros((dim, dim))
         signs = (1,) if loss.convex else (1, -1)
-        block_rows = min(n, max(64, 2**18 // dim))
+        block_rows = min(n, _gram_rows(dim))
         buffer: NDArray[np.float64] | None = None
         if self._rows.sparse:
             # Each call touches all of a dim x dim matrix.
@@ -970,6 +975,11 @@ class _Queue(Generic[T]):
             if error is not None:
                 raise error
             yield cast(T, value)
+
+
+def _gram_rows(dim: int) -> int:
+    """Rows of one dense block of a Gram or Hessian matrix."""
+    return max(64, 2**18 // dim)
 
 
 def _finish(results: Iterator[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -209,7 +210,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         else:
             weights, report = solve_each(
                 problem,
-                [lambda label=label: _signs(labels, label) for label in classes],
+                [partial(_signs, labels, label) for label in classes],
                 self.solver,
                 budget,
                 random_state=self.random_state,
