@@ -32,7 +32,7 @@ from dpfast.solvers import SOLVERS, plan, served
 Vector = NDArray[np.float64]
 
 # Accountants under which Gaussian releases add up by squares.
-_BY_SQUARES = ("auto", "gdp", "zcdp", "rdp")
+_BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
 # The solver for "auto" among those that make Gaussian releases only.
 _GAUSSIAN = "dp-whitened-gd"
 

