@@ -19,8 +19,8 @@ class LinearRegression(PrivateLinearRegressor):
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
     the target brought to [-1, 1]. A square has no bounded slope, and without one a single row could
     pull as hard as it likes: residuals beyond 1, which is half the width of `target_bounds`, count
-    linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as they
-    are; it perturbs sums of products, and that costs more accuracy on most data.
+    linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as
+    they are; it perturbs sums of products, and that costs more accuracy on most data.
 
     Parameters
     ----------
