@@ -8,7 +8,13 @@ from dpfast.errors import (
     PrivacyLeakWarning,
     UnsupportedEvent,
 )
-from dpfast.estimators import LogisticRegression
+from dpfast.estimators import (
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    QuantileRegressor,
+)
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
@@ -20,7 +26,10 @@ __all__ = [
     "BudgetExceeded",
     "CertificateNotReached",
     "DpfastError",
+    "HuberRegressor",
     "Ledger",
+    "LinearRegression",
+    "LinearSVC",
     "LogisticRegression",
     "Loss",
     "Plan",
@@ -28,6 +37,7 @@ __all__ = [
     "PrivacyReport",
     "Problem",
     "ProblemShape",
+    "QuantileRegressor",
     "Result",
     "UnsupportedEvent",
     "__version__",

@@ -176,6 +176,11 @@ class ProblemShape:
         )
         return int(within) + -(-self.n_samples // chunk)
 
+    def gram_additions(self) -> int:
+        """The same for :meth:`Problem.gram`, whose blocks are longer for sparse rows."""
+        longest = min(self.n_samples, max(_gram_rows(self.dim), -(-self.n_samples // 16)))
+        return max(self.additions(), longest + -(-self.n_samples // _gram_rows(self.dim)))
+
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
 
@@ -732,7 +737,7 @@ class Problem:
         n, dim = self.shape.n_samples, self.shape.dim
         total = np.zeros((dim, dim))
         signs = (1,) if loss.convex else (1, -1)
-        block_rows = min(n, max(64, 2**18 // dim))
+        block_rows = min(n, _gram_rows(dim))
         buffer: NDArray[np.float64] | None = None
         if self._rows.sparse:
             # Each call touches all of a dim x dim matrix.
@@ -839,6 +844,30 @@ class Problem:
         Rows that the kernels cannot read in place are converted as a whole.
         """
         return self._rows.block(0, self.shape.n_samples)[0]
+
+    def with_target(self, y: ArrayLike) -> Problem:
+        """The same rows, weights and bounds with other targets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one.
+        """
+        other = copy.copy(self)
+        other._line = None
+        other._target = _as_target(y, self.shape.loss, self.shape.n_samples)
+        other._rows = as_rows(self._rows.matrix, other._target, self.shape.intercept)
+        if self._weight is not None:
+            other._rows.set_weight(self._weight)
+        if self._row_scale is not None:
+            other._rows.set_row_scale(self._row_scale)
+        if self._inverse_norms is not None:
+            other._rows.set_inverse_norm(self._inverse_norms[1])
+        return other
 
     def with_loss(self, loss: Loss) -> Problem:
         """The same rows, targets and bounds with another loss of the same kind.
@@ -949,6 +978,11 @@ class _Queue(Generic[T]):
             if error is not None:
                 raise error
             yield cast(T, value)
+
+
+def _gram_rows(dim: int) -> int:
+    """Rows of one dense block of a Gram or Hessian matrix."""
+    return max(64, 2**18 // dim)
 
 
 def _finish(results: Iterator[Any]) -> None:

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Budget, LogisticRegression, PrivacyLeakWarning, Problem, solve
+from dpfast import (
+    Budget,
+    HuberRegressor,
+    LogisticRegression,
+    PrivacyLeakWarning,
+    Problem,
+    solve,
+)
 
 
 def rows(n=200):
@@ -43,6 +50,11 @@ def classifier(**settings):
     return LogisticRegression(**settings).fit(X, y).privacy_
 
 
+def regressor(**settings):
+    X, y = rows()
+    return HuberRegressor(data_norm=1.0, **settings).fit(X, y).privacy_
+
+
 # What is inferred: how to make it with a declared or with no value, and a valid declaration.
 PLACES = {
     "Problem-data_norm": (problem_norm, "data_norm", 1.0),
@@ -56,6 +68,11 @@ PLACES = {
         lambda value, strict: classifier(data_norm=1.0, classes=value, strict=strict),
         "class",
         [-1, 1],
+    ),
+    "HuberRegressor-target_bounds": (
+        lambda value, strict: regressor(target_bounds=value, strict=strict),
+        "target_bounds",
+        (-1.0, 1.0),
     ),
 }
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from scipy.special import expit, log_expit
 
-from dpfast._validation import check_real
-from dpfast.errors import PrivacyLeakWarning
-from dpfast.privacy import Budget
-from dpfast.problem import Problem
-from dpfast.solvers import plan, solve
+from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.losses import Loss
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Binary logistic regression with an (ε, δ)-differential-privacy guarantee.
+class LogisticRegression(PrivateLinearClassifier):
+    """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
-    scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`.
+    scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`. More
+    than two classes are learned one against the rest, within the one budget.
 
     Parameters
     ----------
@@ -47,8 +38,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         constant counts in the row norm.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What one person's influence means: her record replaced by any other, or absent.
-    classes : array-like of shape (2,) or None, default=None
-        The two class labels, public. None takes them from `y` with a
+    classes : array-like of shape (n_classes,) or None, default=None
+        The class labels, public. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     solver_options : dict or None, default=None
         Further options of the solver.
@@ -68,11 +59,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features)
-        Private weights.
-    intercept_ : ndarray of shape (1,)
-        Private intercept; 0 without `fit_intercept`.
-    classes_ : ndarray of shape (2,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Private weights; one row for two classes, otherwise one for each class against the rest.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Private intercepts; 0 without `fit_intercept`.
+    classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -82,6 +73,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     The number of rows and the shape of X are treated as public.
+
+    More than two classes are learned one against the rest. Each row is in all of these problems, so
+    their privacy losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in
+    units of µ (about ``√k`` times the noise of a binary fit), with a pure budget ``ε/k``.
 
     Examples
     --------
@@ -93,186 +88,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        classes: ArrayLike | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.neighboring_relation = neighboring_relation
-        self.classes = classes
-        self.solver_options = solver_options
-        self.optimizer = optimizer
-        self.accountant = accountant
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.strict = strict
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
-        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.random_state is None
-        return tags
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticRegression:
-        """Fit the model privately; the budget is spent when this returns or fails after planning.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense float64 and float32 rows and CSR are read in place.
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.
-        dpfast.errors.CertificateNotReached
-            If the inner optimizer could not prove its accuracy; nothing is released.
-        """
-        budget = Budget(self.epsilon, self.delta)
-        # Layouts and float32 are left as they are: the problem reads them block by block.
-        rows, labels = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
-        )
-        check_classification_targets(labels)
-        classes, notes = self._resolve_classes(labels)
-        problem = Problem(
-            rows,
-            _signs(labels, classes),
-            "logistic",
-            data_norm=self.data_norm,
-            intercept=self._constant(),
-            n_jobs=self.n_jobs,
-            strict=self.strict,
-        )
-        settings = {
-            "neighboring_relation": self.neighboring_relation,
-            "accountant": self.accountant,
-            **self._options(),
-        }
-        if self.verbose:
-            print(plan(problem, self.solver, budget, **settings))
-        result = solve(
-            problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
-        )
-        d = self.n_features_in_
-        self.classes_ = classes
-        self.coef_ = result.w[np.newaxis, :d].copy()
-        self.intercept_ = result.w[d:] * self._constant() if self.fit_intercept else np.zeros(1)
-        self.privacy_ = result.privacy
-        return self
-
-    def _constant(self) -> float:
-        if not self.fit_intercept:
-            return 0.0
-        return check_real(
-            "intercept_scaling", self.intercept_scaling, low=0.0, low_open=True, high=1e100
-        )
-
-    def _options(self) -> dict[str, Any]:
-        options = dict(self.solver_options or {})
-        if "alpha" in options or "optimizer" in options:
-            raise ValueError(
-                "solver_options must not hold 'alpha' or 'optimizer', which are parameters of the "
-                f"estimator; got {sorted(options)}."
-            )
-        if self.optimizer != "auto":
-            options["optimizer"] = self.optimizer
-        return {"alpha": self.alpha, **options}
-
-    def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        if self.classes is not None:
-            classes = np.asarray(self.classes)
-            if classes.shape != (2,) or classes[0] == classes[1]:
-                raise ValueError(
-                    f"classes must hold two different labels; got {self.classes!r}. "
-                    "Problems with more classes are not supported."
-                )
-            if not np.all(np.isin(y, classes)):
-                raise ValueError(
-                    f"y must hold only the declared classes {classes.tolist()}; "
-                    "it has at least one other label."
-                )
-            return np.sort(classes), ()
-        message = (
-            "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[negative, positive]."
-        )
-        if self.strict:
-            raise ValueError(f"classes must be given when strict=True; got None. {message}")
-        classes = np.unique(y)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y must hold two classes; got {len(classes)}."
-            )
-        if len(classes) < 2:
-            raise ValueError(
-                "y must hold two classes; got 1 class. If the other class is merely absent from "
-                "these rows, pass classes=[negative, positive]."
-            )
-        warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
-        return classes, ("the class labels were taken from y",)
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Margins ``<x, coef_> + intercept_``; positive favors ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
-        margins: NDArray[np.float64] = X @ self.coef_[0] + self.intercept_[0]
-        return margins
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        positive = self.decision_function(X) > 0.0
-        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
-        return labels
+    def _loss(self) -> Loss:
+        return Loss("logistic")
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probability of each class.
@@ -283,10 +100,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
+            Of more than two classes, each one's probability against the rest, divided by their sum.
         """
         margins = self.decision_function(X)
-        return np.column_stack([expit(-margins), expit(margins)])
+        if margins.ndim == 1:
+            return np.column_stack([expit(-margins), expit(margins)])
+        # By logarithms: all of them may be too small for float64.
+        return np.exp(_normalized(margins))
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of the probability of each class.
@@ -297,12 +118,16 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
         """
         margins = self.decision_function(X)
-        return -np.column_stack([np.logaddexp(0.0, margins), np.logaddexp(0.0, -margins)])
+        if margins.ndim == 1:
+            return -np.column_stack([np.logaddexp(0.0, margins), np.logaddexp(0.0, -margins)])
+        return _normalized(margins)
 
 
-def _signs(y: NDArray[Any], classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
-    """+1 where `y` is the second class, -1 elsewhere."""
-    return np.where(y == classes[1], 1.0, -1.0)
+def _normalized(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of the classes' probabilities against the rest, divided by their sum."""
+    log_odds = log_expit(margins)
+    result: NDArray[np.float64] = log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True)
+    return result

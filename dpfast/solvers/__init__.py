@@ -14,6 +14,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers import (
+    dp_adassp,
     dp_agd,
     dp_gd,
     dp_hb,
@@ -36,6 +37,7 @@ SOLVERS: dict[str, ModuleType] = {
         output_perturbation,
         objective_perturbation,
         dp_whitened_gd,
+        dp_adassp,
         dp_gd,
         dp_hb,
         dp_nag,
@@ -64,11 +66,14 @@ def _resolve(
 
     Whitened descent loses least to noise on every table tried (docs/whitened.md); it reads the rows
     some tens of times. Objective perturbation reads them a few times, and is as good once there are
-    so many rows that noise hardly matters. Output perturbation serves every budget.
+    so many rows that noise hardly matters. Output perturbation serves every budget. The squared
+    loss has a solver of its own.
     """
     check_choice("solver", solver, ("auto", *SOLVERS))
     if solver != "auto":
         return SOLVERS[solver]
+    if served(dp_adassp, shape, budget, options):
+        return dp_adassp
     if (
         served(dp_whitened_gd, shape, budget, options)
         and accountant not in ("pure", "optimal", "objective")
@@ -118,7 +123,8 @@ def plan(
     solver : str, default="auto"
         One of the solvers' names, or "auto", which chooses from public quantities: whitened
         descent, or objective perturbation if the budget is pure or there are very many rows (both
-        need a loss of bounded slope and curvature), otherwise output perturbation.
+        need a loss of bounded slope and curvature), otherwise output perturbation; noisy sums for
+        the squared loss.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or

@@ -122,6 +122,7 @@ class Solver(Protocol):
     EXACT: Mapping[str, Any]
     #: The entry of `Plan.expected` that falls as epsilon grows.
     EXPECTS: str
+    # A solver of one loss alone names it in LOSS.
 
     def plan(
         self,

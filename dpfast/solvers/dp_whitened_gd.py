@@ -359,7 +359,7 @@ def _correlation(
     d, n = shape.n_features, shape.n_samples
     mechanism: Gaussian = parameters["correlation"]
     radius = float(parameters["radius"])
-    upper, entries = _upper(d)
+    upper, entries = upper_triangle(d)
     noisy = np.zeros((d, d))
     noisy[upper] = (
         mechanism.release(
@@ -386,7 +386,7 @@ def _correlation(
 def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
     """Upper triangle of ``Σ_i z_i z_iᵀ`` over the clipped rows, its diagonal over ``√2``."""
     d = problem.shape.n_features
-    upper, entries = _upper(d)
+    upper, entries = upper_triangle(d)
 
     def sums(block: Matrix) -> Matrix:
         z = _clipped(block @ transform[:, :d], radius)
@@ -399,8 +399,8 @@ def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
     return triangle
 
 
-def _upper(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], Vector]:
-    """Indices of the upper triangle, and the factors of its entries."""
+def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], Vector]:
+    """Indices of the upper triangle, and its entries' factors: ``√½`` on the diagonal."""
     upper = np.triu_indices(d)
     return upper, np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
 

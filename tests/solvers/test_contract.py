@@ -12,7 +12,17 @@ from dpfast.solvers import SOLVERS
 BUDGETS = [Budget(0.1, 1e-9), Budget(1.0, 1e-6), Budget(2.0), Budget(8.0, 1e-5), Budget(rho=0.1),
            Budget(mu=0.5)]  # fmt: skip
 RELATIONS = ["replace_one", "add_or_remove_one"]
-SHAPE = ProblemShape(n_samples=10_000, n_features=8, data_norm=1.0)
+SHAPES = {
+    name: ProblemShape(
+        n_samples=10_000, n_features=8, data_norm=1.0, loss=getattr(module, "LOSS", "logistic")
+    )
+    for name, module in {"auto": None, **SOLVERS}.items()
+}
+SHAPE = SHAPES["auto"]
+
+
+def problem_for(solver, X, y):
+    return Problem(X, y, SHAPES[solver].loss, data_norm=2.0)
 
 
 def planned_epsilon(settled):
@@ -33,7 +43,7 @@ def served(solver, budget, relation="replace_one"):
     if budget.kind in module.BUDGET_KINDS and relation in module.RELATIONS:
         return
     with pytest.raises(ValueError, match=f"for solver={solver!r}"):
-        plan(SHAPE, solver, budget, neighboring_relation=relation)
+        plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
     pytest.skip("refused, as it must be")
 
 
@@ -49,7 +59,7 @@ def only_what_is_served(request):
 @pytest.mark.parametrize("relation", RELATIONS)
 class TestEverySolver:
     def test_planned_events_fit_the_budget(self, solver, budget, relation):
-        settled = plan(SHAPE, solver, budget, neighboring_relation=relation)
+        settled = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
         guarantee = planned_epsilon(settled)
         assert settled.events
         assert all(event.neighboring_relation == relation for event in settled.events)
@@ -59,7 +69,7 @@ class TestEverySolver:
 
     def test_plan_is_pure(self, solver, budget, relation):
         first, second = (
-            plan(SHAPE, solver, budget, neighboring_relation=relation) for _ in range(2)
+            plan(SHAPES[solver], solver, budget, neighboring_relation=relation) for _ in range(2)
         )
         assert first.events == second.events
         assert dict(first.expected) == dict(second.expected)
@@ -67,7 +77,7 @@ class TestEverySolver:
 
     def test_ledger_holds_the_planned_events(self, solver, budget, relation, classification):
         X, y = classification
-        problem = Problem(X, y, data_norm=2.0)
+        problem = problem_for(solver, X, y)
         result = solve(problem, solver, budget, neighboring_relation=relation)
         if not result.plan.adaptive:
             assert one_by_one(result.privacy.events) == one_by_one(result.plan.events)
@@ -78,7 +88,7 @@ class TestEverySolver:
 
     def test_same_seed_same_result(self, solver, budget, relation, classification):
         X, y = classification
-        problem = Problem(X, y, data_norm=2.0)
+        problem = problem_for(solver, X, y)
         runs = [
             solve(problem, solver, budget, neighboring_relation=relation, random_state=seed)
             for seed in (7, 7, 8, None, None)
@@ -89,14 +99,14 @@ class TestEverySolver:
 
     def test_every_weight_is_noisy(self, solver, budget, relation, classification):
         X, y = classification
-        problem = Problem(X, y, data_norm=2.0)
+        problem = problem_for(solver, X, y)
         first, second = (
             solve(problem, solver, budget, neighboring_relation=relation).w for _ in range(2)
         )
         assert np.all(first != second)
 
     def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation):
-        settled = plan(SHAPE, solver, budget, neighboring_relation=relation)
+        settled = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
         ledger = Ledger(Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6))
 
         class Untouchable:
@@ -114,7 +124,7 @@ def test_noise_falls_with_epsilon(solver, delta):
     served(solver, Budget(1.0, delta))
     expects = SOLVERS[solver].EXPECTS
     grid = np.geomspace(0.01, 100, 60)
-    risks = [plan(SHAPE, solver, Budget(e, delta)).expected[expects] for e in grid]
+    risks = [plan(SHAPES[solver], solver, Budget(e, delta)).expected[expects] for e in grid]
     assert np.all(np.diff(risks) < 0)
 
 
@@ -123,12 +133,17 @@ def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
     from optimizers.test_optimizers import reference_minimizer
 
     X, y = classification
-    problem = Problem(X, y, data_norm=2.0)
+    problem = problem_for(solver, X, y)
+    if problem.shape.loss.name == "squared":
+        rows = np.hstack([X, np.ones((500, 1))])
+        expected = np.linalg.solve(rows.T @ rows / 500 + 0.01 * np.eye(7), rows.T @ y / 500)
+    else:
+        expected = reference_minimizer(X, y, 0.01)
     for budget in (Budget(1e4), Budget(1e4, 1e-6)):
         if budget.kind not in SOLVERS[solver].BUDGET_KINDS:
             continue
         result = solve(problem, solver, budget, alpha=0.01, **SOLVERS[solver].EXACT)
-        np.testing.assert_allclose(result.w, reference_minimizer(X, y, 0.01), atol=1e-6)
+        np.testing.assert_allclose(result.w, expected, atol=1e-6)
 
 
 def test_unknown_names_are_refused():

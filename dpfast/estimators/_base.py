@@ -1,0 +1,441 @@
+"""What the estimators share: parameters, the problem's settings, and one private solve."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpfast._validation import check_real
+from dpfast.errors import PrivacyLeakWarning
+from dpfast.estimators._one_vs_rest import solve_each
+from dpfast.losses import Loss
+from dpfast.privacy import Budget, PrivacyReport
+from dpfast.problem import Problem
+from dpfast.solvers import plan, solve
+
+Vector = NDArray[np.float64]
+# Layouts and float32 are left as they are: the problem reads them block by block.
+_READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """A linear model whose weights a private solver finds; parameters as in the subclasses."""
+
+    # Parameters of the estimator that go to the solver by their own names.
+    _solver_parameters = ("alpha", "optimizer")
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        solver: str = "auto",
+        alpha: float | str = "auto",
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        neighboring_relation: str = "replace_one",
+        solver_options: Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        accountant: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        strict: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.solver = solver
+        self.alpha = alpha
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.neighboring_relation = neighboring_relation
+        self.solver_options = solver_options
+        self.optimizer = optimizer
+        self.accountant = accountant
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.strict = strict
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _loss(self) -> Loss:
+        """The loss of the margin, parameters checked."""
+        raise NotImplementedError
+
+    def _constant(self) -> float:
+        if not self.fit_intercept:
+            return 0.0
+        return check_real(
+            "intercept_scaling", self.intercept_scaling, low=0.0, low_open=True, high=1e100
+        )
+
+    def _options(self) -> dict[str, Any]:
+        options = dict(self.solver_options or {})
+        own = self._solver_parameters
+        if not options.keys().isdisjoint(own):
+            raise ValueError(
+                f"solver_options must not hold {' or '.join(map(repr, own))}, which are parameters "
+                f"of the estimator; got {sorted(options)}."
+            )
+        # Not every solver has an optimizer: only what was asked for is passed on.
+        given = {name: getattr(self, name) for name in own}
+        if given["optimizer"] == "auto":
+            del given["optimizer"]
+        return {**given, **options}
+
+    def _settings(self) -> dict[str, Any]:
+        """Keyword arguments of :func:`dpfast.plan`."""
+        return {
+            "neighboring_relation": self.neighboring_relation,
+            "accountant": self.accountant,
+            **self._options(),
+        }
+
+    def _solve(
+        self, problem: Problem, budget: Budget, notes: tuple[str, ...]
+    ) -> tuple[Vector, PrivacyReport]:
+        """Weights of one problem, the intercept's last, and the report."""
+        settings = self._settings()
+        if self.verbose:
+            print(plan(problem, self.solver, budget, **settings))
+        result = solve(
+            problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
+        )
+        return result.w, result.privacy
+
+    def _read(self, X: ArrayLike) -> Any:
+        """Rows to predict for."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **_READ)
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear classifiers: two classes by one problem, more by one against the rest."""
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        solver: str = "auto",
+        alpha: float | str = "auto",
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        neighboring_relation: str = "replace_one",
+        classes: ArrayLike | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        accountant: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            solver=solver,
+            alpha=alpha,
+            data_norm=data_norm,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            neighboring_relation=neighboring_relation,
+            solver_options=solver_options,
+            optimizer=optimizer,
+            accountant=accountant,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            strict=strict,
+        )
+        self.classes = classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit the model privately; the budget is spent when this returns or fails after planning.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Dense float64 and float32 rows and CSR are read in place.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter or the data are not as documented; nothing is spent.
+        dpfast.errors.CertificateNotReached
+            If the inner optimizer could not prove its accuracy; nothing is released.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        loss = self._loss()
+        rows, labels = validate_data(self, X, y, **_READ)
+        check_classification_targets(labels)
+        classes, notes = self._resolve_classes(labels)
+        problem = Problem(
+            rows,
+            _signs(labels, classes[-1]),
+            loss,
+            data_norm=self.data_norm,
+            intercept=self._constant(),
+            n_jobs=self.n_jobs,
+            strict=self.strict,
+        )
+        if len(classes) == 2:
+            w, report = self._solve(problem, budget, notes)
+            weights = w[np.newaxis]
+        else:
+            weights, report = solve_each(
+                problem,
+                [partial(_signs, labels, label) for label in classes],
+                self.solver,
+                budget,
+                random_state=self.random_state,
+                notes=notes,
+                verbose=bool(self.verbose),
+                **self._settings(),
+            )
+        d = self.n_features_in_
+        self.classes_ = classes
+        self.coef_ = weights[:, :d].copy()
+        self.intercept_ = (
+            weights[:, d] * self._constant() if self.fit_intercept else np.zeros(len(weights))
+        )
+        self.privacy_ = report
+        return self
+
+    def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
+        if self.classes is not None:
+            classes = np.asarray(self.classes)
+            if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
+                raise ValueError(
+                    "classes must hold two different labels, or more of them; "
+                    f"got {self.classes!r}."
+                )
+            if not np.all(np.isin(y, classes)):
+                raise ValueError(
+                    f"y must hold only the declared classes {classes.tolist()}; "
+                    "it has at least one other label."
+                )
+            return np.sort(classes), ()
+        message = (
+            "classes were not given, so the class labels are taken from y. The privacy guarantee "
+            "does not cover that: pass classes=[negative, positive]."
+        )
+        if self.strict:
+            raise ValueError(f"classes must be given when strict=True; got None. {message}")
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(
+                "y must hold two classes; got 1 class. If the other class is merely absent from "
+                "these rows, pass classes=[negative, positive]."
+            )
+        warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
+        return classes, ("the class labels were taken from y",)
+
+    def decision_function(self, X: ArrayLike) -> Vector:
+        """Margins ``<x, coef_> + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+            Positive favors ``classes_[1]``; of more classes, the largest wins.
+        """
+        rows = self._read(X)
+        if len(self.classes_) == 2:
+            margins: Vector = rows @ self.coef_[0] + self.intercept_[0]
+        else:
+            margins = rows @ self.coef_.T + self.intercept_
+        return margins
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        margins = self.decision_function(X)
+        index = (margins > 0.0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        solver: str = "auto",
+        alpha: float | str = "auto",
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        neighboring_relation: str = "replace_one",
+        target_bounds: tuple[float, float] | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        accountant: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            solver=solver,
+            alpha=alpha,
+            data_norm=data_norm,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            neighboring_relation=neighboring_relation,
+            solver_options=solver_options,
+            optimizer=optimizer,
+            accountant=accountant,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            strict=strict,
+        )
+        self.target_bounds = target_bounds
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit the model privately; the budget is spent when this returns or fails after planning.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Dense float64 and float32 rows and CSR are read in place.
+        y : array-like of shape (n_samples,)
+            Clipped to `target_bounds`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter or the data are not as documented; nothing is spent.
+        dpfast.errors.CertificateNotReached
+            If the inner optimizer could not prove its accuracy; nothing is released.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        loss = self._loss()
+        rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
+        target = np.asarray(target, dtype=np.float64)
+        center, half, notes = self._resolve_bounds(target)
+        scaled = np.clip((target - center) / half, -1.0, 1.0)
+        problem = Problem(
+            rows,
+            scaled,
+            loss,
+            data_norm=self.data_norm,
+            intercept=self._constant(),
+            n_jobs=self.n_jobs,
+            strict=self.strict,
+        )
+        w, report = self._solve(problem, budget, notes)
+        d = self.n_features_in_
+        self.coef_ = w[:d] * half
+        self.intercept_ = (
+            float(w[d] * self._constant() * half + center) if self.fit_intercept else 0.0
+        )
+        self.privacy_ = report
+        return self
+
+    def _resolve_bounds(self, y: Vector) -> tuple[float, float, tuple[str, ...]]:
+        """What is taken off the targets, and what they are divided by."""
+        notes: tuple[str, ...] = ()
+        if self.target_bounds is None:
+            message = (
+                "target_bounds were not given, so the range of the targets is taken from y. The "
+                "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), "
+                "known without looking at the data (what is beyond is clipped)."
+            )
+            if self.strict:
+                raise ValueError(
+                    f"target_bounds must be given when strict=True; got None. {message}"
+                )
+            warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
+            low, high = float(y.min()), float(y.max())
+            notes = ("target_bounds were taken from the data",)
+        else:
+            low, high = _pair(self.target_bounds)
+        if not self.fit_intercept:
+            # Without an intercept nothing could add the center back.
+            return 0.0, max(abs(low), abs(high)) or 1.0, notes
+        return 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0, notes
+
+    def predict(self, X: ArrayLike) -> Vector:
+        """Predicted target of each row, ``<x, coef_> + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        prediction: Vector = self._read(X) @ self.coef_ + self.intercept_
+        return prediction
+
+
+def _pair(bounds: Any) -> tuple[float, float]:
+    try:
+        first, second = bounds
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"target_bounds must be two numbers (lowest, highest); got {bounds!r}."
+        ) from None
+    low = check_real("target_bounds[0]", first, low=-1e100, high=1e100)
+    high = check_real("target_bounds[1]", second, low=-1e100, high=1e100)
+    if not low < high:
+        raise ValueError(f"target_bounds must hold the lower number first; got {bounds!r}.")
+    return low, high
+
+
+def _signs(y: NDArray[Any], positive: Any) -> Vector:
+    """+1 where `y` is the class `positive`, -1 elsewhere."""
+    return np.where(y == positive, 1.0, -1.0)

@@ -1,0 +1,136 @@
+"""Several problems over the same rows on one ledger: one class against the rest, for each class.
+
+Every row is in every problem, so there is no parallel composition: one person changes all k of
+them.  Each problem gets the same share of the budget, and the shares compose exactly where they
+can:
+
+* a solver of Gaussian releases only gets ``µ / √k`` (Dong, Roth & Su 2022, Corollary 3.3: for
+  Gaussian mechanisms GDP composes by adding squares, without loss);
+* one that serves zCDP gets ``ρ / k`` (Bun & Steinke 2016, Lemma 2.3);
+* otherwise, and for pure budgets, each gets ``(ε / k, δ / k)``.
+
+The shares are a matter of utility.  What is promised is what one ledger with the whole budget
+admits: all accesses of all k problems are checked against it before the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice
+from dpfast.privacy import Budget, Ledger, PrivacyReport, budget_mu
+from dpfast.privacy.calibration import MARGIN, budget_rho
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS, plan, served
+
+Vector = NDArray[np.float64]
+
+# Accountants under which Gaussian releases add up by squares.
+_BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
+# The solver for "auto" among those that make Gaussian releases only.
+_GAUSSIAN = "dp-whitened-gd"
+
+
+def share_of(
+    budget: Budget,
+    parts: int,
+    solver: str,
+    accountant: str,
+    shape: ProblemShape,
+    options: Sequence[str],
+) -> tuple[str, Budget, str]:
+    """Solver, budget and accountant of each of several fits that together stay within a budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        Pure or approximate.
+    parts : int
+    solver, accountant : str
+    shape : ProblemShape
+    options : sequence of str
+        Names of the options that the solver will get.
+
+    Returns
+    -------
+    solver : str
+    budget : Budget
+    accountant : str
+    """
+    check_choice("solver", solver, ("auto", *SOLVERS))
+    if budget.kind != "pure" and accountant in _BY_SQUARES:
+        if solver == "auto":
+            solver = _GAUSSIAN if served(SOLVERS[_GAUSSIAN], shape, budget, options) else solver
+        kinds = () if solver == "auto" else SOLVERS[solver].BUDGET_KINDS
+        if "gdp" in kinds:
+            mu_each = budget_mu(budget, accountant) / math.sqrt(parts) * (1.0 - MARGIN)
+            return solver, Budget(mu=mu_each), "auto"
+        if "zcdp" in kinds and accountant != "gdp":
+            return solver, Budget(rho=budget_rho(budget) / parts * (1.0 - MARGIN)), "auto"
+    epsilon = budget.limit / parts * (1.0 - MARGIN)
+    return solver, Budget(epsilon, budget.delta / parts * (1.0 - MARGIN)), accountant
+
+
+def solve_each(
+    problem: Problem,
+    targets: Sequence[Callable[[], Vector]],
+    solver: str,
+    budget: Budget,
+    *,
+    accountant: str,
+    random_state: Any,
+    notes: tuple[str, ...] = (),
+    verbose: bool = False,
+    **settings: Any,
+) -> tuple[NDArray[np.float64], PrivacyReport]:
+    """Solve one problem for each vector of targets, on one ledger.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its rows, bounds and loss are used.
+    targets : sequence of callables
+        Each returns the targets of one problem, when its turn comes.
+    solver, budget, accountant, random_state, notes, **settings
+        As for :func:`dpfast.solve`; `budget` covers all the problems together.
+    verbose : bool, default=False
+        Print the plan of one problem before anything is spent.
+
+    Returns
+    -------
+    weights : ndarray of shape (len(targets), dim)
+    report : PrivacyReport
+
+    Raises
+    ------
+    ValueError
+        If the solver decides along the way what to spend: it would leave nothing for the others.
+    TypeError, ValueError, BudgetExceeded
+        As for :func:`dpfast.solve`; nothing is spent.
+    """
+    parts = len(targets)
+    options = [name for name in settings if name != "neighboring_relation"]
+    ledger = Ledger(budget, accountant)
+    name, share, pricing = share_of(budget, parts, solver, accountant, problem.shape, options)
+    settled = plan(problem, name, share, accountant=pricing, **settings)
+    if settled.adaptive:
+        raise ValueError(
+            f"solver must fix its accesses to the data beforehand for more than two classes; "
+            f"got {settled.solver!r}. solver='auto' does."
+        )
+    if verbose:
+        print(f"{parts} classes, one against the rest, each:\n{settled}")
+    ledger.check(*settled.events * parts)
+    rng = SecureGenerator(random_state)
+    run = SOLVERS[settled.solver].run
+    weights = [run(settled, problem.with_target(make()), rng, ledger).w for make in targets]
+    report = PrivacyReport.from_ledger(
+        ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
+    )
+    return np.stack(weights), report

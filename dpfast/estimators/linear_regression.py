@@ -1,0 +1,95 @@
+"""Differentially private least squares."""
+
+from __future__ import annotations
+
+from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.losses import Loss
+from dpfast.solvers import dp_adassp
+
+# Half the width of the targets' range.  On seven synthetic tables (500 to 200,000 rows, ε from 0.3
+# to 4) whitened descent on this loss had mean squared errors down to a tenth of those of noisy
+# sums, and larger ones only where both were worse than predicting the mean; 2 did worse than 1.
+_THRESHOLD = 1.0
+
+
+class LinearRegression(PrivateLinearRegressor):
+    """Least squares with a ridge and an (ε, δ)-differential-privacy guarantee.
+
+    Minimizes ``(1/n) Σ (t_i - <x̃_i, w>)²/2 + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
+    into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
+    the target brought to [-1, 1]. A square has no bounded slope, and without one a single row could
+    pull as hard as it likes: residuals beyond 1, which is half the width of `target_bounds`, count
+    linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as
+    they are; it perturbs sums of products, and that costs more accuracy on most data.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss ε > 0.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Should be well below ``1 / n_samples``.
+    solver : str, default="auto"
+        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, as in scikit-learn's Ridge (``alpha * n_samples`` there),
+        the targets being in [-1, 1]. "auto" lets the solver choose it from public quantities.
+    data_norm : float or None, default=None
+        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
+        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant column. The intercept is penalized like the other weights, and the
+        constant counts in the row norm.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What one person's influence means: her record replaced by any other, or absent.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target; targets beyond are clipped, and inside the model they are
+        brought to [-1, 1] (without an intercept: divided by the larger absolute value). None takes
+        them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    solver_options : dict or None, default=None
+        Further options of the solver.
+    optimizer : str, default="auto"
+        Non-private inner optimizer, for solvers that have one.
+    accountant : str, default="auto"
+        How privacy is added up; "auto" takes the smallest valid ε.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+    n_jobs : int or None, default=None
+        Threads; None means one, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        1 prints the plan before anything is spent.
+    strict : bool, default=False
+        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights.
+    intercept_ : float
+        Private intercept; 0.0 without `fit_intercept`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    The number of rows and the shape of X are treated as public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast import LinearRegression
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, np.newaxis]
+    >>> y = 20.0 + 5.0 * X[:, 0]
+    >>> model = LinearRegression(data_norm=1.0, target_bounds=(10.0, 30.0), random_state=0)
+    >>> prediction = model.fit(X, y).predict([[0.5]])
+    >>> bool(abs(prediction[0] - 22.5) < 1.0), model.privacy_.epsilon <= 1.0
+    (True, True)
+    """
+
+    def _loss(self) -> Loss:
+        return Loss("squared") if self.solver == dp_adassp.NAME else Loss("huber", _THRESHOLD)

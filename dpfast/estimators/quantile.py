@@ -1,0 +1,142 @@
+"""Differentially private quantile regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpfast._validation import check_real
+from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.losses import Loss
+
+
+class QuantileRegressor(PrivateLinearRegressor):
+    """Quantile regression with an (ε, δ)-differential-privacy guarantee.
+
+    Minimizes ``(1/n) Σ p(t_i - <x̃_i, w>) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
+    into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, ``t_i`` the
+    target brought to [-1, 1], and ``p(r) = max(q r, (q - 1) r)`` the pinball loss of the quantile
+    q, rounded off by a parabola where ``|r| <= width``.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss ε > 0.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Should be well below ``1 / n_samples``.
+    solver : str, default="auto"
+        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, the targets being in [-1, 1]. "auto" lets the solver choose it from
+        public quantities.
+    data_norm : float or None, default=None
+        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
+        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant column. The intercept is penalized like the other weights, and the
+        constant counts in the row norm.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What one person's influence means: her record replaced by any other, or absent.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target; targets beyond are clipped, and inside the model they are
+        brought to [-1, 1] (without an intercept: divided by the larger absolute value). None takes
+        them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    quantile : float, default=0.5
+        The quantile to predict, in (0, 1).
+    width : float, default=0.1
+        Half the width of the rounded-off part of the loss, > 0, in units of half the width of
+        `target_bounds` (without an intercept: of the larger absolute value). The curvature is
+        ``1 / (2 width)``, so a small one costs accuracy under privacy.
+    solver_options : dict or None, default=None
+        Further options of the solver.
+    optimizer : str, default="auto"
+        Non-private inner optimizer, for solvers that have one.
+    accountant : str, default="auto"
+        How privacy is added up; "auto" takes the smallest valid ε.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+    n_jobs : int or None, default=None
+        Threads; None means one, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        1 prints the plan before anything is spent.
+    strict : bool, default=False
+        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights.
+    intercept_ : float
+        Private intercept; 0.0 without `fit_intercept`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    The number of rows and the shape of X are treated as public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast import QuantileRegressor
+    >>> X = np.linspace(-1.0, 1.0, 5000)[:, np.newaxis]
+    >>> y = 20.0 + 5.0 * X[:, 0]
+    >>> model = QuantileRegressor(data_norm=1.0, target_bounds=(10.0, 30.0), random_state=0)
+    >>> prediction = model.fit(X, y).predict([[0.5]])
+    >>> bool(abs(prediction[0] - 22.5) < 1.0), model.privacy_.epsilon <= 1.0
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        solver: str = "auto",
+        alpha: float | str = "auto",
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        neighboring_relation: str = "replace_one",
+        target_bounds: tuple[float, float] | None = None,
+        quantile: float = 0.5,
+        width: float = 0.1,
+        solver_options: Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        accountant: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            solver=solver,
+            alpha=alpha,
+            data_norm=data_norm,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            neighboring_relation=neighboring_relation,
+            target_bounds=target_bounds,
+            solver_options=solver_options,
+            optimizer=optimizer,
+            accountant=accountant,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            strict=strict,
+        )
+        self.quantile = quantile
+        self.width = width
+
+    def _loss(self) -> Loss:
+        quantile = check_real(
+            "quantile", self.quantile, low=0.0, high=1.0, low_open=True, high_open=True
+        )
+        return Loss("pinball", quantile, check_real("width", self.width, low=1e-6, high=1e6))

@@ -1,0 +1,146 @@
+"""scikit-learn's own checks, for every estimator, and what all estimators have in common."""
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+import dpfast
+from dpfast import (
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PrivacyLeakWarning,
+    QuantileRegressor,
+)
+from dpfast.estimators import __all__ as names
+
+ESTIMATORS = [getattr(dpfast, name) for name in sorted(names)]
+OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
+
+
+@parametrize_with_checks(
+    [
+        LogisticRegression(delta=0.0, data_norm=3.0),
+        LinearSVC(solver="output-perturbation"),
+        HuberRegressor(delta=0.0),
+        QuantileRegressor(solver="output-perturbation"),
+        LinearRegression(solver="dp-adassp"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_scikit_learn_checks_with_the_defaults(cls):
+    results = check_estimator(cls(), on_fail=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+def of(cls, **settings):
+    """An estimator with everything public declared."""
+    declared = {"data_norm": 2.0, "random_state": 0, "strict": True}
+    declared |= {"classes": [-1, 1]} if "classes" in cls().get_params() else {}
+    declared |= {"target_bounds": (-1, 1)} if "target_bounds" in cls().get_params() else {}
+    return cls(**{**declared, **settings})
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+class TestEveryEstimator:
+    def test_parameters_have_the_common_names(self, cls):
+        common = [
+            "epsilon", "delta", "solver", "alpha", "data_norm", "fit_intercept",
+            "intercept_scaling", "neighboring_relation", "solver_options", "optimizer",
+            "accountant", "random_state", "n_jobs", "verbose", "strict",
+        ]  # fmt: skip
+        parameters = list(inspect.signature(cls).parameters)
+        assert [name for name in parameters if name in common] == common
+        defaults, expected = cls().get_params(), LogisticRegression().get_params()
+        assert {n: defaults[n] for n in common} == {n: expected[n] for n in common}
+        for name in parameters:
+            assert f"\n    {name} : " in cls.__doc__, f"{name} is not documented"
+
+    def test_the_report_states_what_was_asked(self, cls, classification):
+        X, y = classification
+        for delta, relation in ((1e-7, "add_or_remove_one"), (0.0, "replace_one")):
+            model = of(cls, epsilon=0.7, delta=delta, neighboring_relation=relation)
+            privacy = model.fit(X, y).privacy_
+            assert 0.69 < privacy.epsilon <= 0.7
+            assert privacy.delta <= delta
+            assert privacy.neighboring_relation == relation
+            assert privacy.notes == ()
+            assert privacy.reproducible
+
+    def test_clone_pickle_pipeline_cross_validation(self, cls, classification):
+        X, y = classification
+        model = of(cls, epsilon=50.0)
+        assert clone(model).get_params() == model.get_params()
+        again = pickle.loads(pickle.dumps(model.fit(X, y)))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert again.privacy_.epsilon == model.privacy_.epsilon
+        pipeline = make_pipeline(FunctionTransformer().set_output(transform="pandas"), model)
+        frame = pd.DataFrame(X, columns=list("abcdef"))
+        assert cross_val_score(pipeline, frame, y, cv=2).mean() > 0.1
+        assert list(pipeline.fit(frame, y)[-1].feature_names_in_) == list("abcdef")
+
+    def test_layouts_give_the_same_model(self, cls, classification):
+        X, y = classification
+        X = np.where(np.abs(X) < 0.5, 0.0, X)
+        expected = of(cls).fit(X, y)
+        for data in (X.tolist(), np.asfortranarray(X), pl.DataFrame(X), scipy.sparse.csr_array(X)):
+            model = of(cls).fit(data, y)
+            np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+            np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
+
+    def test_what_is_left_on_the_model(self, cls, classification):
+        X, y = classification
+        fitted = {name for name in vars(of(cls).fit(X, y)) if name.endswith("_")}
+        classes = {"classes_"} if "classes" in cls().get_params() else set()
+        assert fitted == {"coef_", "intercept_", "n_features_in_", "privacy_"} | classes
+
+    def test_verbose_prints_the_plan(self, cls, classification, capsys):
+        X, y = classification
+        of(cls, verbose=1).fit(X, y)
+        assert "on 500 rows x 6 columns" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("settings", "error", "message"),
+        [
+            ({"epsilon": 0.0}, ValueError, "epsilon must be"),
+            ({"delta": 1.0}, ValueError, "delta must be"),
+            ({"solver": "newton"}, ValueError, "solver must be one of 'auto'"),
+            ({"alpha": -1.0}, ValueError, "alpha must be"),
+            ({"data_norm": 0.0}, ValueError, "data_norm must be"),
+            ({"intercept_scaling": 0.0}, ValueError, "intercept_scaling must be"),
+            ({"solver_options": {"alpha": 1.0}}, ValueError, "solver_options must not hold"),
+            ({"accountant": "moments"}, ValueError, "accountant must be one of"),
+        ],
+    )
+    def test_bad_parameters_spend_nothing(self, cls, classification, settings, error, message):
+        X, y = classification
+        with (
+            dpfast.BudgetAccountant(dpfast.Budget(10.0, 1e-5)) as accountant,
+            pytest.raises(error, match=message),
+        ):
+            of(cls, **settings).fit(X, y)
+        assert accountant.events == ()
+
+    def test_unfitted(self, cls):
+        with pytest.raises(Exception, match="not fitted yet"):
+            cls().predict([[1.0]])
