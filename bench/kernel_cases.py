@@ -333,8 +333,8 @@ def samplers(settings: Run, n: int) -> list[Record]:
     for d in (20, 1000):
         cases[f"l2-Laplace vector, d = {d}"] = (
             vectors,
-            partial(_repeatedly, vectors, partial(ours.l2_laplace, d, 1.0)),
-            partial(_repeatedly, vectors, partial(rivals.l2_laplace, theirs, d, 1.0)),
+            partial(ours.l2_laplace, d, 1.0, vectors),
+            partial(rivals.l2_laplace, theirs, d, 1.0, vectors),
         )
     records = []
     for name, (draws, secure, fast) in cases.items():
@@ -370,11 +370,6 @@ def _compare(
 
 def _with(record: Record, **values: float) -> Record:
     return replace(record, values={**record.values, **values})
-
-
-def _repeatedly(count: int, call: Callable[[], object]) -> None:
-    for _ in range(count):
-        call()
 
 
 def _on_every_isa(call: Callable[[], object]) -> Calls:

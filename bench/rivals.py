@@ -6,7 +6,6 @@ for logistic regression with an intercept of 1, the last weight.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -192,6 +191,7 @@ def saga(X: NDArray[Any], y: Vector, alpha: float, epochs: int) -> Vector:
 # ---- noise --------------------------------------------------------------------------------------
 
 
-def l2_laplace(rng: np.random.Generator, d: int, scale: float) -> Vector:
-    z = rng.standard_normal(d)
-    return z * (rng.gamma(d, scale) / math.sqrt(z @ z))
+def l2_laplace(rng: np.random.Generator, d: int, scale: float, n: int) -> Vector:
+    z: Vector = rng.standard_normal((n, d))
+    z *= (rng.gamma(d, scale, n) / np.sqrt(np.einsum("ij,ij->i", z, z)))[:, None]
+    return z

@@ -34,6 +34,7 @@ void KEYSTREAM_NAME(const uint32_t key[8], uint64_t out[DPFAST_STREAM_WORDS])
     /* "expand 32-byte k" */
     uint32_t state[16] = {0x61707865u, 0x3320646eu, 0x79622d32u, 0x6b206574u};
     lanes_t x[16];
+    uint32_t word[16][LANES];
     uint32_t first;
     int i, lane, round;
     for (i = 0; i < 8; i++) {
@@ -55,12 +56,21 @@ void KEYSTREAM_NAME(const uint32_t key[8], uint64_t out[DPFAST_STREAM_WORDS])
             FOUR_STEPS(0, 5, 15, 1, 6, 12, 2, 7, 13, 3, 4, 14, 8)
             FOUR_STEPS(10, 15, 5, 11, 12, 6, 8, 13, 7, 9, 14, 4, 7)
         }
-        for (i = 0; i < 16; i += 2) {
+        for (i = 0; i < 16; i++) {
+            lanes_t start;
             for (lane = 0; lane < LANES; lane++) {
-                uint32_t counter = i == 12 ? first + (uint32_t)lane : 0;
-                uint32_t low = LANE(x[i], lane) + state[i] + counter;
-                uint32_t high = LANE(x[i + 1], lane) + state[i + 1];
-                out[8 * ((int)first + lane) + i / 2] = (uint64_t)low | (uint64_t)high << 32;
+                LANE(start, lane) = state[i] + (i == 12 ? first + (uint32_t)lane : 0);
+            }
+            EACH_LANE
+            {
+                IN(x[i]) += IN(start);
+            }
+            memcpy(word[i], &x[i], sizeof x[i]);
+        }
+        for (lane = 0; lane < LANES; lane++) {
+            for (i = 0; i < 8; i++) {
+                out[8 * ((int)first + lane) + i] =
+                    (uint64_t)word[2 * i][lane] | (uint64_t)word[2 * i + 1][lane] << 32;
             }
         }
     }

@@ -10,8 +10,7 @@
 
 static const dpfast_csr_ops *ops(void)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? &dpfast_csr_ops_avx2
-                                                   : &dpfast_csr_ops_baseline;
+    return &DPFAST_OF_ISA_IN_USE(dpfast_csr_ops);
 }
 
 static ptrdiff_t dimension(const dpfast_csr *rows)

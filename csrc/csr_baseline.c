@@ -1,12 +1,10 @@
 /* The kernels on sparse rows, for the compiler's default target. */
 #include "csr_ops.h"
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "isa_headers.h"
 
-#include "loss_blocks.h"
+#include "isa_baseline_begin.h"
 
-#include "csr_body.h"
+#include "csr_stamp.h"
 
-const dpfast_csr_ops dpfast_csr_ops_baseline = {margins, gradient, add_hessian};
+#include "isa_baseline_end.h"

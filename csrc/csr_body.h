@@ -1,4 +1,4 @@
-/* The sparse kernels, compiled once per instruction set by csr_<isa>.c.  Deliberately no include
+/* The sparse kernels, compiled once per instruction set by csr_stamp.h.  Deliberately no include
  * guard.
  *
  * A block of rows is small enough for the L1/L2 cache: its columns and values are read from memory
@@ -9,24 +9,9 @@
 /* Stored entries of one block, unless a single row has more: measured flat from 1024 to 16384. */
 #define BLOCK_ENTRIES 2048
 
-/* What values may be, beside a dpfast_scalar. */
-#define IMPLICIT_ONES 2
-
 /* ---- Inner loops ----------------------------------------------------------------------------- */
 
 /* index_type and value_type are constants wherever these are inlined. */
-
-DPFAST_INLINE double value_at(const void *values, int value_type, ptrdiff_t k)
-{
-    switch (value_type) {
-    case DPFAST_FLOAT64:
-        return ((const double *)values)[k];
-    case DPFAST_FLOAT32:
-        return ((const float *)values)[k];
-    default:
-        return 1.0;
-    }
-}
 
 DPFAST_INLINE ptrdiff_t value_bytes(int value_type)
 {
@@ -36,26 +21,6 @@ DPFAST_INLINE ptrdiff_t value_bytes(int value_type)
 DPFAST_INLINE ptrdiff_t index_bytes(int index_type)
 {
     return index_type == DPFAST_INT32 ? 4 : (index_type == DPFAST_INT64 ? 8 : 2);
-}
-
-/* <x, w> of the row whose entries are [k, end), with four accumulators. */
-DPFAST_INLINE double dot_row(int index_type, int value_type, ptrdiff_t k, ptrdiff_t end,
-                             const void *DPFAST_RESTRICT indices,
-                             const void *DPFAST_RESTRICT values, const double *DPFAST_RESTRICT w)
-{
-#define TERM(k) (value_at(values, value_type, k) * w[dpfast_index_at(indices, index_type, k)])
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
-    for (; k + 4 <= end; k += 4) {
-        s0 += TERM(k);
-        s1 += TERM(k + 1);
-        s2 += TERM(k + 2);
-        s3 += TERM(k + 3);
-    }
-    for (; k < end; k++) {
-        s0 += TERM(k);
-    }
-    return (s0 + s2) + (s1 + s3);
-#undef TERM
 }
 
 /* Asks for entries [k, end) of an array, `ahead` entries further on. */
@@ -316,4 +281,3 @@ static void add_hessian(const dpfast_csr *rows, const dpfast_loss *loss, const d
 }
 
 #undef BLOCK_ENTRIES
-#undef IMPLICIT_ONES

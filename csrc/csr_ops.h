@@ -1,6 +1,6 @@
 /* Private: the sparse kernels that are compiled once per instruction set, as a table, and access to
  * the typed arrays.  csr.c checks arguments and picks a table; csr_<isa>.c fill theirs from
- * csr_body.h. */
+ * csr_stamp.h. */
 #ifndef DPFAST_CSR_OPS_H
 #define DPFAST_CSR_OPS_H
 
@@ -19,8 +19,9 @@ typedef struct dpfast_csr_ops {
                         double *out);
 } dpfast_csr_ops;
 
-extern const dpfast_csr_ops dpfast_csr_ops_baseline;
-extern const dpfast_csr_ops dpfast_csr_ops_avx2;
+#define DECLARE_OPS(isa) extern const dpfast_csr_ops dpfast_csr_ops_##isa;
+DPFAST_FOR_EACH_ISA(DECLARE_OPS)
+#undef DECLARE_OPS
 
 /* Entry k of indptr or indices.  Where `type` is a constant nothing is left of the switch. */
 static inline int64_t dpfast_index_at(const void *indices, int type, ptrdiff_t k)

@@ -8,8 +8,7 @@
 
 static const dpfast_dense_ops *ops(const dpfast_dense *rows)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? &dpfast_dense_ops_avx2[rows->scalar]
-                                                   : &dpfast_dense_ops_baseline[rows->scalar];
+    return &DPFAST_OF_ISA_IN_USE(dpfast_dense_ops)[rows->scalar];
 }
 
 static int valid_rows(const dpfast_dense *rows)
@@ -135,6 +134,5 @@ ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d)
 
 double dpfast_read_sum(ptrdiff_t n, const double *x)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? dpfast_vector_ops_avx2.read_sum(n, x)
-                                                   : dpfast_vector_ops_baseline.read_sum(n, x);
+    return DPFAST_OF_ISA_IN_USE(dpfast_vector_ops).read_sum(n, x);
 }

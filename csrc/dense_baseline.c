@@ -1,30 +1,10 @@
 /* The kernels on dense rows and on vectors, for the compiler's default target. */
 #include "dense_ops.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "isa_headers.h"
 
-#include "loss_blocks.h"
+#include "isa_baseline_begin.h"
 
-#define SCALAR double
-#define LOAD vec4_load
-#define NAME(name) name##_float64
-#include "dense_body.h"
-#undef SCALAR
-#undef LOAD
-#undef NAME
+#include "dense_stamp.h"
 
-#define SCALAR float
-#define LOAD vec4_load_float
-#define NAME(name) name##_float32
-#include "dense_body.h"
-
-#include "vector_body.h"
-
-const dpfast_dense_ops dpfast_dense_ops_baseline[2] = {
-    {row_square_sums_float64, margins_float64, gradient_float64, curvature_rows_float64},
-    {row_square_sums_float32, margins_float32, gradient_float32, curvature_rows_float32},
-};
-const dpfast_vector_ops dpfast_vector_ops_baseline = {line_search, read_sum};
+#include "isa_baseline_end.h"

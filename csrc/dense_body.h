@@ -1,6 +1,8 @@
-/* The dense kernels, stamped by dense_<isa>.c once per instruction set and type of entries.  It sets
+/* The dense kernels, stamped by dense_stamp.h once per instruction set and type of entries.  It
+ * sets
  *   SCALAR      double or float
- *   LOAD(p)     four entries as a vec4
+ *   LOAD(p)     DPFAST_LANES entries as a vec
+ *   LOAD_PART(p, count)  fewer
  *   NAME(name)  the name with the type as a suffix
  * Deliberately no include guard.
  *
@@ -31,55 +33,55 @@ static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
 DPFAST_INLINE double NAME(dot)(const SCALAR *DPFAST_RESTRICT a, const double *DPFAST_RESTRICT b,
                                ptrdiff_t d)
 {
-    vec4 s0 = vec4_set(0.0), s1 = s0, s2 = s0, s3 = s0;
-    double tail = 0.0;
+    vec s0 = vec_set(0.0), s1 = s0, s2 = s0, s3 = s0;
     ptrdiff_t j = 0;
-    for (; j + 16 <= d; j += 16) {
-        s0 = vec4_mul_add(LOAD(a + j), vec4_load(b + j), s0);
-        s1 = vec4_mul_add(LOAD(a + j + 4), vec4_load(b + j + 4), s1);
-        s2 = vec4_mul_add(LOAD(a + j + 8), vec4_load(b + j + 8), s2);
-        s3 = vec4_mul_add(LOAD(a + j + 12), vec4_load(b + j + 12), s3);
+    for (; j + 4 * DPFAST_LANES <= d; j += 4 * DPFAST_LANES) {
+        const SCALAR *p = a + j;
+        const double *q = b + j;
+        s0 = vec_mul_add(LOAD(p), vec_load(q), s0);
+        s1 = vec_mul_add(LOAD(p + DPFAST_LANES), vec_load(q + DPFAST_LANES), s1);
+        s2 = vec_mul_add(LOAD(p + 2 * DPFAST_LANES), vec_load(q + 2 * DPFAST_LANES), s2);
+        s3 = vec_mul_add(LOAD(p + 3 * DPFAST_LANES), vec_load(q + 3 * DPFAST_LANES), s3);
     }
-    for (; j + 4 <= d; j += 4) {
-        s0 = vec4_mul_add(LOAD(a + j), vec4_load(b + j), s0);
+    for (; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        s0 = vec_mul_add(LOAD(a + j), vec_load(b + j), s0);
     }
-    for (; j < d; j++) {
-        tail += a[j] * b[j];
+    if (j < d) {
+        s1 = vec_mul_add(LOAD_PART(a + j, d - j), vec_load_part(b + j, d - j), s1);
     }
-    return vec4_sum(vec4_add(vec4_add(s0, s1), vec4_add(s2, s3))) + tail;
+    return vec_sum(vec_add(vec_add(s0, s1), vec_add(s2, s3)));
 }
 
-/* Four rows at once, one accumulator each. */
-DPFAST_INLINE void NAME(dot_four)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
+/* DPFAST_LANES rows at once, one accumulator each. */
+DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
                                   const double *DPFAST_RESTRICT w, ptrdiff_t d,
                                   double *DPFAST_RESTRICT out)
 {
-    const SCALAR *x0 = x, *x1 = x + stride, *x2 = x + 2 * stride, *x3 = x + 3 * stride;
-    vec4 s0 = vec4_set(0.0), s1 = s0, s2 = s0, s3 = s0;
-    double t0 = 0.0, t1 = 0.0, t2 = 0.0, t3 = 0.0;
+    vec s[DPFAST_LANES];
     ptrdiff_t j;
+    int k;
     if (d * (ptrdiff_t)sizeof(SCALAR) < 512) {
-        for (j = 0; j < 4 * stride * (ptrdiff_t)sizeof(SCALAR); j += 64) {
+        const ptrdiff_t bytes = DPFAST_LANES * stride * (ptrdiff_t)sizeof(SCALAR);
+        for (j = 0; j < bytes; j += 64) {
             DPFAST_PREFETCH(x, j + FETCH_DOT_BYTES);
         }
     }
-    for (j = 0; j + 4 <= d; j += 4) {
-        vec4 v = vec4_load(w + j);
-        s0 = vec4_mul_add(LOAD(x0 + j), v, s0);
-        s1 = vec4_mul_add(LOAD(x1 + j), v, s1);
-        s2 = vec4_mul_add(LOAD(x2 + j), v, s2);
-        s3 = vec4_mul_add(LOAD(x3 + j), v, s3);
+    for (k = 0; k < DPFAST_LANES; k++) {
+        s[k] = vec_set(0.0);
     }
-    for (; j < d; j++) {
-        t0 += x0[j] * w[j];
-        t1 += x1[j] * w[j];
-        t2 += x2[j] * w[j];
-        t3 += x3[j] * w[j];
+    for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        const vec v = vec_load(w + j);
+        for (k = 0; k < DPFAST_LANES; k++) {
+            s[k] = vec_mul_add(LOAD(x + k * stride + j), v, s[k]);
+        }
     }
-    out[0] = vec4_sum(s0) + t0;
-    out[1] = vec4_sum(s1) + t1;
-    out[2] = vec4_sum(s2) + t2;
-    out[3] = vec4_sum(s3) + t3;
+    if (j < d) {
+        const vec v = vec_load_part(w + j, d - j);
+        for (k = 0; k < DPFAST_LANES; k++) {
+            s[k] = vec_mul_add(LOAD_PART(x + k * stride + j, d - j), v, s[k]);
+        }
+    }
+    vec_store(out, vec_sums(s));
 }
 
 /* Margins of rows [start, start + m). */
@@ -89,10 +91,10 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     const ptrdiff_t d = rows->d, stride = rows->row_stride;
     const SCALAR *x = (const SCALAR *)rows->x + start * stride;
     ptrdiff_t i = 0;
-    /* Rows of 512 bytes to 4 KB stream best one after another, others four at a time. */
+    /* Rows of 512 bytes to 4 KB stream best one after another, others several at a time. */
     if (d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048) {
-        for (; i + 4 <= m; i += 4) {
-            NAME(dot_four)(x + i * stride, stride, w, d, z + i);
+        for (; i + DPFAST_LANES <= m; i += DPFAST_LANES) {
+            NAME(dot_many)(x + i * stride, stride, w, d, z + i);
         }
     }
     for (; i < m; i++) {
@@ -121,39 +123,43 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
     ptrdiff_t i = 0, j;
     ahead = ahead && row_bytes <= FETCH_AHEAD_BYTES;
     for (; i + 8 <= m; i += 8) {
-        const SCALAR *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
-        const SCALAR *x4 = x3 + stride, *x5 = x4 + stride, *x6 = x5 + stride, *x7 = x6 + stride;
-        const vec4 v0 = vec4_set(s[i]), v1 = vec4_set(s[i + 1]);
-        const vec4 v2 = vec4_set(s[i + 2]), v3 = vec4_set(s[i + 3]);
-        const vec4 v4 = vec4_set(s[i + 4]), v5 = vec4_set(s[i + 5]);
-        const vec4 v6 = vec4_set(s[i + 6]), v7 = vec4_set(s[i + 7]);
+        const SCALAR *rows[8];
+        vec v[8];
+        int k;
+        for (k = 0; k < 8; k++) {
+            rows[k] = x + (i + k) * stride;
+            v[k] = vec_set(s[i + k]);
+        }
         if (ahead) {
             for (j = 0; j < 8 * row_bytes; j += 64) {
-                DPFAST_PREFETCH(x0, m * row_bytes + j);
+                DPFAST_PREFETCH(rows[0], m * row_bytes + j);
             }
         }
-        for (j = 0; j + 4 <= d; j += 4) {
-            vec4 g = vec4_load(gradient + j);
-            vec4 h = vec4_mul(LOAD(x4 + j), v4);
-            g = vec4_mul_add(LOAD(x0 + j), v0, g);
-            h = vec4_mul_add(LOAD(x5 + j), v5, h);
-            g = vec4_mul_add(LOAD(x1 + j), v1, g);
-            h = vec4_mul_add(LOAD(x6 + j), v6, h);
-            g = vec4_mul_add(LOAD(x2 + j), v2, g);
-            h = vec4_mul_add(LOAD(x7 + j), v7, h);
-            g = vec4_mul_add(LOAD(x3 + j), v3, g);
-            vec4_store(gradient + j, vec4_add(g, h));
+        /* Added to the gradient at last: the next rows wait for it. */
+        for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+            vec g = vec_mul(LOAD(rows[0] + j), v[0]), h = vec_mul(LOAD(rows[4] + j), v[4]);
+            for (k = 1; k < 4; k++) {
+                g = vec_mul_add(LOAD(rows[k] + j), v[k], g);
+                h = vec_mul_add(LOAD(rows[k + 4] + j), v[k + 4], h);
+            }
+            vec_store(gradient + j, vec_add(vec_load(gradient + j), vec_add(g, h)));
         }
-        for (; j < d; j++) {
-            gradient[j] +=
-                ((s[i] * x0[j] + s[i + 1] * x1[j]) + (s[i + 2] * x2[j] + s[i + 3] * x3[j])) +
-                ((s[i + 4] * x4[j] + s[i + 5] * x5[j]) + (s[i + 6] * x6[j] + s[i + 7] * x7[j]));
+        if (j < d) {
+            const ptrdiff_t left = d - j;
+            vec g = vec_mul(LOAD_PART(rows[0] + j, left), v[0]);
+            vec h = vec_mul(LOAD_PART(rows[4] + j, left), v[4]);
+            for (k = 1; k < 4; k++) {
+                g = vec_mul_add(LOAD_PART(rows[k] + j, left), v[k], g);
+                h = vec_mul_add(LOAD_PART(rows[k + 4] + j, left), v[k + 4], h);
+            }
+            vec_store_part(gradient + j,
+                           vec_add(vec_load_part(gradient + j, left), vec_add(g, h)), left);
         }
     }
     for (; i < m; i++) {
-        const SCALAR *x0 = x + i * stride;
+        const SCALAR *row = x + i * stride;
         for (j = 0; j < d; j++) {
-            gradient[j] += s[i] * x0[j];
+            gradient[j] += s[i] * row[j];
         }
     }
 }
@@ -165,17 +171,22 @@ static void NAME(row_square_sums)(const dpfast_dense *rows, double *sums)
     ptrdiff_t i, j;
     for (i = 0; i < rows->n; i++) {
         const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
-        vec4 s0 = vec4_set(0.0), s1 = s0;
-        double tail = 0.0;
-        for (j = 0; j + 8 <= rows->d; j += 8) {
-            const vec4 a = LOAD(x + j), b = LOAD(x + j + 4);
-            s0 = vec4_mul_add(a, a, s0);
-            s1 = vec4_mul_add(b, b, s1);
+        vec s0 = vec_set(0.0), s1 = s0;
+        for (j = 0; j + 2 * DPFAST_LANES <= rows->d; j += 2 * DPFAST_LANES) {
+            const vec a = LOAD(x + j), b = LOAD(x + j + DPFAST_LANES);
+            s0 = vec_mul_add(a, a, s0);
+            s1 = vec_mul_add(b, b, s1);
         }
-        for (; j < rows->d; j++) {
-            tail += (double)x[j] * (double)x[j];
+        if (j + DPFAST_LANES <= rows->d) {
+            const vec a = LOAD(x + j);
+            s0 = vec_mul_add(a, a, s0);
+            j += DPFAST_LANES;
         }
-        sums[i] = vec4_sum(vec4_add(s0, s1)) + tail;
+        if (j < rows->d) {
+            const vec a = LOAD_PART(x + j, rows->d - j);
+            s1 = vec_mul_add(a, a, s1);
+        }
+        sums[i] = vec_sum(vec_add(s0, s1));
     }
 }
 

@@ -1,6 +1,6 @@
 /* Private: the kernels that are compiled once per instruction set, as a table.  dense.c and
  * line_search.c check arguments and pick a table; dense_<isa>.c fill theirs by stamping
- * dense_body.h. */
+ * dense_stamp.h. */
 #ifndef DPFAST_DENSE_OPS_H
 #define DPFAST_DENSE_OPS_H
 
@@ -20,13 +20,15 @@ typedef struct dpfast_vector_ops {
     void (*line_search)(ptrdiff_t n, const double *margin, const double *direction_margin,
                         const double *target, const double *weight, const dpfast_loss *loss,
                         double loss_clip, ptrdiff_t n_steps, const double *steps, double *out);
+    void (*exp_points)(ptrdiff_t n, const double *x, double *out);
     double (*read_sum)(ptrdiff_t n, const double *x);
 } dpfast_vector_ops;
 
-/* Indexed by dpfast_scalar. */
-extern const dpfast_dense_ops dpfast_dense_ops_baseline[2];
-extern const dpfast_dense_ops dpfast_dense_ops_avx2[2];
-extern const dpfast_vector_ops dpfast_vector_ops_baseline;
-extern const dpfast_vector_ops dpfast_vector_ops_avx2;
+/* dpfast_dense_ops_<isa> is indexed by dpfast_scalar. */
+#define DECLARE_OPS(isa)                                                                           \
+    extern const dpfast_dense_ops dpfast_dense_ops_##isa[2];                                       \
+    extern const dpfast_vector_ops dpfast_vector_ops_##isa;
+DPFAST_FOR_EACH_ISA(DECLARE_OPS)
+#undef DECLARE_OPS
 
 #endif

@@ -18,9 +18,14 @@ int dpfast_isa_supported(int isa)
     }
 #if HAVE_CPU_QUERY
     if (isa == DPFAST_ISA_AVX2) {
-        /* The builtin also checks that the operating system saves the wide registers. */
+        /* The builtin also checks, by XGETBV, that the operating system saves the wide registers:
+         * bits 1 and 2 of XCR0, for AVX-512 bits 5 to 7 too. */
         __builtin_cpu_init();
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    }
+    if (isa == DPFAST_ISA_AVX512) {
+        return dpfast_isa_supported(DPFAST_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     }
 #endif
     return 0;
@@ -44,7 +49,7 @@ int dpfast_isa_current(void)
 
 const char *dpfast_isa_name(int isa)
 {
-    static const char *const names[DPFAST_ISA_COUNT] = {"baseline", "avx2"};
+    static const char *const names[DPFAST_ISA_COUNT] = {"baseline", "avx2", "avx512"};
     return (isa >= 0 && isa < DPFAST_ISA_COUNT) ? names[isa] : NULL;
 }
 

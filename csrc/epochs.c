@@ -85,9 +85,7 @@ static dpfast_status katyusha_status(int finite, const dpfast_katyusha *epoch, p
 
 static const dpfast_dense_epoch_ops *dense_ops(const dpfast_dense *rows)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2
-               ? &dpfast_dense_epoch_ops_avx2[rows->scalar]
-               : &dpfast_dense_epoch_ops_baseline[rows->scalar];
+    return &DPFAST_OF_ISA_IN_USE(dpfast_dense_epoch_ops)[rows->scalar];
 }
 
 static int valid_dense(const dpfast_dense *rows, const dpfast_loss *loss)
@@ -123,8 +121,7 @@ dpfast_status dpfast_dense_katyusha_epoch(const dpfast_dense *rows, const dpfast
 
 static const dpfast_csr_epoch_ops *csr_ops(void)
 {
-    return dpfast_isa_current() == DPFAST_ISA_AVX2 ? &dpfast_csr_epoch_ops_avx2
-                                                   : &dpfast_csr_epoch_ops_baseline;
+    return &DPFAST_OF_ISA_IN_USE(dpfast_csr_epoch_ops);
 }
 
 /* The matrix itself has passed dpfast_csr_check. */

@@ -122,23 +122,23 @@ DPFAST_INLINE void add_scaled(ptrdiff_t n, double factor, const double *DPFAST_R
 static double dense_update(ptrdiff_t n, double a, double e, const double *DPFAST_RESTRICT u,
                            double r, double *DPFAST_RESTRICT average, double *DPFAST_RESTRICT w)
 {
-    vec4 square = vec4_set(0.0);
+    vec square = vec_set(0.0);
     double tail = 0.0;
     ptrdiff_t j = 0;
     if (average != NULL) {
         add_scaled(n, r, w, average);
     }
-    for (; j + 4 <= n; j += 4) {
-        const vec4 v = vec4_mul_add(vec4_set(e), vec4_load(u + j),
-                                    vec4_mul(vec4_set(a), vec4_load(w + j)));
-        vec4_store(w + j, v);
-        square = vec4_mul_add(v, v, square);
+    for (; j + DPFAST_LANES <= n; j += DPFAST_LANES) {
+        const vec v = vec_mul_add(vec_set(e), vec_load(u + j),
+                                    vec_mul(vec_set(a), vec_load(w + j)));
+        vec_store(w + j, v);
+        square = vec_mul_add(v, v, square);
     }
     for (; j < n; j++) {
         w[j] = a * w[j] + e * u[j];
         tail += w[j] * w[j];
     }
-    return vec4_sum(square) + tail;
+    return vec_sum(square) + tail;
 }
 
 /* ---- SGD with mini-batches or dense noise: the gradient is built in `work` -------------------- */

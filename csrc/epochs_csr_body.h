@@ -1,4 +1,4 @@
-/* Epochs on sparse rows, compiled once per instruction set by epochs_<isa>.c after the float64
+/* Epochs on sparse rows, compiled once per instruction set by epochs_stamp.h after the float64
  * stamp of epochs_dense_body.h.  Deliberately no include guard.
  *
  * Lazy updates cost a step no more than its rows' stored entries: whatever a step does to all
@@ -6,8 +6,6 @@
  * multiply a few vectors, and the vectors are brought up to date ("folded") rarely.  With noise,
  * which differs from column to column, and where rows are not sparse, every column is updated. */
 
-/* What values may be, beside a dpfast_scalar. */
-#define IMPLICIT_ONES 2
 /* Vectors that one pass over a row works on, at most. */
 #define MAX_VECTORS 3
 
@@ -18,19 +16,6 @@ DPFAST_INLINE ptrdiff_t offset_at(const dpfast_csr *rows, int64_t i)
 }
 
 /* ---- The two inner loops over the entries of a row, for all nine pairs of types ---------------- */
-
-/* The types are constants wherever these are inlined, so nothing is left of the switches. */
-DPFAST_INLINE double value_at(const void *values, int value_type, ptrdiff_t k)
-{
-    switch (value_type) {
-    case DPFAST_FLOAT64:
-        return ((const double *)values)[k];
-    case DPFAST_FLOAT32:
-        return ((const float *)values)[k];
-    default:
-        return 1.0;
-    }
-}
 
 /* dot[c] = <x_i, v[c]> over the stored entries, for `count` vectors. */
 DPFAST_INLINE void dots_of(int index_type, int value_type, int count, const dpfast_csr *rows,
@@ -95,7 +80,8 @@ typedef struct csr_loops {
                             double *dot)                                                           \
     {                                                                                              \
         if (count == 1) {                                                                          \
-            dots_of(index_type, value_type, 1, rows, i, v, dot);                                   \
+            *dot = dot_row(index_type, value_type, offset_at(rows, i), offset_at(rows, i + 1),     \
+                           rows->indices, rows->values, *v);                                       \
         } else if (count == 2) {                                                                   \
             dots_of(index_type, value_type, 2, rows, i, v, dot);                                   \
         } else {                                                                                   \

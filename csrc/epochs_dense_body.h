@@ -1,5 +1,5 @@
-/* Epochs on dense rows, stamped by epochs_<isa>.c once per instruction set and type of entries
- * (SCALAR, LOAD, NAME as in dense_body.h).  Deliberately no include guard.
+/* Epochs on dense rows, stamped by epochs_stamp.h once per instruction set and type of entries
+ * (SCALAR, LOAD, LOAD_PART, NAME as in dense_body.h).  Deliberately no include guard.
  *
  * A step with one row is one sweep over the columns: it updates w with the row at hand and, on the
  * values just written, takes the product with the row of the next step and the squared norm.  The
@@ -25,17 +25,19 @@ DPFAST_INLINE void NAME(prefetch_row)(const SCALAR *x, ptrdiff_t d)
 DPFAST_INLINE double NAME(row_dot)(const SCALAR *DPFAST_RESTRICT x, const double *DPFAST_RESTRICT w,
                                    ptrdiff_t d)
 {
-    vec4 s0 = vec4_set(0.0), s1 = s0;
-    double tail = 0.0;
+    vec s0 = vec_set(0.0), s1 = s0;
     ptrdiff_t j = 0;
-    for (; j + 8 <= d; j += 8) {
-        s0 = vec4_mul_add(LOAD(x + j), vec4_load(w + j), s0);
-        s1 = vec4_mul_add(LOAD(x + j + 4), vec4_load(w + j + 4), s1);
+    for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
+        s0 = vec_mul_add(LOAD(x + j), vec_load(w + j), s0);
+        s1 = vec_mul_add(LOAD(x + j + DPFAST_LANES), vec_load(w + j + DPFAST_LANES), s1);
     }
-    for (; j < d; j++) {
-        tail += (double)x[j] * w[j];
+    for (; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        s0 = vec_mul_add(LOAD(x + j), vec_load(w + j), s0);
     }
-    return vec4_sum(vec4_add(s0, s1)) + tail;
+    if (j < d) {
+        s1 = vec_mul_add(LOAD_PART(x + j, d - j), vec_load_part(w + j, d - j), s1);
+    }
+    return vec_sum(vec_add(s0, s1));
 }
 
 /* ---- SGD, one row a step ---------------------------------------------------------------------- */
@@ -51,26 +53,26 @@ DPFAST_INLINE NAME(sweep_sums)
                     const double *DPFAST_RESTRICT u, double r, double *DPFAST_RESTRICT average,
                     double *DPFAST_RESTRICT w, const SCALAR *DPFAST_RESTRICT next)
 {
-    const vec4 va = vec4_set(a), vb = vec4_set(b), ve = vec4_set(e), vr = vec4_set(r);
-    vec4 dot[2], square[2];
+    const vec va = vec_set(a), vb = vec_set(b), ve = vec_set(e), vr = vec_set(r);
+    vec dot[2], square[2];
     NAME(sweep_sums) sums = {0.0, 0.0};
     ptrdiff_t j = 0;
     int k;
-    dot[0] = dot[1] = square[0] = square[1] = vec4_set(0.0);
-    for (; j + 8 <= d; j += 8) {
+    dot[0] = dot[1] = square[0] = square[1] = vec_set(0.0);
+    for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
         for (k = 0; k < 2; k++) {
-            const ptrdiff_t at = j + 4 * k;
-            const vec4 old = vec4_load(w + at);
-            vec4 v = vec4_mul_add(vb, LOAD(x + at), vec4_mul(va, old));
+            const ptrdiff_t at = j + DPFAST_LANES * k;
+            const vec old = vec_load(w + at);
+            vec v = vec_mul_add(vb, LOAD(x + at), vec_mul(va, old));
             if (average != NULL) {
-                vec4_store(average + at, vec4_mul_add(vr, old, vec4_load(average + at)));
+                vec_store(average + at, vec_mul_add(vr, old, vec_load(average + at)));
             }
             if (u != NULL) {
-                v = vec4_mul_add(ve, vec4_load(u + at), v);
+                v = vec_mul_add(ve, vec_load(u + at), v);
             }
-            vec4_store(w + at, v);
-            dot[k] = vec4_mul_add(v, LOAD(next + at), dot[k]);
-            square[k] = vec4_mul_add(v, v, square[k]);
+            vec_store(w + at, v);
+            dot[k] = vec_mul_add(v, LOAD(next + at), dot[k]);
+            square[k] = vec_mul_add(v, v, square[k]);
         }
     }
     for (; j < d; j++) {
@@ -86,8 +88,8 @@ DPFAST_INLINE NAME(sweep_sums)
         sums.dot += v * next[j];
         sums.square += v * v;
     }
-    sums.dot += vec4_sum(vec4_add(dot[0], dot[1]));
-    sums.square += vec4_sum(vec4_add(square[0], square[1]));
+    sums.dot += vec_sum(vec_add(dot[0], dot[1]));
+    sums.square += vec_sum(vec_add(square[0], square[1]));
     return sums;
 }
 
@@ -194,12 +196,12 @@ static void NAME(dense_accumulate)(const void *rows_pointer, const row_data *dat
     for (k = 0; k + 2 <= m; k += 2) {
         const SCALAR *x0 = all + index[k] * rows->row_stride;
         const SCALAR *x1 = all + index[k + 1] * rows->row_stride;
-        const vec4 s0 = vec4_set(s[k]), s1 = vec4_set(s[k + 1]);
-        for (j = 0; j + 4 <= d; j += 4) {
-            vec4 g = vec4_load(out + j);
-            g = vec4_mul_add(LOAD(x0 + j), s0, g);
-            g = vec4_mul_add(LOAD(x1 + j), s1, g);
-            vec4_store(out + j, g);
+        const vec s0 = vec_set(s[k]), s1 = vec_set(s[k + 1]);
+        for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+            vec g = vec_load(out + j);
+            g = vec_mul_add(LOAD(x0 + j), s0, g);
+            g = vec_mul_add(LOAD(x1 + j), s1, g);
+            vec_store(out + j, g);
         }
         for (; j < d; j++) {
             out[j] += s[k] * x0[j] + s[k + 1] * x1[j];
@@ -244,34 +246,34 @@ DPFAST_INLINE NAME(katyusha_sums)
                          double b, const SCALAR *DPFAST_RESTRICT x,
                          const SCALAR *DPFAST_RESTRICT next)
 {
-    const vec4 w_z = vec4_set(s->tau1 * s->phi_z), w_y = vec4_set(s->tau3 * s->phi_y);
-    const vec4 w_snapshot = vec4_set(TAU2), vb = vec4_set(b);
-    const vec4 keep = vec4_set(s->average_keep), add = vec4_set(s->average_add);
-    const vec4 z_z = vec4_set(s->shrink_z * s->phi_z), z_g = vec4_set(-s->grad_z);
-    const vec4 y_w = vec4_set(s->keep_y), y_g = vec4_set(-s->grad_y);
+    const vec w_z = vec_set(s->tau1 * s->phi_z), w_y = vec_set(s->tau3 * s->phi_y);
+    const vec w_snapshot = vec_set(TAU2), vb = vec_set(b);
+    const vec keep = vec_set(s->average_keep), add = vec_set(s->average_add);
+    const vec z_z = vec_set(s->shrink_z * s->phi_z), z_g = vec_set(-s->grad_z);
+    const vec y_w = vec_set(s->keep_y), y_g = vec_set(-s->grad_y);
     const double *DPFAST_RESTRICT snapshot = epoch->snapshot;
     const double *DPFAST_RESTRICT gradient = epoch->snapshot_gradient;
     double *DPFAST_RESTRICT z = epoch->z, *DPFAST_RESTRICT y = epoch->y;
     double *DPFAST_RESTRICT average = epoch->average;
-    vec4 dot_z = vec4_set(0.0), dot_y = dot_z, square_z = dot_z, square_y = dot_z;
+    vec dot_z = vec_set(0.0), dot_y = dot_z, square_z = dot_z, square_y = dot_z;
     NAME(katyusha_sums) sums = {0.0, 0.0, 0.0, 0.0};
     ptrdiff_t j = 0;
-    for (; j + 4 <= d; j += 4) {
-        const vec4 old_z = vec4_load(z + j), old_y = vec4_load(y + j), ahead = LOAD(next + j);
-        const vec4 g = vec4_mul_add(vb, LOAD(x + j), vec4_load(gradient + j));
-        const vec4 w =
-            vec4_mul_add(w_z, old_z,
-                         vec4_mul_add(w_y, old_y, vec4_mul(w_snapshot, vec4_load(snapshot + j))));
-        const vec4 new_z = vec4_mul_add(z_g, g, vec4_mul(z_z, old_z));
-        const vec4 new_y = vec4_mul_add(y_g, g, vec4_mul(y_w, w));
-        vec4_store(average + j,
-                   vec4_mul_add(add, old_y, vec4_mul(keep, vec4_load(average + j))));
-        vec4_store(z + j, new_z);
-        vec4_store(y + j, new_y);
-        dot_z = vec4_mul_add(new_z, ahead, dot_z);
-        dot_y = vec4_mul_add(new_y, ahead, dot_y);
-        square_z = vec4_mul_add(new_z, new_z, square_z);
-        square_y = vec4_mul_add(new_y, new_y, square_y);
+    for (; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        const vec old_z = vec_load(z + j), old_y = vec_load(y + j), ahead = LOAD(next + j);
+        const vec g = vec_mul_add(vb, LOAD(x + j), vec_load(gradient + j));
+        const vec w =
+            vec_mul_add(w_z, old_z,
+                         vec_mul_add(w_y, old_y, vec_mul(w_snapshot, vec_load(snapshot + j))));
+        const vec new_z = vec_mul_add(z_g, g, vec_mul(z_z, old_z));
+        const vec new_y = vec_mul_add(y_g, g, vec_mul(y_w, w));
+        vec_store(average + j,
+                   vec_mul_add(add, old_y, vec_mul(keep, vec_load(average + j))));
+        vec_store(z + j, new_z);
+        vec_store(y + j, new_y);
+        dot_z = vec_mul_add(new_z, ahead, dot_z);
+        dot_y = vec_mul_add(new_y, ahead, dot_y);
+        square_z = vec_mul_add(new_z, new_z, square_z);
+        square_y = vec_mul_add(new_y, new_y, square_y);
     }
     for (; j < d; j++) {
         katyusha_point(s, epoch, j, b * x[j]);
@@ -280,10 +282,10 @@ DPFAST_INLINE NAME(katyusha_sums)
         sums.square_z += epoch->z[j] * epoch->z[j];
         sums.square_y += epoch->y[j] * epoch->y[j];
     }
-    sums.dot_z += vec4_sum(dot_z);
-    sums.dot_y += vec4_sum(dot_y);
-    sums.square_z += vec4_sum(square_z);
-    sums.square_y += vec4_sum(square_y);
+    sums.dot_z += vec_sum(dot_z);
+    sums.dot_y += vec_sum(dot_y);
+    sums.square_z += vec_sum(square_z);
+    sums.square_y += vec_sum(square_y);
     return sums;
 }
 

@@ -17,10 +17,11 @@ typedef struct dpfast_csr_epoch_ops {
     int (*katyusha)(const dpfast_csr *rows, const dpfast_loss *loss, const dpfast_katyusha *epoch);
 } dpfast_csr_epoch_ops;
 
-/* Indexed by dpfast_scalar. */
-extern const dpfast_dense_epoch_ops dpfast_dense_epoch_ops_baseline[2];
-extern const dpfast_dense_epoch_ops dpfast_dense_epoch_ops_avx2[2];
-extern const dpfast_csr_epoch_ops dpfast_csr_epoch_ops_baseline;
-extern const dpfast_csr_epoch_ops dpfast_csr_epoch_ops_avx2;
+/* dpfast_dense_epoch_ops_<isa> is indexed by dpfast_scalar. */
+#define DECLARE_OPS(isa)                                                                           \
+    extern const dpfast_dense_epoch_ops dpfast_dense_epoch_ops_##isa[2];                           \
+    extern const dpfast_csr_epoch_ops dpfast_csr_epoch_ops_##isa;
+DPFAST_FOR_EACH_ISA(DECLARE_OPS)
+#undef DECLARE_OPS
 
 #endif

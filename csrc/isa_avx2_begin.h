@@ -1,8 +1,10 @@
-/* Everything between this header and isa_avx2_end.h is compiled for AVX2 and FMA, whatever the
- * command line says; dispatch.c decides at run time whether it may be called.  Include system
- * headers before it: they must not be recompiled for another target.  Deliberately no include
- * guard.  Compilers that know neither pragma (MSVC) compile the file for their default target, and
- * dispatch.c never selects it there. */
+/* Everything between this header and isa_avx2_end.h is compiled for AVX2 and FMA, whatever
+ * the command line says; dispatch.c decides at run time whether it may be called.  Include
+ * isa_headers.h before it: system headers must not be recompiled for another target.  Deliberately
+ * no include guard.  Compilers that know neither pragma (MSVC) compile the file for their default
+ * target, and dispatch.c never selects it there. */
+#define DPFAST_ISA_LEVEL 1
+#define DPFAST_ISA(name) name##_avx2
 #if defined(__x86_64__) || defined(__i386__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)

@@ -6,3 +6,5 @@
 #pragma GCC pop_options
 #endif
 #endif
+#undef DPFAST_ISA_LEVEL
+#undef DPFAST_ISA

@@ -8,16 +8,14 @@ dpfast_status dpfast_line_search(ptrdiff_t n, const double *margin, const double
                                  const dpfast_loss *loss, double loss_clip, ptrdiff_t n_steps,
                                  const double *steps, double *out)
 {
-    const dpfast_vector_ops *ops = dpfast_isa_current() == DPFAST_ISA_AVX2
-                                       ? &dpfast_vector_ops_avx2
-                                       : &dpfast_vector_ops_baseline;
     ptrdiff_t k;
     if (n < 0 || n_steps < 0 || !dpfast_loss_valid(loss) || !(loss_clip > 0.0) ||
         (n > 0 && (margin == NULL || direction_margin == NULL || target == NULL)) ||
         (n_steps > 0 && (steps == NULL || out == NULL))) {
         return DPFAST_ERR_ARGUMENT;
     }
-    ops->line_search(n, margin, direction_margin, target, weight, loss, loss_clip, n_steps, steps,
+    DPFAST_OF_ISA_IN_USE(dpfast_vector_ops)
+        .line_search(n, margin, direction_margin, target, weight, loss, loss_clip, n_steps, steps,
                      out);
     for (k = 0; k < n_steps; k++) {
         if (!isfinite(out[k])) {

@@ -3,16 +3,16 @@
 #ifndef DPFAST_LOSS_BLOCKS_H
 #define DPFAST_LOSS_BLOCKS_H
 
-#include <assert.h>
-#include <math.h>
-#include <stddef.h>
-
+#include "isa_headers.h"
 #include "loss.h"
 #include "loss_bodies.h"
 #include "loss_list.h"
 #include "simd.h"
 
-/* Rows of one block at most; a multiple of 8.  The running product of the logistic loss needs
+/* The loss that has loops of its own. */
+#define LOGISTIC_ID 0
+
+/* Rows of one block at most; a multiple of 16.  The running product of the logistic loss needs
  * 2^DPFAST_BLOCK_ROWS finite. */
 #define DPFAST_BLOCK_ROWS 512
 
@@ -27,14 +27,14 @@ typedef void (*curvature_block)(ptrdiff_t n, const double *z, const double *y,
 /* Sum of n <= DPFAST_BLOCK_ROWS values in a fixed order. */
 DPFAST_INLINE double block_sum(ptrdiff_t n, const double *value)
 {
-    vec4 s0 = vec4_set(0.0), s1 = vec4_set(0.0);
+    vec s0 = vec_set(0.0), s1 = vec_set(0.0);
     double sum;
     ptrdiff_t i;
-    for (i = 0; i + 8 <= n; i += 8) {
-        s0 = vec4_add(s0, vec4_load(value + i));
-        s1 = vec4_add(s1, vec4_load(value + i + 4));
+    for (i = 0; i + 2 * DPFAST_LANES <= n; i += 2 * DPFAST_LANES) {
+        s0 = vec_add(s0, vec_load(value + i));
+        s1 = vec_add(s1, vec_load(value + i + DPFAST_LANES));
     }
-    sum = vec4_sum(vec4_add(s0, s1));
+    sum = vec_sum(vec_add(s0, s1));
     for (; i < n; i++) {
         sum += value[i];
     }
@@ -84,47 +84,87 @@ DPFAST_INLINE double settle_derivatives(ptrdiff_t n, const float *inverse_norm, 
     return sum;
 }
 
-/* Unweighted logistic losses: the sum of log(1 + e_i) is one logarithm of a product of at most
- * DPFAST_BLOCK_ROWS factors in [1, 2], which cannot overflow. */
+/* Unweighted logistic losses: log(1 + exp(-t)) = max(-t, 0) + log(1 + exp(-|t|)) at t = y z, and
+ * the sum of the logarithms is one logarithm of a product of at most DPFAST_BLOCK_ROWS factors in
+ * [1, 2], which cannot overflow. */
+typedef struct logistic_sums {
+    vec linear, product;
+} logistic_sums;
+
+DPFAST_INLINE logistic_sums logistic_begin(void)
+{
+    const logistic_sums sums = {vec_set(0.0), vec_set(1.0)};
+    return sums;
+}
+
+/* Losses are clipped below this t: loss > loss_clip  <=>  t < -log(expm1(loss_clip)), written so
+ * that it cannot overflow. */
+static double logistic_threshold(double loss_clip)
+{
+    return -(loss_clip + log(-expm1(-loss_clip)));
+}
+
+/* Takes the losses at t into the sums; returns exp(-|t|). */
+DPFAST_INLINE vec logistic_add(logistic_sums *sums, vec t, vec threshold, vec loss_clip)
+{
+    const vec zero = vec_set(0.0), one = vec_set(1.0);
+    const vec e = vec_exp(vec_minus_abs(t), 1);
+    /* For NaN: the factor is NaN. */
+    const vec part = vec_select_less(t, zero, vec_sub(zero, t), zero);
+    sums->linear =
+        vec_add(sums->linear, vec_select_less(t, threshold, loss_clip, part));
+    sums->product =
+        vec_mul(sums->product, vec_select_less(t, threshold, one, vec_add(one, e)));
+    return e;
+}
+
+DPFAST_INLINE double logistic_end(const logistic_sums *sums)
+{
+    return vec_sum(sums->linear) + log(vec_product(sums->product));
+}
+
+/* -y / (1 + exp(t)) from e = exp(-|t|), without cancellation on either side. */
+DPFAST_INLINE vec logistic_slope(vec y, vec t, vec e)
+{
+    const vec one = vec_set(1.0);
+    const vec above = vec_select_less(t, vec_set(0.0), one, e);
+    return vec_mul(vec_sub(vec_set(0.0), y), vec_div(above, vec_add(one, e)));
+}
+
+/* A large t adds nothing to the sums. */
+#define LOGISTIC_NOTHING 1e4
+
 DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTRICT z,
-                                         const double *DPFAST_RESTRICT y, double loss_clip,
+                                         const double *DPFAST_RESTRICT y, double clip,
                                          double *DPFAST_RESTRICT derivative)
 {
-    double linear[DPFAST_BLOCK_ROWS], factor[DPFAST_BLOCK_ROWS];
-    /* loss > loss_clip  <=>  m < -log(expm1(loss_clip)), written so that it cannot overflow */
-    const double threshold = -(loss_clip + log(-expm1(-loss_clip)));
-    vec4 product0 = vec4_set(1.0), product1 = vec4_set(1.0);
-    double product;
+    const vec threshold = vec_set(logistic_threshold(clip)), loss_clip = vec_set(clip);
+    logistic_sums sums = logistic_begin();
     ptrdiff_t i;
 
-    if (derivative != NULL) {
-        for (i = 0; i < n; i++) {
-            const double m = y[i] * z[i];
-            const double e = dpfast_exp_inline(-fabs(m));
-            const double part = m < 0.0 ? -m : 0.0;
-            const double grow = 1.0 + e;
-            derivative[i] = -y[i] * ((m < 0.0 ? 1.0 : e) / grow);
-            linear[i] = m < threshold ? loss_clip : part;
-            factor[i] = m < threshold ? 1.0 : grow;
-        }
-    } else {
-        for (i = 0; i < n; i++) {
-            const double m = y[i] * z[i];
-            const double grow = 1.0 + dpfast_exp_inline(-fabs(m));
-            const double part = m < 0.0 ? -m : 0.0;
-            linear[i] = m < threshold ? loss_clip : part;
-            factor[i] = m < threshold ? 1.0 : grow;
+    for (i = 0; i + DPFAST_LANES <= n; i += DPFAST_LANES) {
+        const vec target = vec_load(y + i);
+        const vec t = vec_mul(target, vec_load(z + i));
+        const vec e = logistic_add(&sums, t, threshold, loss_clip);
+        if (derivative != NULL) {
+            vec_store(derivative + i, logistic_slope(target, t, e));
         }
     }
-    for (i = 0; i + 8 <= n; i += 8) {
-        product0 = vec4_mul(product0, vec4_load(factor + i));
-        product1 = vec4_mul(product1, vec4_load(factor + i + 4));
+    if (i < n) {
+        double rest[DPFAST_LANES];
+        vec target, t, e;
+        ptrdiff_t k;
+        for (k = 0; k < DPFAST_LANES; k++) {
+            rest[k] = i + k < n ? y[i + k] * z[i + k] : LOGISTIC_NOTHING;
+        }
+        target = vec_load_part(y + i, n - i);
+        t = vec_load(rest);
+        e = logistic_add(&sums, t, threshold, loss_clip);
+        if (derivative != NULL) {
+            vec_store_part(derivative + i, logistic_slope(target, t, e), n - i);
+        }
     }
-    product = vec4_product(vec4_mul(product0, product1));
-    for (; i < n; i++) {
-        product *= factor[i];
-    }
-    return block_sum(n, linear) + log(product);
+    return logistic_end(&sums);
 }
 
 #define STAMP_LOSS_BLOCKS(id, name, kind, convex, parameter, parameter_high, width)                \
@@ -137,7 +177,7 @@ DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTR
         const dpfast_loss q = *p; /* a copy that no store can alias */                             \
         ptrdiff_t i;                                                                               \
         assert(n >= 0 && n <= DPFAST_BLOCK_ROWS);                                                  \
-        if ((id) == 0 && weight == NULL) {                                                         \
+        if ((id) == LOGISTIC_ID && weight == NULL) {                                               \
             return logistic_fast_block(n, z, y, loss_clip, derivative);                            \
         }                                                                                          \
         for (i = 0; i < n; i++) {                                                                  \

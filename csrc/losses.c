@@ -1,4 +1,5 @@
 /* The registry of losses and their pointwise evaluation. */
+#include "dense_ops.h"
 #include "loss.h"
 #include "loss_bodies.h"
 #include "loss_list.h"
@@ -122,8 +123,5 @@ dpfast_status dpfast_loss_points(const dpfast_loss *loss, ptrdiff_t n, const dou
 
 void dpfast_exp_points(ptrdiff_t n, const double *x, double *out)
 {
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) {
-        out[i] = dpfast_exp_inline(x[i]);
-    }
+    DPFAST_OF_ISA_IN_USE(dpfast_vector_ops).exp_points(n, x, out);
 }

@@ -90,9 +90,10 @@ dpfast_status dpfast_fill_gaussian(dpfast_stream *stream, ptrdiff_t n, double *o
 /* Gamma of the given shape in (0, 2^32] and scale 1. */
 dpfast_status dpfast_fill_gamma(dpfast_stream *stream, double shape, ptrdiff_t n, double *out);
 
-/* One vector of density proportional to exp(-||z||_2 / scale) in dimension d >= 1, d <= 2^32;
- * 0 < scale < infinity.  DPFAST_ERR_NONFINITE if a coordinate would overflow. */
-dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d, double *out);
+/* n vectors, one after another, of density proportional to exp(-||z||_2 / scale) in dimension
+ * d >= 1, d <= 2^32; 0 < scale < infinity.  DPFAST_ERR_NONFINITE if a coordinate would overflow. */
+dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d,
+                                     double *out);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "chacha20.h"
-#include "dispatch.h"
 
 /* memset through a volatile pointer: a plain one may be optimized away before the memory dies. */
 static void erase(void *memory, size_t n)
@@ -27,10 +26,7 @@ static void take_key(dpfast_stream *stream)
 
 void dpfast_stream_refill(dpfast_stream *stream)
 {
-    dpfast_keystream_fn *keystream = dpfast_isa_current() == DPFAST_ISA_AVX2
-                                         ? dpfast_keystream_avx2
-                                         : dpfast_keystream_baseline;
-    keystream(stream->key, stream->buffer);
+    DPFAST_OF_ISA_IN_USE(dpfast_keystream)(stream->key, stream->buffer);
     take_key(stream);
 }
 

@@ -1,6 +1,59 @@
 /* Kernels on vectors of one entry a row, stamped once per instruction set by dense_<isa>.c.
  * Deliberately no include guard. */
 
+/* Steps whose sums are carried side by side. */
+#define STEPS_AT_ONCE 4
+
+/* Unweighted logistic losses of m rows at `count` step sizes from `step` on: one exponential a row
+ * and step. */
+DPFAST_INLINE void logistic_steps(ptrdiff_t m, const double *DPFAST_RESTRICT ym,
+                                  const double *DPFAST_RESTRICT yq, int count, const double *step,
+                                  vec threshold, vec loss_clip, double *out)
+{
+    logistic_sums sums[STEPS_AT_ONCE];
+    ptrdiff_t i;
+    int k;
+    for (k = 0; k < count; k++) {
+        sums[k] = logistic_begin();
+    }
+    for (i = 0; i < m; i += DPFAST_LANES) {
+        const vec a = vec_load(ym + i), b = vec_load(yq + i);
+        for (k = 0; k < count; k++) {
+            logistic_add(&sums[k], vec_mul_add(vec_set(-step[k]), b, a), threshold, loss_clip);
+        }
+    }
+    for (k = 0; k < count; k++) {
+        out[k] += logistic_end(&sums[k]);
+    }
+}
+
+static void logistic_line_search(ptrdiff_t n, const double *DPFAST_RESTRICT margin,
+                                 const double *DPFAST_RESTRICT direction_margin,
+                                 const double *DPFAST_RESTRICT target, double clip,
+                                 ptrdiff_t n_steps, const double *steps, double *out)
+{
+    const vec threshold = vec_set(logistic_threshold(clip)), loss_clip = vec_set(clip);
+    double ym[DPFAST_BLOCK_ROWS], yq[DPFAST_BLOCK_ROWS];
+    ptrdiff_t start, i, k;
+    for (start = 0; start < n; start += DPFAST_BLOCK_ROWS) {
+        const ptrdiff_t m = n - start < DPFAST_BLOCK_ROWS ? n - start : DPFAST_BLOCK_ROWS;
+        for (i = 0; i < m; i++) {
+            ym[i] = target[start + i] * margin[start + i];
+            yq[i] = target[start + i] * direction_margin[start + i];
+        }
+        for (; i % DPFAST_LANES != 0; i++) {
+            ym[i] = LOGISTIC_NOTHING;
+            yq[i] = 0.0;
+        }
+        for (k = 0; k + STEPS_AT_ONCE <= n_steps; k += STEPS_AT_ONCE) {
+            logistic_steps(m, ym, yq, STEPS_AT_ONCE, steps + k, threshold, loss_clip, out + k);
+        }
+        for (; k < n_steps; k++) {
+            logistic_steps(m, ym, yq, 1, steps + k, threshold, loss_clip, out + k);
+        }
+    }
+}
+
 static void line_search(ptrdiff_t n, const double *DPFAST_RESTRICT margin,
                         const double *DPFAST_RESTRICT direction_margin, const double *target,
                         const double *weight, const dpfast_loss *loss, double loss_clip,
@@ -11,6 +64,10 @@ static void line_search(ptrdiff_t n, const double *DPFAST_RESTRICT margin,
     ptrdiff_t start, i, k;
     for (k = 0; k < n_steps; k++) {
         out[k] = 0.0;
+    }
+    if (loss->id == LOGISTIC_ID && weight == NULL) {
+        logistic_line_search(n, margin, direction_margin, target, loss_clip, n_steps, steps, out);
+        return;
     }
     for (start = 0; start < n; start += DPFAST_BLOCK_ROWS) {
         const ptrdiff_t m = n - start < DPFAST_BLOCK_ROWS ? n - start : DPFAST_BLOCK_ROWS;
@@ -25,25 +82,36 @@ static void line_search(ptrdiff_t n, const double *DPFAST_RESTRICT margin,
     }
 }
 
+static void exp_points(ptrdiff_t n, const double *x, double *out)
+{
+    ptrdiff_t i = 0;
+    for (; i + DPFAST_LANES <= n; i += DPFAST_LANES) {
+        vec_store(out + i, vec_exp(vec_load(x + i), 0));
+    }
+    if (i < n) {
+        vec_store_part(out + i, vec_exp(vec_load_part(x + i, n - i), 0), n - i);
+    }
+}
+
 static double read_sum(ptrdiff_t n, const double *x)
 {
-    vec4 s[8];
+    vec s[8];
     double tail = 0.0;
     ptrdiff_t i = 0;
     int k;
     for (k = 0; k < 8; k++) {
-        s[k] = vec4_set(0.0);
+        s[k] = vec_set(0.0);
     }
-    for (; i + 32 <= n; i += 32) {
+    for (; i + 8 * DPFAST_LANES <= n; i += 8 * DPFAST_LANES) {
         for (k = 0; k < 8; k++) {
-            s[k] = vec4_add(s[k], vec4_load(x + i + 4 * k));
+            s[k] = vec_add(s[k], vec_load(x + i + DPFAST_LANES * k));
         }
     }
     for (; i < n; i++) {
         tail += x[i];
     }
     for (k = 1; k < 8; k++) {
-        s[0] = vec4_add(s[0], s[k]);
+        s[0] = vec_add(s[0], s[k]);
     }
-    return vec4_sum(s[0]) + tail;
+    return vec_sum(s[0]) + tail;
 }

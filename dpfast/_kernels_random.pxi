@@ -35,7 +35,7 @@ cdef extern from "random.h" nogil:
     dpfast_status dpfast_fill_gamma(
         dpfast_stream *stream, double shape, ptrdiff_t n, double *out)
     dpfast_status dpfast_fill_l2_laplace(
-        dpfast_stream *stream, double scale, ptrdiff_t d, double *out)
+        dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d, double *out)
 
 
 KEY_BYTES = DPFAST_KEY_BYTES
@@ -133,11 +133,13 @@ cdef class Stream:
             status = dpfast_fill_gamma(&self._state, shape, out.shape[0], _first_double(out))
         _check(status, "fill_gamma")
 
-    def fill_l2_laplace(self, double scale, double[::1] out):
-        """One vector of density proportional to exp(-||z|| / scale), in floating point."""
+    def fill_l2_laplace(self, double scale, double[:, ::1] out):
+        """Rows of density proportional to exp(-||z|| / scale), in floating point."""
         cdef dpfast_status status
+        cdef double *first = &out[0, 0] if out.shape[0] > 0 and out.shape[1] > 0 else NULL
         with nogil:
-            status = dpfast_fill_l2_laplace(&self._state, scale, out.shape[0], _first_double(out))
+            status = dpfast_fill_l2_laplace(
+                &self._state, scale, out.shape[0], out.shape[1], first)
         _check(status, "fill_l2_laplace")
 
     def noisy_max(self, int selection, uint64_t scale, const int64_t[::1] scores):

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +39,11 @@ _UNIT = 2.0**-53
 _CHUNK_BYTES = 4 * 2**20
 # Each chunk has a gradient of its own until it is added to the sum.
 _MAX_CHUNKS = 256
-# Rows of one chunk of a line search, which reads three vectors.
-_LINE_SEARCH_ROWS = 65536
+# Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
+# and the losses.
+_LINE_SEARCH_ROWS = 8192
+# What is read twice in a row in pieces of this size comes from cache the second time.
+_CACHE_BYTES = 2**18
 # Margins that were updated this often are computed afresh: rounding errors have added up.
 _MAX_UPDATES = 30
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
@@ -368,21 +372,23 @@ class Problem:
             for start, stop in chunks:
                 yield work(start, stop)
             return
-        futures = [self._pool().submit(work, start, stop) for start, stop in chunks]
+        queue = _Queue(chunks, work)
+        helpers = [self._pool().submit(queue.run) for _ in range(threads - 1)]
         try:
-            for future in futures:
-                yield future.result()
+            yield from queue.results()
         finally:
             # On Ctrl-C, the chunks that have not started are dropped; those that have are waited
             # for, since they write into arrays of the caller.
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            queue.close()
+            for helper in helpers:
+                helper.cancel()
+            wait(helpers)
 
     def _pool(self) -> ThreadPoolExecutor:
         """Threads of this problem: started once, and again in a forked child, which has none."""
         if self._threads is None or self._threads[0] != os.getpid():
-            self._threads = (os.getpid(), ThreadPoolExecutor(self.n_jobs))
+            # The caller's thread is one of them.
+            self._threads = (os.getpid(), ThreadPoolExecutor(max(1, self.n_jobs - 1)))
         return self._threads[1]
 
     def _weights(self, name: str, w: ArrayLike) -> Vector:
@@ -406,13 +412,19 @@ class Problem:
         """
         vector = self._weights("w", w)
         out = np.empty(self.shape.n_samples)
-
-        def work(start: int, stop: int) -> None:
-            kernel, first, last = self._rows.block(start, stop)
-            kernel.margins(first, last, vector, out[start:stop])
-
-        _finish(self._map(work))
+        _finish(self._map(lambda start, stop: self._fill_margins(start, stop, [(vector, out)])))
         return out
+
+    def _fill_margins(self, start: int, stop: int, pairs: list[tuple[Vector, Vector]]) -> None:
+        """``out[start:stop]`` = margins at `w` for each pair ``(w, out)``, in one read of X."""
+        kernel, first, last = self._rows.block(start, stop)
+        row_bytes = max(1, self._rows.nbytes // self.shape.n_samples)
+        # The rows of a block are in cache for the second vector.
+        step = last - first if len(pairs) == 1 else max(64, _CACHE_BYTES // row_bytes)
+        for at in range(first, last, step):
+            end = min(at + step, last)
+            for vector, out in pairs:
+                kernel.margins(at, end, vector, out[start + at - first : start + end - first])
 
     def clipped_gradient(
         self, w: ArrayLike, clip_norm: float = math.inf, loss_clip: float = math.inf
@@ -510,18 +522,19 @@ class Problem:
         vector = self._weights("direction", direction)
         sizes = _as_vector("steps", steps, None)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
-        margin = self._line.margins_at(start_point) if self._line is not None else None
-        if margin is None:
-            margin = self.margins(start_point)
-            updates = 0
+        direction_margin = np.empty(self.shape.n_samples)
+        unknown = [(vector, direction_margin)]
+        kept = self._line.margins_at(start_point) if self._line is not None else None
+        if kept is None:
+            margin, updates = np.empty(self.shape.n_samples), 0
+            unknown.append((start_point, margin))
         else:
             assert self._line is not None
-            updates = self._line.updates + 1
-        direction_margin = self.margins(vector)
-        self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
+            margin, updates = kept, self._line.updates + 1
         loss, weight = self.shape.loss.spec, self._weight
 
         def work(start: int, stop: int) -> Vector:
+            self._fill_margins(start, stop, unknown)
             out = np.empty(len(sizes))
             _kernels.line_search(
                 margin[start:stop],
@@ -536,9 +549,14 @@ class Problem:
             return out
 
         total = np.zeros(len(sizes))
-        for part in self._map(work, step=_LINE_SEARCH_ROWS):
+        for part in self._map(work, step=self._line_search_rows()):
             total += part
+        self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
         return total
+
+    def _line_search_rows(self) -> int:
+        """Rows of one chunk of a line search: X is read in it, too."""
+        return min(_LINE_SEARCH_ROWS, self.shape.chunk_rows())
 
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
@@ -670,8 +688,8 @@ class Problem:
         shape = self.shape
         additions = max(
             shape.additions(),
-            _kernels.line_search_addition_depth(_LINE_SEARCH_ROWS)
-            + -(-shape.n_samples // _LINE_SEARCH_ROWS),
+            _kernels.line_search_addition_depth(self._line_search_rows())
+            + -(-shape.n_samples // self._line_search_rows()),
         )
         largest = shape.max_weight * loss_clip
         row = (additions + 16) * largest + 8.0 * shape.max_weight
@@ -700,6 +718,64 @@ class _Line:
                 margins: Vector = self.margin - step * self.direction_margin
                 return margins
         return None
+
+
+class _Queue(Generic[T]):
+    """Chunks that threads take themselves, one after another, and their results in order.
+
+    Whoever is faster works on more of them; which thread worked on what does not show in the
+    results.  An exception takes the place of the result of its chunk, and no chunk is taken after
+    it, so that the first one in the order of the chunks is raised.
+    """
+
+    def __init__(self, chunks: list[tuple[int, int]], work: Callable[[int, int], T]) -> None:
+        self._chunks = chunks
+        self._work = work
+        self._taken = 0
+        self._closed = False
+        self._done: dict[int, tuple[T | None, BaseException | None]] = {}
+        self._change = threading.Condition()
+
+    def close(self) -> None:
+        """No chunk is taken from now on."""
+        with self._change:
+            self._closed = True
+
+    def run(self) -> None:
+        """Work until no chunk is left."""
+        while self._take():
+            pass
+
+    def _take(self) -> bool:
+        with self._change:
+            if self._closed or self._taken == len(self._chunks):
+                return False
+            number = self._taken
+            self._taken += 1
+        value, error = None, None
+        try:
+            value = self._work(*self._chunks[number])
+        except BaseException as caught:  # raised in the thread of the caller
+            error = caught
+        with self._change:
+            self._done[number] = (value, error)
+            self._closed = self._closed or error is not None
+            self._change.notify_all()
+        return True
+
+    def results(self) -> Iterator[T]:
+        """The results in the order of the chunks; the caller's thread works on chunks, too."""
+        for number in range(len(self._chunks)):
+            while number not in self._done:
+                if not self._take():
+                    # Others are at work on it: chunks are taken in order.
+                    with self._change:
+                        while number not in self._done:
+                            self._change.wait()
+            value, error = self._done.pop(number)
+            if error is not None:
+                raise error
+            yield cast(T, value)
 
 
 def _finish(results: Iterator[Any]) -> None:

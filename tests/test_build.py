@@ -32,23 +32,28 @@ def test_edits_and_the_debug_switch_take_effect(tmp_path):
         ignore=shutil.ignore_patterns("*.so", "build", ".git", "*.egg-info", "_kernels.c"),
     )
     name, log = build(tree)
-    assert name in ("baseline", "avx2")
+    assert name in ("baseline", "avx2", "avx512")
     assert "-O3" in log and "-UNDEBUG" not in log
 
     # A C file ...
     source = tree / "csrc" / "dispatch.c"
-    source.write_text(source.read_text().replace('{"baseline", "avx2"}', "{FIRST, SECOND}"))
+    named = '{"baseline", "avx2", "avx512"}'
+    assert named in source.read_text()
+    source.write_text(source.read_text().replace(named, "{FIRST, SECOND, THIRD}"))
     header = tree / "csrc" / "dispatch.h"
     guard = "#define DPFAST_DISPATCH_H\n"
-    names = '#define FIRST "one"\n#define SECOND "two"\n'
+    names = '#define FIRST "one"\n#define SECOND "two"\n#define THIRD "three"\n'
     header.write_text(header.read_text().replace(guard, guard + names))
-    assert build(tree)[0] in ("one", "two")
+    assert build(tree)[0] in ("one", "two", "three")
     # ... and a header alone.
-    header.write_text(header.read_text().replace('"one"', '"uno"').replace('"two"', '"due"'))
-    assert build(tree)[0] in ("uno", "due")
+    text = header.read_text()
+    for old, new in (("one", "uno"), ("two", "due"), ("three", "tre")):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    header.write_text(text)
+    assert build(tree)[0] in ("uno", "due", "tre")
 
     name, log = build(tree, DPFAST_DEBUG="1")
-    assert name in ("uno", "due")
+    assert name in ("uno", "due", "tre")
     assert "-UNDEBUG" in log
     generated = (tree / "dpfast" / "_kernels.c").read_text()
     assert "__Pyx_RaiseBufferIndexError" in generated, "bounds checks are off in a debug build"

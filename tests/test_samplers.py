@@ -255,7 +255,7 @@ def test_exponential_is_fine_near_zero():
 def test_l2_laplace(d):
     rng = SecureGenerator(d)
     scale = 2.5
-    sample = np.array([rng.l2_laplace(d, scale) for _ in range(50_000)])
+    sample = rng.l2_laplace(d, scale, 50_000)
     radius = np.linalg.norm(sample, axis=1)
     assert_law(radius, stats.gamma(d, scale=scale).cdf)
     if d == 1:
@@ -270,6 +270,20 @@ def test_l2_laplace(d):
     assert stats.kstest(sample[:, -1] ** 2 / radius**2, beta).pvalue > ALARM
     assert stats.kstest(cosine[radius > np.median(radius)] ** 2, beta).pvalue > ALARM
     assert abs(np.mean(cosine > 0) - 0.5) < 3 / math.sqrt(len(cosine))
+
+
+def test_many_l2_laplace_vectors_are_those_of_single_calls():
+    for d, n in ((3, 50_000), (70_000, 3)):  # several slices, and vectors longer than one
+        n_single = min(n, 100)
+        one, many = SecureGenerator(3), SecureGenerator(3)
+        single = np.array([one.l2_laplace(d, 0.5) for _ in range(n_single)])
+        drawn = many.l2_laplace(d, 0.5, n)
+        assert drawn.shape == (n, d)
+        np.testing.assert_array_equal(drawn[:n_single], single)
+        assert len(np.unique(drawn[:, 0])) == n, "no vector twice"
+    assert SecureGenerator(3).l2_laplace(4, 1.0, 0).shape == (0, 4)
+    with pytest.raises(ValueError, match="n must be an integer >= 0"):
+        SecureGenerator(3).l2_laplace(4, 1.0, -1)
 
 
 def test_l2_laplace_in_many_dimensions():

@@ -525,7 +525,7 @@ static void check_continuous_laws(void)
     {
         /* The norm of one vector has mean d scale and relative standard deviation 1 / sqrt(d). */
         double sum = 0.0;
-        CHECK(dpfast_fill_l2_laplace(&stream, 2.0, N, x) == DPFAST_OK);
+        CHECK(dpfast_fill_l2_laplace(&stream, 2.0, 1, N, x) == DPFAST_OK);
         for (i = 0; i < N; i++) sum += x[i] * x[i];
         CHECK(fabs(sqrt(sum) / (2.0 * N) - 1.0) < 6.0 / sqrt((double)N));
     }
@@ -560,10 +560,10 @@ static void check_arguments(void)
     CHECK(dpfast_fill_gamma(&stream, 0.0, 4, f) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_fill_gamma(&stream, NAN, 4, f) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_fill_gamma(&stream, 4294967297.0, 4, f) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_fill_l2_laplace(&stream, 1.0, 0, f) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_fill_l2_laplace(&stream, 0.0, 4, f) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_fill_l2_laplace(&stream, NAN, 4, f) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_fill_l2_laplace(&stream, INFINITY, 4, f) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_fill_l2_laplace(&stream, 1.0, 1, 0, f) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_fill_l2_laplace(&stream, 0.0, 1, 4, f) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_fill_l2_laplace(&stream, NAN, 1, 4, f) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_fill_l2_laplace(&stream, INFINITY, 2, 2, f) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_noisy_max(&stream, DPFAST_SELECT_GUMBEL, 1, 0, scores, &index) ==
           DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_noisy_max(&stream, DPFAST_SELECT_GUMBEL, 0, 3, scores, &index) ==
@@ -580,8 +580,8 @@ static void check_arguments(void)
     after = stream_next(&stream);
     CHECK(before == after); /* refusals draw nothing */
 
-    CHECK(dpfast_fill_l2_laplace(&stream, 1.7e308, 4, f) == DPFAST_ERR_NONFINITE);
-    CHECK(dpfast_fill_l2_laplace(&stream, 5e-324, 4, f) == DPFAST_OK);
+    CHECK(dpfast_fill_l2_laplace(&stream, 1.7e308, 1, 4, f) == DPFAST_ERR_NONFINITE);
+    CHECK(dpfast_fill_l2_laplace(&stream, 5e-324, 2, 2, f) == DPFAST_OK);
     CHECK(dpfast_fill_discrete_gaussian(&stream, DPFAST_MAX_GAUSSIAN_SCALE, 4, x) == DPFAST_OK);
     CHECK(dpfast_fill_discrete_laplace(&stream, DPFAST_MAX_LAPLACE_SCALE, 4, x) == DPFAST_OK);
     for (kind = 0; kind < 3; kind++) {

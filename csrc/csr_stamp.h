@@ -1,0 +1,8 @@
+/* The kernels on sparse rows, for the instruction set of the including file. */
+#include "loss_blocks.h"
+
+#include "csr_rows.h"
+
+#include "csr_body.h"
+
+const dpfast_csr_ops DPFAST_ISA(dpfast_csr_ops) = {margins, gradient, add_hessian};
