@@ -21,6 +21,7 @@ from dpfast.privacy.calibration import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from dpfast.privacy.calibration_search import smallest_noise
 from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,
@@ -78,6 +79,7 @@ __all__ = [
     "gaussian_score",
     "l2_laplace_score",
     "records_apart",
+    "smallest_noise",
     "to_dp_event",
     "zcdp_delta",
     "zcdp_epsilon",
