@@ -27,6 +27,9 @@ def noiseless(monkeypatch):
     )
     monkeypatch.setattr(SecureGenerator, "gaussian", lambda self, n: np.zeros(n))
     monkeypatch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
+    monkeypatch.setattr(
+        SecureGenerator, "noisy_max", lambda self, scores, scale, noise: int(np.argmax(scores))
+    )
 
 
 @pytest.fixture

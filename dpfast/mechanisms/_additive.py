@@ -1,25 +1,22 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._validation import check_choice, check_integer, check_real
-from dpfast.errors import GridOverflow
+from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms._grid import Grid
-from dpfast.privacy import NEIGHBORING_RELATIONS, Ledger, QueryEvent
+from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
+from dpfast.privacy import Ledger, QueryEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
-_ROUND_UP = 1.0 + 2.0**-48
-"""Covers the rounding errors of the few operations that compute a charged sensitivity."""
 
-
-class AdditiveMechanism(ABC):
+class AdditiveMechanism(Mechanism):
     """A vector-valued query plus noise on a grid.
 
     Attributes
@@ -34,9 +31,6 @@ class AdditiveMechanism(ABC):
         The released values are multiples of it, up to the rounding of int64 to float64.
     """
 
-    noise_name: ClassVar[str]
-    """What the constructor's first argument is called, for messages."""
-
     def __init__(
         self,
         noise: float,
@@ -50,19 +44,18 @@ class AdditiveMechanism(ABC):
         noise = check_real(self.noise_name, noise, low=0.0, low_open=True)
         self.sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         self.dimension = check_integer("dimension", dimension, low=1)
-        self.neighboring_relation = check_choice(
-            "neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS
-        )
-        self.error = check_real("error", error, low=0.0)
-        self._grid = Grid.for_noise(self.noise_name, noise, bound)
-        self.charged_sensitivity = (
-            self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
-        ) * _ROUND_UP
+        super().__init__(neighboring_relation=neighboring_relation, error=error)
+        self._grid = self._grid_for(noise, bound)
+        self.charged_sensitivity = self._charged()
 
-    @property
-    def grid_step(self) -> float:
-        """The step of the grid."""
-        return self._grid.step
+    def _grid_for(self, noise: float, bound: float | None) -> Grid:
+        return Grid.for_noise(self.noise_name, noise, bound)
+
+    def _charged(self) -> float:
+        """Return the distance that the grid points of two neighbors may have."""
+        return (
+            self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
+        ) * ROUND_UP
 
     @abstractmethod
     def event(self, where: str, count: int = 1) -> QueryEvent:
@@ -103,58 +96,20 @@ class AdditiveMechanism(ABC):
         ValueError
             If the value has another shape or is not finite. The event stays spent.
         """
-        ledger.spend(self.event(where))
-        value = np.asarray(query(), dtype=np.float64)
-        if value.shape != (self.dimension,):
-            raise ValueError(
-                f"the query of {where!r} must return an array of shape ({self.dimension},), as its "
-                f"sensitivity was declared for; got shape {value.shape}. The privacy cost of this "
-                "release stays spent."
-            )
-        # Says neither where nor which: that would be a statement about the data.
-        if not np.isfinite(value).all():
-            raise ValueError(
-                f"the query of {where!r} must return finite numbers; got NaN or infinity. The "
-                "privacy cost of this release stays spent, and that this error was raised is "
-                "itself not covered by the guarantee: bound the data first."
-            )
+        value = self._look(query, self.dimension, ledger=ledger, where=where)
         return self._grid.to_float(self._grid.round(value) + self._noise(rng))
 
     @classmethod
-    def _smallest(
-        cls,
-        target: float,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float,
-        bound: float | None,
+    def _calibrated(
+        cls, target: float, *, sensitivity: float, error: float, **settings: object
     ) -> Self:
-        """Return the mechanism with the smallest noise whose charged loss is at most `target`.
-
-        The loss is the ratio of charged sensitivity and noise, and the grid, so the charge, grows
-        with the noise: hence the iteration, which takes two or three rounds.
-        """
+        """Return the mechanism with the smallest noise whose charged loss is at most `target`."""
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         error = check_real("error", error, low=0.0)
-        noise = (sensitivity + 2.0 * error) / target
-        for _ in range(64):
-            mechanism = cls(
-                noise,
-                sensitivity=sensitivity,
-                dimension=dimension,
-                neighboring_relation=neighboring_relation,
-                error=error,
-                bound=bound,
-            )
-            event = mechanism.event("calibration")
-            excess = event.sensitivity / event.noise / target
-            if excess <= 1.0:
-                return mechanism
-            # From the noise as the grid rounded it up, or a tiny excess never leaves its step.
-            noise = event.noise * excess * _ROUND_UP
-        raise GridOverflow(
-            f"the budget is too small for dimension={dimension}: with this much noise, rounding to "
-            "the grid costs more than the query itself. Give a larger budget or fewer dimensions."
+        return cls._smallest(
+            target,
+            (sensitivity + 2.0 * error) / target,
+            sensitivity=sensitivity,
+            error=error,
+            **settings,
         )

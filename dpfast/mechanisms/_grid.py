@@ -11,12 +11,36 @@ from dpfast.errors import GridOverflow
 
 _RESOLUTION = 32
 """The noise scale is between 2^31 and 2^32 steps of the grid, unless the range asks for less."""
+_LARGEST_RESOLUTION = 52
+"""The exact Laplace sampler's limit: 2^52 steps."""
+_ROUNDING_SHARE = 12
+"""Where the sampler allows it, rounding costs at most 2^-11 of the sensitivity."""
 _MINIMUM_RESOLUTION = 20
 """The noise scale is never below 2^20 steps."""
 _RANGE = 61
 """Values are clamped to +-2^61 steps: with noise of less than 2^62 steps int64 cannot overflow."""
 _LARGEST_EXPONENT = 900
 """Noise scales outside 2^-900 ... 2^900 could leave the range in which float64 is exact."""
+
+
+def resolution_for(ratio: float) -> int:
+    """Return a resolution for Laplace noise of which rounding is a small part of the sensitivity.
+
+    With a tiny epsilon, the usual grid of a fixed fraction of the noise is coarse against the
+    query, so that rounding would cost more than the query itself.
+
+    Parameters
+    ----------
+    ratio : float
+        ``d * scale / sensitivity``, where rounding costs d steps.
+
+    Returns
+    -------
+    resolution : int
+        In [32, 52].
+    """
+    needed = _ROUNDING_SHARE + math.frexp(ratio)[1]
+    return min(max(needed, _RESOLUTION), _LARGEST_RESOLUTION)
 
 
 @dataclass(frozen=True)
@@ -32,8 +56,10 @@ class Grid:
     step: float
 
     @classmethod
-    def for_noise(cls, name: str, scale: float, bound: float | None) -> "Grid":
-        """Return the finest grid that the samplers allow for noise of this scale.
+    def for_noise(
+        cls, name: str, scale: float, bound: float | None, resolution: int = _RESOLUTION
+    ) -> "Grid":
+        """Return a grid for noise of this scale, coarser than asked for only as `bound` requires.
 
         Parameters
         ----------
@@ -42,13 +68,15 @@ class Grid:
         scale : float
         bound : float or None
             Public bound of the coordinates' absolute values, if they are to pass unclamped.
+        resolution : int, default=32
+            The scale is to be between ``2^(resolution - 1)`` and ``2^resolution`` steps.
 
         Raises
         ------
         GridOverflow
             If `bound` is over 2^41 noise scales, or the scale is near the limits of float64.
         """
-        exponent = math.frexp(scale)[1] - _RESOLUTION
+        exponent = math.frexp(scale)[1] - resolution
         if bound is not None:
             bound = check_real("bound", bound, low=0.0, low_open=True)
             mantissa, bound_exponent = math.frexp(bound)

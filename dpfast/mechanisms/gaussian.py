@@ -152,7 +152,7 @@ class Gaussian(AdditiveMechanism):
             If no grid is both coarse enough for `bound` or `dimension` and fine enough for the
             noise.
         """
-        return cls._smallest(
+        return cls._calibrated(
             budget_mu(budget, accountant),
             sensitivity=sensitivity,
             dimension=dimension,

@@ -126,7 +126,7 @@ class L2Laplace(AdditiveMechanism):
             If no grid is both coarse enough for `bound` or `dimension` and fine enough for the
             noise.
         """
-        return cls._smallest(
+        return cls._calibrated(
             budget_epsilon(budget),
             sensitivity=sensitivity,
             dimension=dimension,

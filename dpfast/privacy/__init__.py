@@ -5,9 +5,11 @@ from dpfast.privacy.auditing import (
     AuditResult,
     audit_epsilon,
     audit_mu,
+    choice_score,
     clopper_pearson,
     gaussian_score,
     l2_laplace_score,
+    laplace_score,
 )
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import (
@@ -71,6 +73,7 @@ __all__ = [
     "budget_epsilon",
     "budget_mu",
     "budget_rho",
+    "choice_score",
     "clopper_pearson",
     "event_from_dict",
     "gaussian_delta",
@@ -78,6 +81,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_score",
     "l2_laplace_score",
+    "laplace_score",
     "records_apart",
     "smallest_noise",
     "to_dp_event",

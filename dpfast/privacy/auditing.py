@@ -221,6 +221,65 @@ def l2_laplace_score(
     return _float64((np.linalg.norm(outputs - neighbor_value, axis=1) - distance) / scale)
 
 
+def laplace_score(
+    outputs: ArrayLike, value: ArrayLike, neighbor_value: ArrayLike, scale: float
+) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio of two centers under Laplace noise in every coordinate.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_runs, dimension)
+    value, neighbor_value : array-like of shape (dimension,)
+        The query on the first data set and on its neighbor.
+    scale : float
+
+    Returns
+    -------
+    scores : ndarray of shape (n_runs,)
+        Larger where the first data set is the more likely.
+    """
+    outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
+    distance = np.abs(outputs - value).sum(axis=1)
+    return _float64((np.abs(outputs - neighbor_value).sum(axis=1) - distance) / scale)
+
+
+def choice_score(
+    outputs: ArrayLike, probabilities: ArrayLike, neighbor_probabilities: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio of two laws on finitely many candidates.
+
+    Parameters
+    ----------
+    outputs : array-like of int, shape (n_runs,)
+        The indices that were chosen.
+    probabilities, neighbor_probabilities : array-like of shape (candidates,)
+        P(index) on the first data set and on its neighbor. Estimates do: a score that is not the
+        best only weakens the audit.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_runs,)
+        Larger where the first data set is the more likely; infinite where only one is possible.
+
+    Raises
+    ------
+    ValueError
+        If the two laws have different shapes.
+    """
+    laws = _float64(probabilities), _float64(neighbor_probabilities)
+    if laws[0].ndim != 1 or laws[0].shape != laws[1].shape:
+        raise ValueError(
+            "probabilities and neighbor_probabilities must be vectors of one length; got shapes "
+            f"{laws[0].shape} and {laws[1].shape}."
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(laws[0]) - np.log(laws[1])
+    # A candidate that is impossible under both says nothing.
+    return _float64(np.nan_to_num(ratios, nan=0.0, posinf=np.inf, neginf=-np.inf))[
+        np.asarray(outputs, dtype=np.intp)
+    ]
+
+
 def _audit(
     scores: ArrayLike,
     neighbor_scores: ArrayLike,

@@ -1,4 +1,4 @@
-"""What every additive mechanism must do, tried over the table."""
+"""What every mechanism must do, tried over the table."""
 
 import math
 
@@ -6,11 +6,32 @@ import numpy as np
 import pytest
 
 from dpfast.errors import BudgetExceeded, GridOverflow, UnsupportedEvent
-from dpfast.mechanisms import MECHANISMS, Gaussian, L2Laplace
+from dpfast.mechanisms import (
+    MECHANISMS,
+    AdditiveMechanism,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    SelectingMechanism,
+)
 from dpfast.privacy import EVENTS, Budget, Ledger
 from dpfast.random import SecureGenerator
 
+ADDITIVE = {name: kind for name, kind in MECHANISMS.items() if issubclass(kind, AdditiveMechanism)}
+SELECTING = {
+    name: kind for name, kind in MECHANISMS.items() if issubclass(kind, SelectingMechanism)
+}
 SETTINGS = {"sensitivity": 0.5, "dimension": 4, "neighboring_relation": "replace_one"}
+
+
+OF = {
+    Exponential: {"score_range": 1.0, "candidates": 4, "neighboring_relation": "replace_one"},
+    NoisyMax: {"sensitivity": 0.5, "candidates": 4, "neighboring_relation": "replace_one"},
+}
+"""Arguments for each mechanism, its query having four numbers; SETTINGS for the additive ones."""
+
+
 BUDGETS = [
     Budget(1e-3),
     Budget(1.0),
@@ -21,17 +42,29 @@ BUDGETS = [
     Budget(rho=0.05),
     Budget(mu=0.7),
 ]
+UNPAYABLE = {name: "pure" if name == "gaussian" else "gdp" for name in MECHANISMS}
 PAIRS = [
     pytest.param(kind, budget, id=f"{name}-{budget}")
     for name, kind in MECHANISMS.items()
     for budget in BUDGETS
-    if budget.kind != {"gaussian": "pure", "l2_laplace": "gdp"}[name]
+    if budget.kind != UNPAYABLE[name]
 ]
+ADDITIVE_PAIRS = [pair for pair in PAIRS if pair.values[0] in ADDITIVE.values()]
 
 
 @pytest.fixture(params=MECHANISMS)
 def kind(request):
     return MECHANISMS[request.param]
+
+
+@pytest.fixture(params=ADDITIVE)
+def additive(request):
+    return ADDITIVE[request.param]
+
+
+@pytest.fixture(params=SELECTING)
+def selecting(request):
+    return SELECTING[request.param]
 
 
 @pytest.fixture
@@ -40,7 +73,7 @@ def rng():
 
 
 def calibrated(kind, **changes):
-    return kind.calibrate(Budget(1.0, 1e-6), **{**SETTINGS, **changes})
+    return kind.calibrate(Budget(1.0, 1e-6), **{**OF.get(kind, SETTINGS), **changes})
 
 
 def test_the_table_has_the_names_of_the_events():
@@ -48,15 +81,33 @@ def test_the_table_has_the_names_of_the_events():
     for name, kind in MECHANISMS.items():
         event = calibrated(kind).event("here")
         assert event.mechanism == name
-        assert (event.where, event.count, event.dimension) == ("here", 1, 4)
+        assert (event.where, event.count) == ("here", 1)
+        assert event.neighboring_relation == "replace_one"
+        if name in ADDITIVE:
+            assert event.dimension == 4
+    assert ADDITIVE.keys() | SELECTING.keys() == MECHANISMS.keys()
 
 
 @pytest.mark.parametrize(("kind", "budget"), PAIRS)
-@pytest.mark.parametrize("changes", [{}, {"error": 0.1}, {"bound": 1e3}, {"dimension": 10_000}])
+@pytest.mark.parametrize("changes", [{}, {"error": 0.1}, {"bound": 1e3}])
 def test_a_calibrated_release_fits_its_budget_and_less_noise_does_not(kind, budget, changes):
-    mechanism = kind.calibrate(budget, **{**SETTINGS, **changes})
+    arguments = {**OF.get(kind, SETTINGS), **changes}
+    mechanism = kind.calibrate(budget, **arguments)
     Ledger(budget).spend(mechanism.event("release"))
-    less = kind(mechanism.event("").noise * (1 - 1e-5), **{**SETTINGS, **changes})
+    if kind is Exponential:
+        less = kind(mechanism.epsilon * (1 + 1e-5), **arguments)
+    else:
+        less = kind(mechanism.event("").noise * (1 - 1e-5), **arguments)
+    with pytest.raises(BudgetExceeded):
+        Ledger(budget).spend(less.event("release"))
+
+
+@pytest.mark.parametrize(("additive", "budget"), ADDITIVE_PAIRS)
+def test_so_does_one_in_many_dimensions(additive, budget):
+    arguments = {**SETTINGS, "dimension": 10_000}
+    mechanism = additive.calibrate(budget, **arguments)
+    Ledger(budget).spend(mechanism.event("release"))
+    less = additive(mechanism.event("").noise * (1 - 1e-5), **arguments)
     with pytest.raises(BudgetExceeded):
         Ledger(budget).spend(less.event("release"))
 
@@ -70,10 +121,12 @@ def test_gaussian_calibrated_for_another_accountant():
         Ledger(budget, "zcdp").spend(Gaussian.calibrate(budget, **SETTINGS).event("release"))
 
 
-def test_the_charge_covers_error_and_rounding(kind):
-    mechanism = calibrated(kind, error=0.01)
+def test_the_charge_covers_error_and_rounding(additive):
+    mechanism = calibrated(additive, error=0.01)
     event = mechanism.event("x")
-    least = 0.5 + 2 * 0.01 + 2.0 * mechanism.grid_step
+    # In l1, the diagonal of a cube of four dimensions has length 4, and an l2 error counts twice.
+    l1 = additive is Laplace
+    least = 0.5 + 2 * 0.01 * (2.0 if l1 else 1.0) + (4.0 if l1 else 2.0) * mechanism.grid_step
     assert least <= event.sensitivity <= least * (1 + 1e-12)
     assert event.sensitivity == mechanism.charged_sensitivity
 
@@ -93,6 +146,7 @@ def test_money_before_goods(kind, rng):
 
 
 def test_a_query_that_fails_stays_paid(kind, rng):
+    """diffprivlib's accountant spends after the fit, so that an interruption costs nothing."""
     ledger = Ledger(Budget(1.0, 1e-6))
 
     def query():
@@ -134,8 +188,8 @@ def test_a_value_that_is_not_finite_is_an_error_that_does_not_quote_it(kind, rng
     assert len(ledger.events) == 1
 
 
-def test_without_noise_the_value_comes_back_on_the_grid(kind, noiseless, rng):
-    mechanism = calibrated(kind)
+def test_without_noise_the_value_comes_back_on_the_grid(additive, noiseless, rng):
+    mechanism = calibrated(additive)
     value = np.array([0.1, -3.0, 1e5, 0.0])
     ledger = Ledger(Budget(1.0, 1e-6))
     released = mechanism.release(lambda: value, rng=rng, ledger=ledger, where="x")
@@ -143,8 +197,8 @@ def test_without_noise_the_value_comes_back_on_the_grid(kind, noiseless, rng):
     assert np.abs(released - value).max() <= mechanism.grid_step / 2
 
 
-def test_values_far_outside_are_clamped_not_refused(kind, noiseless, rng):
-    mechanism = calibrated(kind)
+def test_values_far_outside_are_clamped_not_refused(additive, noiseless, rng):
+    mechanism = calibrated(additive)
     released = mechanism.release(
         lambda: [1e300, -1e300, 0.0, 1.0], rng=rng, ledger=Ledger(Budget(1.0, 1e-6)), where="x"
     )
@@ -152,9 +206,9 @@ def test_values_far_outside_are_clamped_not_refused(kind, noiseless, rng):
     np.testing.assert_array_equal(released[:2], [limit, -limit])
 
 
-def test_released_values_lie_on_one_grid_whatever_the_data(kind, rng):
+def test_released_values_lie_on_one_grid_whatever_the_data(additive, rng):
     """The low bits of the noise must not meet low bits of the value (Mironov 2012)."""
-    mechanism = calibrated(kind)
+    mechanism = calibrated(additive)
     for value in (np.zeros(4), np.full(4, 1.0 / 3.0), np.array([1e-9, 0.1, 0.2, 0.3])):
         for _ in range(20):
             released = mechanism.release(
@@ -164,8 +218,9 @@ def test_released_values_lie_on_one_grid_whatever_the_data(kind, rng):
             np.testing.assert_array_equal(steps, np.rint(steps))
 
 
-def test_every_coordinate_gets_fresh_noise(kind, rng):
-    mechanism = calibrated(kind, dimension=1000)
+def test_every_coordinate_gets_fresh_noise(additive, rng):
+    """tensorflow-privacy's bolt-on adds no noise to the bias."""
+    mechanism = calibrated(additive, dimension=1000)
     draws = [
         mechanism.release(
             lambda: np.zeros(1000), rng=rng, ledger=Ledger(Budget(1.0, 1e-6)), where="x"
@@ -176,64 +231,153 @@ def test_every_coordinate_gets_fresh_noise(kind, rng):
     assert len(np.unique(np.concatenate(draws))) >= 1998
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("sensitivity", 0.0),
-        ("sensitivity", -1.0),
-        ("sensitivity", math.nan),
-        ("sensitivity", math.inf),
-        ("sensitivity", "1"),
-        ("sensitivity", True),
-        ("dimension", 0),
-        ("dimension", 2.0),
-        ("neighboring_relation", "swap"),
-        ("error", -1.0),
-        ("error", math.nan),
-        ("bound", -1.0),
-        ("bound", "1"),
-    ],
-)
-def test_bad_arguments_name_themselves(kind, name, value):
-    for make in (lambda **s: kind(1.0, **s), lambda **s: kind.calibrate(Budget(1.0, 1e-6), **s)):
-        with pytest.raises((TypeError, ValueError), match=name):
-            make(**{**SETTINGS, name: value})
+def test_without_noise_the_extreme_candidate_is_chosen(selecting, noiseless, rng):
+    scores = np.array([0.25, 7.0, -3.0, 7.0])
+    for minimum, best in ((False, 1), (True, 2)):
+        index = calibrated(selecting, minimum=minimum).release(
+            lambda: scores, rng=rng, ledger=Ledger(Budget(1.0, 1e-6)), where="x"
+        )
+        assert type(index) is int and index == best
 
 
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, "1", True])
-def test_bad_noise(kind, noise):
-    with pytest.raises((TypeError, ValueError), match=kind.noise_name):
-        kind(noise, **SETTINGS)
+def test_scores_far_outside_are_clamped_not_refused(selecting, rng):
+    index = calibrated(selecting).release(
+        lambda: [-1e300, 0.0, 1e300, 1.0], rng=rng, ledger=Ledger(Budget(1.0, 1e-6)), where="x"
+    )
+    assert index == 2
 
 
-def test_bounds_out_of_reach(kind):
-    with pytest.raises(GridOverflow, match="bound"):
-        calibrated(kind, bound=1e30)
-
-
-def test_rounding_that_costs_more_than_the_budget(kind):
-    budget = Budget(mu=1e-9) if kind is Gaussian else Budget(1e-9)
+def test_rounding_that_costs_more_than_the_budget(additive):
+    # The exact Laplace sampler has a finer grid to offer.
+    limits = {Gaussian: Budget(mu=1e-9), Laplace: Budget(1e-13)}
+    budget = limits.get(additive, Budget(1e-9))
     with pytest.raises(GridOverflow, match="too small for dimension"):
-        kind.calibrate(budget, **{**SETTINGS, "dimension": 10_000})
+        additive.calibrate(budget, **{**SETTINGS, "dimension": 10_000})
 
 
-def test_budgets_that_cannot_pay():
-    with pytest.raises(ValueError, match="no pure guarantee"):
-        Gaussian.calibrate(Budget(1.0), **SETTINGS)
-    with pytest.raises(ValueError, match="priced in epsilon"):
-        L2Laplace.calibrate(Budget(mu=1.0), **SETTINGS)
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-7, 1e-9])
+def test_tiny_budgets_are_served_by_a_finer_grid(epsilon):
+    """On the usual grid rounding would cost more than 2^-31 d: all of the budget, and more."""
+    budget = Budget(epsilon)
+    common = {"sensitivity": 1.0, "neighboring_relation": "replace_one"}
+    for mechanism, sides in (
+        (Laplace.calibrate(budget, dimension=10_000, **common), 1.0),
+        (NoisyMax.calibrate(budget, candidates=10, **common), 2.0),
+    ):
+        Ledger(budget).spend(mechanism.event("x"))
+        assert mechanism.scale == pytest.approx(sides / epsilon, rel=1e-2)
+        assert mechanism.integer_scale <= 2**52
 
 
-def test_calibration_ends_for_any_sensitivity(kind):
+def test_calibration_ends_for_any_sensitivity(additive):
     """An excess of the last digits must not stay below one step of the grid forever."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         sensitivity = 10.0 ** rng.uniform(-8, 3)
         budget = Budget(10.0 ** rng.uniform(-2, 1.5), 1e-6)
         dimension = int(rng.integers(1, 200))
-        kind.calibrate(
+        additive.calibrate(
             budget,
             sensitivity=sensitivity,
             dimension=dimension,
             neighboring_relation="replace_one",
         )
+
+
+# ---- Bad input ----------------------------------------------------------------------------------
+
+BAD = [
+    ("neighboring_relation", "swap"),
+    ("neighboring_relation", None),
+    ("error", -1.0),
+    ("error", math.nan),
+    ("error", math.inf),
+    ("bound", -1.0),
+    ("bound", 0.0),
+    ("bound", "1"),
+]
+BAD_SIZES = [0.0, -1.0, math.nan, math.inf, "1", True, None]
+BAD_COUNTS = [0, -1, 2.0, True, "3", math.nan]
+OWN = {
+    **{key: {"sensitivity": BAD_SIZES, "dimension": BAD_COUNTS} for key in ADDITIVE.values()},
+    NoisyMax: {
+        "sensitivity": BAD_SIZES,
+        "candidates": BAD_COUNTS,
+        "noise_kind": ["cauchy", 1],
+        "monotone": [1, "yes", None],
+        "minimum": [1, "yes", None],
+    },
+    Exponential: {"score_range": BAD_SIZES, "candidates": BAD_COUNTS, "minimum": [1, "yes", None]},
+}
+BAD_ARGUMENTS = [
+    pytest.param(kind, name, value, id=f"{key}-{name}-{value}")
+    for key, kind in MECHANISMS.items()
+    for name, value in [*BAD, *((n, v) for n, values in OWN[kind].items() for v in values)]
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), BAD_ARGUMENTS)
+def test_bad_arguments_name_themselves_and_what_was_expected(kind, name, value):
+    """Nothing can have been spent: there is no mechanism yet whose release would spend.
+
+    A sensitivity of 0 is refused too: diffprivlib's LinearRegression adds no noise at all where it
+    computes one of 0 from bounds (0, b).
+    """
+    arguments = {**OF.get(kind, SETTINGS), name: value}
+    for make in (
+        lambda: kind(1.0, **arguments),
+        lambda: kind.calibrate(Budget(1.0, 1e-6), **arguments),
+    ):
+        with pytest.raises((TypeError, ValueError), match=rf"{name} must be .*; got"):
+            make()
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, "1", True, None])
+def test_bad_noise(kind, noise):
+    with pytest.raises((TypeError, ValueError), match=f"{kind.noise_name} must be .*; got"):
+        kind(noise, **OF.get(kind, SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": 1.0, "delta": -1e-6}, "delta"),
+        ({"epsilon": 1.0, "delta": math.nan}, "delta"),
+        ({"epsilon": 1.0, "delta": 1e-320}, "delta"),
+        ({"rho": 0.0}, "rho"),
+        ({"mu": -1.0}, "mu"),
+    ],
+)
+def test_bad_budgets_never_reach_a_mechanism(arguments, name):
+    with pytest.raises(ValueError, match=rf"{name} must be .*; got"):
+        Budget(**arguments)
+
+
+def test_budgets_that_cannot_pay(kind):
+    arguments = OF.get(kind, SETTINGS)
+    if kind is Gaussian:
+        with pytest.raises(ValueError, match="no pure guarantee"):
+            kind.calibrate(Budget(1.0), **arguments)
+    else:
+        with pytest.raises(ValueError, match=r"priced in epsilon.*Give Budget\(epsilon\)"):
+            kind.calibrate(Budget(mu=1.0), **arguments)
+
+
+@pytest.mark.parametrize("noise", [1e-290, 1e290])
+def test_enormous_and_tiny_scales_say_what_to_do(kind, noise):
+    """By the noise, or, for the mechanism that takes an epsilon, by the range of the scores."""
+    arguments = dict(OF.get(kind, SETTINGS))
+    if kind is Exponential:
+        arguments["score_range"], noise = noise, 1.0
+    with pytest.raises(GridOverflow, match="Rescale"):
+        kind(noise, **arguments)
+
+
+def test_bounds_out_of_reach(kind):
+    with pytest.raises(GridOverflow, match="Give a smaller bound"):
+        calibrated(kind, bound=1e30)

@@ -4,14 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, laplace, norm
 
 from dpfast.privacy import (
     audit_epsilon,
     audit_mu,
+    choice_score,
     clopper_pearson,
     gaussian_score,
     l2_laplace_score,
+    laplace_score,
 )
 
 
@@ -83,10 +85,21 @@ def test_scores_are_log_likelihood_ratios():
     logpdf = norm(scale=1.7).logpdf
     expected = (logpdf(outputs - value) - logpdf(outputs - other)).sum(axis=1)
     np.testing.assert_allclose(gaussian_score(outputs, value, other, 1.7), expected, atol=1e-12)
+    logpdf = laplace(scale=1.7).logpdf
+    expected = (logpdf(outputs - value) - logpdf(outputs - other)).sum(axis=1)
+    np.testing.assert_allclose(laplace_score(outputs, value, other, 1.7), expected, atol=1e-12)
     distance = [np.sqrt(((outputs - center) ** 2).sum(axis=1)) for center in (value, other)]
     np.testing.assert_allclose(
         l2_laplace_score(outputs, value, other, 1.7), (distance[1] - distance[0]) / 1.7, atol=1e-12
     )
+
+
+def test_scores_of_choices():
+    p, q = np.array([0.5, 0.25, 0.25, 0.0, 0.0]), np.array([0.25, 0.25, 0.0, 0.5, 0.0])
+    scores = choice_score([0, 1, 2, 3, 4, 0], p, q)
+    np.testing.assert_array_equal(scores, [np.log(2.0), 0.0, np.inf, -np.inf, 0.0, np.log(2.0)])
+    with pytest.raises(ValueError, match="vectors of one length"):
+        choice_score([0], p, q[:3])
 
 
 @pytest.mark.parametrize("scores", [np.zeros(5), np.zeros((50, 2)), np.full(50, np.nan)])

@@ -1,0 +1,100 @@
+"""What all mechanisms share: pay, look, check, in this order; and finding the least noise."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast._validation import check_choice, check_real
+from dpfast.errors import GridOverflow
+from dpfast.mechanisms._grid import Grid
+from dpfast.privacy import NEIGHBORING_RELATIONS, Event, Ledger
+
+ROUND_UP = 1.0 + 2.0**-48
+"""Covers the rounding errors of the few operations that compute a charged sensitivity."""
+
+
+class Mechanism(ABC):
+    """A noisy answer to a query, on a grid.
+
+    Attributes
+    ----------
+    neighboring_relation : str
+    error : float
+        As declared.
+    grid_step : float
+        The step of the grid to which the query's values are rounded.
+    """
+
+    noise_name: ClassVar[str]
+    """What the constructor's first argument is called, for messages."""
+
+    _grid: Grid
+
+    def __init__(self, *, neighboring_relation: str, error: float) -> None:
+        self.neighboring_relation = check_choice(
+            "neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS
+        )
+        self.error = check_real("error", error, low=0.0)
+
+    @property
+    def grid_step(self) -> float:
+        """The step of the grid."""
+        return self._grid.step
+
+    @abstractmethod
+    def event(self, where: str, count: int = 1) -> Event:
+        """Return the event that `count` releases are charged as."""
+
+    def _look(
+        self, query: Callable[[], ArrayLike], size: int, *, ledger: Ledger, where: str
+    ) -> NDArray[np.float64]:
+        """Spend the event, then return the query's value, which must have shape (size,)."""
+        ledger.spend(self.event(where))
+        value = np.asarray(query(), dtype=np.float64)
+        if value.shape != (size,):
+            raise ValueError(
+                f"the query of {where!r} must return an array of shape ({size},), as its "
+                f"sensitivity was declared for; got shape {value.shape}. The privacy cost of this "
+                "release stays spent."
+            )
+        # Says neither where nor which: that would be a statement about the data.
+        if not np.isfinite(value).all():
+            raise ValueError(
+                f"the query of {where!r} must return finite numbers; got NaN or infinity. The "
+                "privacy cost of this release stays spent, and that this error was raised is "
+                "itself not covered by the guarantee: bound the data first."
+            )
+        return value
+
+    @classmethod
+    def _smallest(cls, target: float, noise: float, **settings: Any) -> Self:
+        """Return the mechanism with the smallest noise whose charged loss is at most `target`.
+
+        `noise` is a first guess, not above it. The grid, so the charge, grows with the noise: hence
+        the iteration, which takes two or three rounds.
+        """
+        make: Any = cls
+        for _ in range(64):
+            mechanism: Self = make(noise, **settings)
+            event: Any = mechanism.event("calibration")
+            excess = cls._loss(event) / target
+            if excess <= 1.0:
+                return mechanism
+            # From the noise as the grid rounded it up, or a tiny excess never leaves its step.
+            noise = event.noise * excess * ROUND_UP
+        raise GridOverflow(
+            f"the budget is too small{cls._size(settings)}: with this much noise, rounding to the "
+            "grid costs more than the query itself. Give a larger budget or fewer dimensions."
+        )
+
+    @staticmethod
+    def _loss(event: Any) -> float:
+        """Return what is to be at most the target of :meth:`_smallest`."""
+        return float(event.sensitivity / event.noise)
+
+    @staticmethod
+    def _size(settings: dict[str, Any]) -> str:
+        return f" for dimension={settings['dimension']}" if "dimension" in settings else ""

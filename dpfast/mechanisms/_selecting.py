@@ -1,0 +1,89 @@
+"""What the mechanisms share that choose one of several candidates by their scores."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from numpy.typing import ArrayLike
+
+from dpfast._validation import check_integer
+from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
+from dpfast.privacy import Ledger
+
+if TYPE_CHECKING:
+    from dpfast.random import SecureGenerator
+
+
+class SelectingMechanism(Mechanism):
+    """The index of the candidate whose score is the largest, or the smallest, but for noise.
+
+    Attributes
+    ----------
+    candidates : int
+    minimum : bool
+        Whether small scores are wanted.
+    integer_scale : int
+        The scale of the noise in grid steps.
+    """
+
+    integer_scale: int
+    noise_kind: Literal["laplace", "exponential", "gumbel"]
+
+    def __init__(
+        self, *, candidates: int, minimum: bool, neighboring_relation: str, error: float
+    ) -> None:
+        super().__init__(neighboring_relation=neighboring_relation, error=error)
+        self.candidates = check_integer("candidates", candidates, low=1)
+        self.minimum = check_flag("minimum", minimum)
+
+    def _range(self, score_range: float) -> float:
+        """Return the range of the changes of the rounded scores, in the scores' unit.
+
+        If all scores change between neighbors by values in an interval of length L that holds 0,
+        the computed ones change by values in one of length ``L + 4 error``, and the rounded ones,
+        each rounding being off by at most half a step, of ``L + 4 error + 2 step``. Clamping only
+        shortens a change.
+        """
+        return (score_range + 4.0 * self.error + 2.0 * self.grid_step) * ROUND_UP
+
+    def release(
+        self,
+        query: Callable[[], ArrayLike],
+        *,
+        rng: "SecureGenerator",
+        ledger: Ledger,
+        where: str,
+    ) -> int:
+        """Return the chosen candidate's index, after the ledger was charged.
+
+        Parameters
+        ----------
+        query : callable
+            Called without arguments, once, after the event was spent: nothing is to touch the data
+            before. It returns the scores, an array of shape (candidates,).
+        rng : SecureGenerator
+        ledger : Ledger
+        where : str
+            The place in the algorithm, for the ledger.
+
+        Returns
+        -------
+        index : int
+
+        Raises
+        ------
+        BudgetExceeded, UnsupportedEvent, ValueError
+            By the ledger; nothing was spent and `query` was not called.
+        ValueError
+            If the scores have another shape or are not finite. The event stays spent.
+        """
+        scores = self._grid.round(self._look(query, self.candidates, ledger=ledger, where=where))
+        return rng.noisy_max(
+            -scores if self.minimum else scores, self.integer_scale, self.noise_kind
+        )
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
+    return value
