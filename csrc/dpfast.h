@@ -10,12 +10,14 @@
 #ifndef DPFAST_H
 #define DPFAST_H
 
+#include "batches.h"
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"
 #include "epochs.h"
 #include "line_search.h"
 #include "loss.h"
+#include "private_epochs.h"
 #include "random.h"
 #include "status.h"
 
