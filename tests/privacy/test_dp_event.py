@@ -145,6 +145,13 @@ class TestAgreement:
         ours, theirs = self.renyi(events, "REPLACE_ONE", [2, 3, 8, 33])
         assert np.all(ours < theirs)
 
+    @pytest.mark.parametrize("delta", [1e-8, 1e-5])
+    def test_poisson_sampling_costs_less_than_twice_its_privacy_loss_distribution(self, delta):
+        """The distribution's answer is all but exact; Renyi orders lose a lot for few steps."""
+        event = subsampled(SubsampledGaussianEvent, 1.0, 10, "poisson", count=100)
+        exact = self.epsilon(to_dp_event([event]), delta)
+        assert 0.999 * exact < ACCOUNTANTS["rdp"].epsilon([event], delta) < 2.0 * exact
+
     def test_sampled_laplace_noise(self):
         for sampling, kind in (
             ("poisson", self.dp_accounting.PoissonSampledDpEvent),

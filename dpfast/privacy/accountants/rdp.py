@@ -64,7 +64,9 @@ class RDPAccountant(Accountant):
     Gaussian noise, Poisson-sampled Gaussian noise and Laplace noise, upper bounds that hold for
     every mechanism of that price for the others. Renyi divergences of releases chosen along the way
     add up as well, under a bound fixed beforehand (Feldman & Zrnic 2021). The step to (epsilon,
-    delta) loses: for one Gaussian release up to a tenth of epsilon.
+    delta) loses: a few to ten percent for Gaussian releases at a delta of 1e-6 and below, much more
+    for few steps on small samples (a factor of 1.7 for 100 steps of sampling rate 0.01 and noise
+    multiplier 1 at delta = 1e-5).
     """
 
     name = "rdp"
