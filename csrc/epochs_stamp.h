@@ -36,4 +36,8 @@ const dpfast_dense_epoch_ops DPFAST_ISA(dpfast_dense_epoch_ops)[2] = {
 };
 const dpfast_csr_epoch_ops DPFAST_ISA(dpfast_csr_epoch_ops) = {csr_sgd, csr_katyusha};
 const dpfast_private_epoch_ops DPFAST_ISA(dpfast_private_epoch_ops) = {
-    {private_dense_float64, private_dense_float32}, private_csr, private_perturb, private_step};
+    {private_dense_float64, private_dense_float32},
+    private_csr,
+    {private_prefetch_float64, private_prefetch_float32},
+    private_perturb,
+    private_step};

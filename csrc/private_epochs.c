@@ -100,11 +100,23 @@ static int add_discrete(ptrdiff_t dim, double grid, const int64_t *noise, double
     return finite;
 }
 
-static dpfast_status add_noise(const dpfast_private_epoch *epoch,
-                               const dpfast_private_epoch_ops *ops, ptrdiff_t dim, ptrdiff_t t,
-                               dpfast_stream *stream)
+/* Drawn before the rows are touched. */
+static dpfast_status draw_noise(const dpfast_private_epoch *epoch, ptrdiff_t dim,
+                                dpfast_stream *stream)
 {
-    dpfast_status status = DPFAST_OK;
+    if (epoch->noise == DPFAST_NOISE_GAUSSIAN) {
+        return dpfast_fill_gaussian(stream, dim, epoch->noise_work);
+    }
+    if (epoch->noise == DPFAST_NOISE_DISCRETE) {
+        return dpfast_fill_discrete_gaussian(stream, epoch->scale, dim, epoch->discrete_work);
+    }
+    return DPFAST_OK;
+}
+
+/* 0 if the sum is not finite. */
+static int add_noise(const dpfast_private_epoch *epoch, const dpfast_private_epoch_ops *ops,
+                     ptrdiff_t dim, ptrdiff_t t)
+{
     ptrdiff_t j;
     switch (epoch->noise) {
     case DPFAST_NOISE_NONE:
@@ -115,54 +127,56 @@ static dpfast_status add_noise(const dpfast_private_epoch *epoch,
         }
         break;
     case DPFAST_NOISE_GAUSSIAN:
-        status = dpfast_fill_gaussian(stream, dim, epoch->noise_work);
         ops->perturb(dim, epoch->stddev, epoch->noise_work, epoch->grid, epoch->work);
         break;
     case DPFAST_NOISE_DISCRETE:
-        status = dpfast_fill_discrete_gaussian(stream, epoch->scale, dim, epoch->discrete_work);
-        if (status == DPFAST_OK &&
-            !add_discrete(dim, epoch->grid, epoch->discrete_work, epoch->work)) {
-            status = DPFAST_ERR_NONFINITE;
-        }
-        break;
+        return add_discrete(dim, epoch->grid, epoch->discrete_work, epoch->work);
     }
-    return status;
+    return 1;
 }
 
-static dpfast_status private_epoch(const void *rows, dpfast_add_batch add,
-                                   const dpfast_private_epoch_ops *ops, ptrdiff_t n, ptrdiff_t dim,
+/* Projects w, whose squared norm this is; 0 if that is not finite. */
+static int project(ptrdiff_t dim, double square, double radius, double *w)
+{
+    ptrdiff_t j;
+    if (square > radius * radius) {
+        const double factor = radius / sqrt(square);
+        for (j = 0; j < dim; j++) {
+            w[j] *= factor;
+        }
+    }
+    return square < INFINITY;
+}
+
+/* `dense` is NULL or `rows`. */
+static dpfast_status private_epoch(const void *rows, const dpfast_dense *dense,
+                                   dpfast_add_batch add, ptrdiff_t n, ptrdiff_t dim,
                                    const dpfast_loss *loss, const dpfast_private_epoch *epoch,
                                    dpfast_stream *stream)
 {
-    const double radius = epoch->w_radius;
+    const dpfast_private_epoch_ops *ops = &DPFAST_OF_ISA_IN_USE(dpfast_private_epoch_ops);
     ptrdiff_t t, j;
     for (t = 0; t < epoch->n_steps; t++) {
         const int64_t *index;
         ptrdiff_t count;
         double square;
         dpfast_status status = draw_batch(epoch, n, t, stream, &index, &count);
+        if (status == DPFAST_OK && dense != NULL) {
+            ops->prefetch_dense[dense->scalar](dense, count, index);
+        }
+        if (status == DPFAST_OK) {
+            status = draw_noise(epoch, dim, stream);
+        }
         if (status != DPFAST_OK) {
             return status;
         }
         memset(epoch->work, 0, (size_t)dim * sizeof(double));
-        if (!add(rows, loss, epoch, count, index)) {
+        if (!add(rows, loss, epoch, count, index) || !add_noise(epoch, ops, dim, t)) {
             return DPFAST_ERR_NONFINITE;
         }
-        status = add_noise(epoch, ops, dim, t, stream);
-        if (status != DPFAST_OK) {
-            return status;
-        }
         square = ops->step(epoch, dim, epoch->step[t * epoch->step_stride]);
-        if (radius < INFINITY) {
-            if (!(square < INFINITY)) {
-                return DPFAST_ERR_NONFINITE;
-            }
-            if (square > radius * radius) {
-                const double factor = radius / sqrt(square);
-                for (j = 0; j < dim; j++) {
-                    epoch->w[j] *= factor;
-                }
-            }
+        if (epoch->w_radius < INFINITY && !project(dim, square, epoch->w_radius, epoch->w)) {
+            return DPFAST_ERR_NONFINITE;
         }
         if (epoch->average != NULL) {
             const double weight = epoch->average_weight != NULL ? epoch->average_weight[t] : 1.0;
@@ -186,7 +200,7 @@ dpfast_status dpfast_dense_private_epoch(const dpfast_dense *rows, const dpfast_
         !valid(epoch, rows->n, loss, stream)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    return private_epoch(rows, ops->add_dense[rows->scalar], ops, rows->n,
+    return private_epoch(rows, rows, ops->add_dense[rows->scalar], rows->n,
                          rows->d + (rows->intercept != 0.0), loss, epoch, stream);
 }
 
@@ -199,6 +213,6 @@ dpfast_status dpfast_csr_private_epoch(const dpfast_csr *rows, const dpfast_loss
         !isfinite(rows->intercept) || !valid(epoch, rows->n, loss, stream)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    return private_epoch(rows, ops->add_csr, ops, rows->n, rows->d + (rows->intercept != 0.0),
+    return private_epoch(rows, NULL, ops->add_csr, rows->n, rows->d + (rows->intercept != 0.0),
                          loss, epoch, stream);
 }

@@ -58,8 +58,26 @@ DPFAST_INLINE int private_add(const void *rows, const row_data *data,
         return private_add(rows, &data, epoch, m, index, block, dense_margins_##name,              \
                            dense_accumulate_##name);                                               \
     }
+
+#define STAMP_PRIVATE_PREFETCH(name, scalar)                                                       \
+    static void private_prefetch_##name(const dpfast_dense *rows, ptrdiff_t m,                     \
+                                        const int64_t *index)                                      \
+    {                                                                                              \
+        const scalar *all = (const scalar *)rows->x;                                               \
+        ptrdiff_t k;                                                                               \
+        for (k = 0; k < m && k < ROWS_AHEAD; k++) {                                                \
+            prefetch_row_##name(all + index[k] * rows->row_stride, rows->d);                       \
+            DPFAST_PREFETCH(rows->target + index[k], 0);                                           \
+            if (rows->inverse_norm != NULL) {                                                      \
+                DPFAST_PREFETCH(rows->inverse_norm + index[k], 0);                                 \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 STAMP_PRIVATE_DENSE(float64, double)
 STAMP_PRIVATE_DENSE(float32, float)
+STAMP_PRIVATE_PREFETCH(float64, double)
+STAMP_PRIVATE_PREFETCH(float32, float)
 
 static int private_csr(const void *pointer, const dpfast_loss *loss,
                        const dpfast_private_epoch *epoch, ptrdiff_t m, const int64_t *index)

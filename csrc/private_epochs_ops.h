@@ -14,6 +14,8 @@ typedef int (*dpfast_add_batch)(const void *rows, const dpfast_loss *loss,
 typedef struct dpfast_private_epoch_ops {
     dpfast_add_batch add_dense[2]; /* by dpfast_scalar */
     dpfast_add_batch add_csr;
+    /* Asks for the first rows of a batch, which come while its noise is drawn. */
+    void (*prefetch_dense[2])(const dpfast_dense *rows, ptrdiff_t m, const int64_t *index);
     /* out <- the multiple of grid next to out + stddev z */
     void (*perturb)(ptrdiff_t n, double stddev, const double *z, double grid, double *out);
     /* One step from the noisy sum in work; returns the squared norm of w before the projection. */
