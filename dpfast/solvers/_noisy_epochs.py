@@ -79,7 +79,8 @@ _PARTS = 16
 # Of the multiplier: rounding in the mechanism's constructor.
 _HAIR = 1.0 + 1e-9
 # Between orders that are tried: what is lost by it is less than a hundredth of the noise.
-_ORDER_FACTOR = 1.06
+_ORDER_FACTOR = 1.08
+_MAX_TURNS = 40
 _LARGEST_LOG_NOISE = 100.0
 
 
@@ -314,20 +315,20 @@ def _renyi_multiplier(
         moment = accountant.log_moment(unit_events(math.exp(log_noise), *key), excess)
         return (moment - log_delta - math.log1p(excess)) / excess - math.log1p(1.0 / excess)
 
-    def solve(excess: float, start: float) -> float | None:
-        return _falling_root(lambda x: epsilon(x, excess) - target, start)
+    def solve(excess: float, start: float, step: float) -> float | None:
+        return _falling_root(lambda x: epsilon(x, excess) - target, start, step)
 
     # The best order for Gaussian noise on all rows; sampling moves it.
     excess = math.sqrt(-2.0 * log_delta) / budget_mu(budget)
-    log_noise = solve(excess, 0.0)
-    for _ in range(4):
+    log_noise = solve(excess, 0.0, 0.5)
+    for _ in range(_MAX_TURNS):
         if log_noise is None:
             return None
         better = _best_order(epsilon, log_noise, excess)
         if better == excess:
             break
         excess = better
-        log_noise = solve(excess, log_noise)
+        log_noise = solve(excess, log_noise, 0.01)
     return None if log_noise is None else math.exp(log_noise)
 
 
@@ -343,10 +344,9 @@ def _best_order(epsilon: Callable[[float, float], float], log_noise: float, exce
     return excess
 
 
-def _falling_root(function: Callable[[float], float], start: float) -> float | None:
-    """A point at most 1e-5 beyond the root of a falling function; None if there is none near."""
+def _falling_root(function: Callable[[float], float], start: float, step: float) -> float | None:
+    """A point at most 1e-4 beyond the root of a falling function; None if there is none near."""
     low = high = start
-    step = 0.25
     while function(high) > 0.0:
         low, high, step = high, high + step, 2.0 * step
         if high > _LARGEST_LOG_NOISE:
@@ -355,7 +355,7 @@ def _falling_root(function: Callable[[float], float], start: float) -> float | N
         high, low, step = low, low - step, 2.0 * step
         if low < -_LARGEST_LOG_NOISE:
             return None
-    return float(brentq(function, low, high, xtol=1e-5, rtol=1e-5)) + 2e-5
+    return float(brentq(function, low, high, xtol=4e-5, rtol=1e-12)) + 5e-5
 
 
 def sampled_unit_events(
