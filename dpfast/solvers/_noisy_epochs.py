@@ -231,6 +231,7 @@ def noisy_batches(
     sampling: str,
     batch: int,
     longest: float,
+    natural: float,
     n_steps: int,
     noise: str = "auto",
 ) -> NoisyBatches:
@@ -243,6 +244,8 @@ def noisy_batches(
     neighboring_relation, sampling, batch
     longest : float
         ``C``: to this norm the rows' vectors, before their weights, are clipped.
+    natural : float
+        A norm that they do not pass without clipping, which is then left out; may be infinite.
     n_steps : int
         For the choice of the noise.
     noise : {"auto", "discrete", "gaussian"}
@@ -263,22 +266,25 @@ def noisy_batches(
     mechanism = Gaussian(multiplier * settings["sensitivity"], **settings)
     while mechanism.stddev < multiplier * mechanism.charged_sensitivity:
         mechanism = Gaussian(multiplier * mechanism.charged_sensitivity * _HAIR, **settings)
-    # Every row obeys the bound of the loss: a larger one need not be enforced.
-    natural = shape.loss.lipschitz * shape.row_norm
     return NoisyBatches(
         mechanism=mechanism,
         sampling=sampling,
         batch=batch,
         capacity=capacity,
         n_samples=shape.n_samples,
-        clip_norm=math.inf if longest == natural else longest,
+        clip_norm=math.inf if longest >= natural else longest,
         noise=noise,
     )
 
 
+def natural_norm(shape: ProblemShape) -> float:
+    """The bound of a row's gradient before its weight that the loss guarantees."""
+    return shape.loss.lipschitz * shape.row_norm
+
+
 def settle_clip_norm(clip_norm: float | None, shape: ProblemShape) -> float:
     """The bound of a row's gradient before its weight: what is asked for, or the loss's own."""
-    natural = shape.loss.lipschitz * shape.row_norm
+    natural = natural_norm(shape)
     if clip_norm is None:
         if not math.isfinite(natural):
             raise ValueError(

@@ -49,6 +49,7 @@ from dpfast.solvers._noisy_epochs import (
     affordable,
     default_batch,
     default_sampling,
+    natural_norm,
     noise_multiplier,
     noisy_batches,
     sampled_unit_events,
@@ -197,6 +198,7 @@ def plan(
             sampling=sampling,
             batch=rows,
             longest=difference,
+            natural=2.0 * natural_norm(shape),
             n_steps=inner * epochs,
             noise=noise,
         )
@@ -251,8 +253,9 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     mechanism: Gaussian = settled["snapshot"]
     differences: NoisyBatches = settled["differences"]
     n, inner = plan.shape.n_samples, int(settled["steps_per_epoch"])
-    natural = plan.shape.loss.lipschitz * plan.shape.row_norm
-    clip_norm = math.inf if settled["clip_norm"] == natural else float(settled["clip_norm"])
+    clip_norm = float(settled["clip_norm"])
+    if clip_norm >= natural_norm(plan.shape):
+        clip_norm = math.inf
     size = float(settled["step"])
     w = np.zeros(plan.shape.dim)
     for epoch in range(int(settled["epochs"])):

@@ -128,6 +128,7 @@ def plan(
         sampling="fixed-size",
         batch=1,
         longest=longest,
+        natural=longest,
         n_steps=n_steps,
         noise=noise,
     )
