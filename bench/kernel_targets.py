@@ -177,8 +177,8 @@ def table(document: Document) -> Table:
 def _explanations(missed: list[Target], document: Document) -> list[str]:
     """What is known about those that are missed; nothing that concerns none of them."""
     found = []
-    load, cores = document.environment["load_average"], document.environment["cores"]
-    if missed and load is not None and load > cores / 2:
+    load, cores = document.environment.get("load_average"), document.environment.get("cores")
+    if missed and load and cores and load > cores / 2:
         found.append(
             f"The load average was {load:g} on {cores} cores: other processes took part of the "
             "processor, of its caches and of the memory's bandwidth, so all of these ratios are "
