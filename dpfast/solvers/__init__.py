@@ -24,7 +24,7 @@ __all__ = ["SOLVERS", "Outcome", "Plan", "Result", "Solver", "plan", "solve"]
 
 def _resolve(solver: str) -> ModuleType:
     check_choice("solver", solver, ("auto", *SOLVERS))
-    # With one algorithm there is nothing to choose; a rule over public quantities belongs here.
+    # A rule over public quantities belongs here.
     return SOLVERS["output-perturbation"] if solver == "auto" else SOLVERS[solver]
 
 
