@@ -205,7 +205,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "solver_options must not hold 'alpha' or 'optimizer', which are parameters of the "
                 f"estimator; got {sorted(options)}."
             )
-        return {"alpha": self.alpha, "optimizer": self.optimizer, **options}
+        if self.optimizer != "auto":
+            options["optimizer"] = self.optimizer
+        return {"alpha": self.alpha, **options}
 
     def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         if self.classes is not None:

@@ -46,6 +46,7 @@ from dpfast.solvers._noisy_epochs import (
     natural_norm,
     parts,
     settle_clip_norm,
+    settle_ridge,
     step_sizes,
 )
 
@@ -90,7 +91,7 @@ def plan(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-    alpha: float | None = None,
+    alpha: float | str | None = None,
     batch: int | str = "auto",
     epochs: float | str = "auto",
     steps: int | str = "auto",
@@ -115,8 +116,8 @@ def plan(
     neighboring_relation : {"replace_one", "add_or_remove_one"}
     accountant : str, default="auto"
         The accountant of the ledger that will be charged.
-    alpha : float or None, default=None
-        Ridge of the mean loss; None takes that of `shape`, or none.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     batch : int, "auto" or "full", default="auto"
         (Expected) rows a step; "auto" is the square root of their number.
     epochs : float or "auto", default="auto"
@@ -162,8 +163,7 @@ def plan(
     if minimizer_norm is None:
         minimizer_norm = min(_TYPICAL_MARGIN / shape.row_norm, radius)
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    if alpha is not None:
-        shape = shape.with_alpha(check_real("alpha", alpha, low=1e-100, high=1e100))
+    shape = settle_ridge(alpha, shape)
     sampling = default_sampling(sampling, neighboring_relation)
     rows = default_batch(batch, shape.n_samples)
     longest = settle_clip_norm(clip_norm, shape)

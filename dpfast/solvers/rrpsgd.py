@@ -40,6 +40,7 @@ from dpfast.solvers._noisy_epochs import (
     NoisyBatches,
     least_noisy_batches,
     settle_clip_norm,
+    settle_ridge,
     step_sizes,
 )
 
@@ -64,7 +65,7 @@ def plan(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-    alpha: float | None = None,
+    alpha: float | str | None = None,
     steps: int | str = "auto",
     step: float | str = "auto",
     schedule: str = "constant",
@@ -81,8 +82,8 @@ def plan(
     neighboring_relation : {"replace_one"}
     accountant : str, default="auto"
         The accountant of the ledger that will be charged.
-    alpha : float or None, default=None
-        Ridge of the mean loss; None takes that of `shape`, or none.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     steps : int or "auto", default="auto"
         N, the number of steps that are paid for; "auto" is ``n²``.
     step : float or "auto", default="auto"
@@ -115,8 +116,7 @@ def plan(
                 "margin 0 has no bound; got None."
             )
     initial_gap = check_real("initial_gap", initial_gap, low=0.0, low_open=True)
-    if alpha is not None:
-        shape = shape.with_alpha(check_real("alpha", alpha, low=1e-100, high=1e100))
+    shape = settle_ridge(alpha, shape)
     if steps == "auto":
         steps = min(shape.n_samples**2, _MAX_STEPS)
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)

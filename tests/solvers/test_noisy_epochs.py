@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpfast import Budget, Ledger, Loss, Problem, ProblemShape
+from dpfast import Budget, Ledger, LogisticRegression, Loss, Problem, ProblemShape
 from dpfast.privacy import smallest_noise
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _noisy_epochs as noisy
@@ -137,3 +137,15 @@ def test_parts_cover_the_steps(n_steps):
     assert sum(count for _, count in edges) == n_steps
     assert all(a + k == b for (a, k), (b, _) in pairwise(edges))
     assert len(edges) <= 16
+
+
+@pytest.mark.parametrize("solver", ["dp-sgd", "dp-svrg", "rrpsgd"])
+def test_estimators_use_it(solver):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    model = LogisticRegression(epsilon=50.0, delta=1e-5, solver=solver, data_norm=1.0,
+                               classes=[0, 1], random_state=0).fit(X, y)  # fmt: skip
+    assert model.score(X, y) > 0.8
+    assert model.privacy_.epsilon <= 50.0
