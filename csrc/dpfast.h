@@ -10,6 +10,7 @@
 #ifndef DPFAST_H
 #define DPFAST_H
 
+#include "batches.h"
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"
@@ -17,6 +18,7 @@
 #include "line_search.h"
 #include "loss.h"
 #include "objectives.h"
+#include "private_epochs.h"
 #include "random.h"
 #include "status.h"
 

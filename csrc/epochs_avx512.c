@@ -2,6 +2,7 @@
 #include "csr_ops.h"
 #include "epochs_ops.h"
 #include "loss_list.h"
+#include "private_epochs_ops.h"
 
 #include "isa_headers.h"
 

@@ -151,6 +151,39 @@ def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...
 
+def draw_batch(
+    stream: Stream, sampling: str, n: int, batch: int, capacity: int
+) -> NDArray[np.int64]: ...
+def private_epoch(
+    rows: DenseRows | CsrRows,
+    loss: LossSpec,
+    w: _F64,
+    step: float | _F64,
+    *,
+    sampling: str,
+    noise: str,
+    stream: Stream | None = ...,
+    n_steps: int | None = ...,
+    batch: int = ...,
+    capacity: int = ...,
+    divisor: float | None = ...,
+    indices: NDArray[np.int64] | None = ...,
+    batch_start: NDArray[np.int64] | None = ...,
+    stddev: float = ...,
+    grid: float = ...,
+    scale: int = ...,
+    given_noise: _F64 | None = ...,
+    alpha: float = ...,
+    clip_norm: float = ...,
+    w_radius: float = ...,
+    momentum: float = ...,
+    velocity: _F64 | None = ...,
+    snapshot: _F64 | None = ...,
+    snapshot_gradient: _F64 | None = ...,
+    average: _F64 | None = ...,
+    average_weight: _F64 | None = ...,
+) -> None: ...
+
 KEY_BYTES: int
 MAX_GAUSSIAN_SCALE: int
 MAX_LAPLACE_SCALE: int

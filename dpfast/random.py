@@ -18,7 +18,8 @@ Karney (2016), "Sampling exactly from the normal distribution".
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
@@ -154,6 +155,12 @@ class SecureGenerator:
             with self._own_lock():
                 fill(out[start : start + _SLICE])
         return out
+
+    @contextmanager
+    def stream(self) -> Iterator[_kernels.Stream]:
+        """Lend the stream to a kernel that draws from it; no other thread draws meanwhile."""
+        with self._own_lock():
+            yield self._stream
 
     def uint64(self, n: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words.

@@ -27,7 +27,7 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
-from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, lee2018
+from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, lee2018, sgd
 from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
@@ -46,6 +46,7 @@ TINY = {
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
+    "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50),
 }
 
 
@@ -81,7 +82,7 @@ def test_json_is_read_back(name: str, documents: dict[str, Document]) -> None:
         assert all(math.isfinite(value) for value in record.values.values())
 
 
-@pytest.mark.parametrize("name", ["kernels", "baseline"])
+@pytest.mark.parametrize("name", ["kernels", "baseline", "sgd"])
 def test_speeds_are_quotients_of_the_seconds(name: str, documents: dict[str, Document]) -> None:
     records = documents[name].records
     seconds = {
@@ -681,7 +682,7 @@ def test_command_line_runs_a_quick_suite(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "suite must be any of kernels, baseline, datasets; got nonsense"),
+        (["nonsense"], f"suite must be any of {', '.join(SUITES)}; got nonsense"),
         (["--repeat", "0"], "--repeat must be at least 1; got 0"),
         (["--data", "/does/not/exist"], "--data must be a directory"),
     ],
@@ -693,3 +694,32 @@ def test_command_line_refuses(
         cli.main(arguments)
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
+
+
+# ---- stochastic gradients -----------------------------------------------------------------------
+
+
+def test_numpy_and_native_epochs_descend_alike() -> None:
+    data = problems.synthetic(20_000, 5)
+    ours = sgd._native(data, "poisson", 141, 141)()
+    theirs = sgd.numpy_epoch(data, 141, np.random.default_rng(0))
+    assert isinstance(ours, np.ndarray)
+    assert np.linalg.norm(ours - theirs) < 0.2 * np.linalg.norm(theirs)
+
+
+def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
+        stream.write("age,job=a,y\n")
+        for age, job in zip(rng.integers(18, 100, 300), rng.integers(0, 2, 300), strict=True):
+            stream.write(f"{age},{job},{int(age > 60)}\n")
+    sizes = sgd.Sizes((400, 3), (100, 2), 20, epsilons=(0.1, 5.0), seeds=2)
+    settings = Run(quick=True, repeat=1, data=tmp_path, say=lambda text: None)
+    document = cli.run_suite("sgd", settings, sizes)
+    scores = [r for r in document.records if r.group == "Bank"]
+    assert [(r.competitor, r.case["epsilon"]) for r in scores] == [
+        (solver, epsilon) for solver in sgd.SOLVERS for epsilon in (0.1, 5.0)
+    ]
+    report.write(document, SUITES["sgd"], tmp_path)
+    page = (tmp_path / "sgd.md").read_text("utf-8")
+    assert "89.3 % / 0.398" in page

@@ -22,12 +22,15 @@ from dpfast.solvers import (
     dp_masg_opt,
     dp_nag,
     dp_nag_opt,
+    dp_sgd,
+    dp_svrg,
     dp_whitened_gd,
     exponential,
     localized_exponential,
     objective_perturbation,
     output_perturbation,
     privgene,
+    rrpsgd,
 )
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
@@ -45,6 +48,9 @@ SOLVERS: dict[str, ModuleType] = {
         dp_masg,
         dp_masg_opt,
         dp_agd,
+        dp_sgd,
+        dp_svrg,
+        rrpsgd,
         exponential,
         localized_exponential,
         privgene,

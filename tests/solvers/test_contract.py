@@ -80,7 +80,8 @@ class TestEverySolver:
         problem = problem_for(solver, X, y)
         result = solve(problem, solver, budget, neighboring_relation=relation)
         if not result.plan.adaptive:
-            assert one_by_one(result.privacy.events) == one_by_one(result.plan.events)
+            spent, planned = result.privacy.events, result.plan.events
+            assert spent == planned or one_by_one(spent) == one_by_one(planned)
         assert result.privacy.neighboring_relation == relation
         assert not result.privacy.reproducible
         assert result.w.shape == (7,)

@@ -1,0 +1,344 @@
+r"""DP-SGD: stochastic gradient descent on noisy sums of clipped gradients over random batches.
+
+Step t draws a batch, adds up its rows' gradients, each no longer than C, adds Gaussian noise and
+moves by ``-h_t`` times the sum over the expected batch size; the ridge, which no record enters, is
+added exactly.  What a step sees of the data is one release of
+:class:`dpfast.solvers._noisy_epochs.NoisyBatches`, where its sensitivity and the sampling are; what
+follows (momentum, projection, averaging) is post-processing.  The events are charged in parts, each
+before its steps.
+
+The noise is calibrated with the accountant of the ledger, by default Rényi differential privacy:
+that is SGD-MA, the moments accountant of Abadi et al. 2016.  ``calibration="advanced"`` is
+SGD-Adv, advanced composition with amplification by sampling (Bassily, Smith & Thakurta 2014), for
+comparison; the ledger then reports what the run really costs.
+
+The defaults use public quantities alone.  For convex losses the average of T steps of size h with
+noise of variance ``v`` in each coordinate of the mean gradient has an expected excess risk of at
+most ``B²/(2hT) + h d v/2`` (besides what the sampling of rows adds, at most ``h L²/(2m)``) over
+weights of norm B.  By amplification ``√v ≈ √T c C/(nμ)`` for a budget of μ-GDP, whatever the
+batch, which makes ``hT = B n μ/(c C √d)`` the best; h is then as large as smoothness allows,
+``1/(β + α)``, and T between one and 20 epochs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
+from dpfast.privacy.calibration import budget_mu
+from dpfast.privacy.papers import sgd_advanced_stddev
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._noisy_epochs import (
+    SCHEDULES,
+    NoisyBatches,
+    default_batch,
+    default_sampling,
+    least_noisy_batches,
+    natural_norm,
+    parts,
+    settle_clip_norm,
+    settle_ridge,
+    step_sizes,
+)
+
+Vector = NDArray[np.float64]
+
+NAME = "dp-sgd"
+OPTIONS = (
+    "alpha",
+    "batch",
+    "epochs",
+    "steps",
+    "sampling",
+    "clip_norm",
+    "step",
+    "schedule",
+    "momentum",
+    "average",
+    "w_radius",
+    "minimizer_norm",
+    "noise",
+    "calibration",
+)
+BUDGET_KINDS = ("approximate",)
+RELATIONS = NEIGHBORING_RELATIONS
+MINIMIZES = True
+EXACT: Mapping[str, Any] = MappingProxyType(
+    {"batch": "full", "steps": 2500, "step": 0.7, "average": "none"}
+)
+EXPECTS = "noise_and_time_bound"
+
+AVERAGES = ("tail", "uniform", "none")
+CALIBRATIONS = ("accountant", "advanced")
+# Guess of the margin of a typical longest row, as in output perturbation.
+_TYPICAL_MARGIN = 6.0
+_MAX_EPOCHS = 20.0
+_MAX_STEPS = 2**40
+
+
+def plan(
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    batch: int | str = "auto",
+    epochs: float | str = "auto",
+    steps: int | str = "auto",
+    sampling: str = "auto",
+    clip_norm: float | None = None,
+    step: float | str = "auto",
+    schedule: str = "constant",
+    momentum: float = 0.0,
+    average: str = "tail",
+    w_radius: float | None = None,
+    minimizer_norm: float | None = None,
+    noise: str = "auto",
+    calibration: str = "accountant",
+) -> Plan:
+    """Settle batches, steps and noise from public quantities.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        (epsilon, delta).
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+        The accountant of the ledger that will be charged.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss; None and "auto" take that of `shape`, or none.
+    batch : int, "auto" or "full", default="auto"
+        (Expected) rows a step; "auto" is the square root of their number.
+    epochs : float or "auto", default="auto"
+        Passes over the data.
+    steps : int or "auto", default="auto"
+        Number of steps; overrides `epochs`.
+    sampling : {"auto", "poisson", "fixed-size"}
+        "poisson" for `add_or_remove_one`, "fixed-size" for `replace_one`; no other pair.
+    clip_norm : float or None, default=None
+        Rows' gradients are clipped to this norm; None leaves them to the bound of the loss.
+    step : float or "auto", default="auto"
+        Size of the first step.
+    schedule : {"constant", "1/sqrt(t)", "1/t"}
+        Sizes of the later ones.
+    momentum : float in [0, 1), default=0
+    average : {"tail", "uniform", "none"}
+        What is released: the average of the second half of the iterates, of all, or the last.
+    w_radius : float or None, default=None
+        Radius of a ball onto which every iterate is projected.
+    minimizer_norm : float or None, default=None
+        Guess of the norm of the best weights, for the defaults; None is 6 over the row norm.
+    noise : {"auto", "discrete", "gaussian"}
+        See :mod:`dpfast.solvers._noisy_epochs`; "auto" is exact noise for up to 2^24 values.
+    calibration : {"accountant", "advanced"}
+        How much noise: what the accountant asks for, or advanced composition.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or sampling and relation do not go together.
+    """
+    check_choice("schedule", schedule, tuple(SCHEDULES))
+    check_choice("average", average, AVERAGES)
+    check_choice("calibration", calibration, CALIBRATIONS)
+    momentum = check_real("momentum", momentum, low=0.0, high=1.0, high_open=True)
+    radius = math.inf
+    if w_radius is not None:
+        radius = check_real("w_radius", w_radius, low=1e-100, high=1e100)
+    if minimizer_norm is None:
+        minimizer_norm = min(_TYPICAL_MARGIN / shape.row_norm, radius)
+    minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
+    shape = settle_ridge(alpha, shape)
+    sampling = default_sampling(sampling, neighboring_relation)
+    rows = default_batch(batch, shape.n_samples)
+    longest = settle_clip_norm(clip_norm, shape)
+
+    # h T, the "time" of a descent, that balances noise and progress.
+    influence = records_apart(neighboring_relation) * longest * shape.max_weight
+    time = minimizer_norm * shape.n_samples * budget_mu(budget)
+    time /= influence * math.sqrt(shape.dim)
+    largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
+    # Without smoothness: steps whose sampling noise is as large as what is left to gain.
+    if largest == 0.0:
+        largest = minimizer_norm / (longest * shape.max_weight)
+    n_steps = _n_steps(steps, epochs, shape.n_samples / rows, time / largest)
+    size = _first_step(step, schedule, n_steps, time, largest, shape.alpha) * (
+        1.0 if step != "auto" else 1.0 - momentum
+    )
+
+    multiplier = None
+    if calibration == "advanced":
+        multiplier = sgd_advanced_stddev(
+            budget, 1.0, steps=n_steps, batch=rows, n_samples=shape.n_samples
+        )
+    batches = least_noisy_batches(
+        shape,
+        budget,
+        accountant,
+        neighboring_relation=neighboring_relation,
+        sampling=sampling,
+        batch=rows,
+        longest=longest,
+        natural=natural_norm(shape),
+        n_steps=n_steps,
+        noise=noise,
+        multiplier=multiplier,
+    )
+    deviation = batches.mechanism.stddev / rows
+    gained = _time(size, schedule, n_steps) / (1.0 - momentum)
+    bound = minimizer_norm**2 / (2.0 * gained)
+    bound += 0.5 * gained / n_steps * shape.dim * deviation**2
+    return Plan(
+        solver=NAME,
+        shape=shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        events=tuple(batches.event(_where(*part), part[1]) for part in parts(n_steps)),
+        parameters=MappingProxyType(
+            {
+                "batches": batches,
+                "sampling": sampling,
+                "batch": rows,
+                "steps": n_steps,
+                "epochs": n_steps * rows / shape.n_samples,
+                "clip_norm": longest,
+                "step": size,
+                "schedule": schedule,
+                "momentum": momentum,
+                "average": average,
+                "w_radius": radius,
+                "noise": batches.noise,
+                "noise_multiplier": batches.event("plan", 1).noise_multiplier,
+            }
+        ),
+        expected=MappingProxyType(
+            {"noise_stddev_of_mean_gradient": deviation, "noise_and_time_bound": bound}
+        ),
+    )
+
+
+def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Spend and take the steps, part by part.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford a part; the part's data is not touched.
+    """
+    settled = plan.parameters
+    batches: NoisyBatches = settled["batches"]
+    dim, n_steps = plan.shape.dim, int(settled["steps"])
+    sizes = step_sizes(float(settled["step"]), settled["schedule"])
+    w = np.zeros(dim)
+    velocity = np.zeros(dim) if settled["momentum"] > 0.0 else None
+    average = None if settled["average"] == "none" else np.zeros(dim)
+    averaged_from = n_steps // 2 if settled["average"] == "tail" else 0
+
+    def weights(start: int, stop: int) -> Vector:
+        return (np.arange(start, stop) >= averaged_from) / float(n_steps - averaged_from)
+
+    for event, (first, count) in zip(plan.events, parts(n_steps), strict=True):
+        ledger.spend(event)
+        batches.steps(
+            problem,
+            rng,
+            w,
+            sizes,
+            first,
+            count,
+            None if average is None else weights,
+            alpha=plan.shape.alpha or 0.0,
+            w_radius=settled["w_radius"],
+            momentum=settled["momentum"],
+            velocity=velocity,
+            average=average,
+        )
+    return Outcome(w if average is None else average)
+
+
+def bassily_options(shape: ProblemShape, batch: int = 50) -> dict[str, Any]:
+    """Options of dp-sgd for the private SGD of Bassily et al. as zhang2017 and lowy2021 compare it.
+
+    ``n²/m`` steps along batches of m rows (n² steps of one row in the original), noise by advanced
+    composition, the last iterate; step sizes ``1/(αt)`` with a ridge, which is Algorithm 1 for
+    strongly convex losses (projected on the ball that holds the minimizer), and ``B/(G√t)``
+    without, G² the mean squared norm of a noisy gradient without noise.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        With its ridge, if any.
+    batch : int, default=50
+        m; zhang2017's choice.
+
+    Returns
+    -------
+    options : dict
+
+    Examples
+    --------
+    >>> import dpfast
+    >>> from dpfast.solvers.dp_sgd import bassily_options
+    >>> shape = dpfast.ProblemShape(n_samples=1000, n_features=5, data_norm=1.0, alpha=0.1)
+    >>> bassily_options(shape)["steps"], bassily_options(shape)["schedule"]
+    (20000, '1/t')
+    """
+    batch = check_integer("batch", batch, low=1, high=shape.n_samples)
+    options: dict[str, Any] = {
+        "batch": batch,
+        "steps": math.ceil(shape.n_samples**2 / batch),
+        "average": "none",
+        "calibration": "advanced",
+    }
+    if shape.alpha is not None:
+        radius = shape.minimizer_norm(shape.alpha)
+        return options | {"schedule": "1/t", "step": 1.0 / shape.alpha, "w_radius": radius}
+    radius = _TYPICAL_MARGIN / shape.row_norm
+    step = radius / shape.lipschitz
+    return options | {"schedule": "1/sqrt(t)", "step": step, "w_radius": radius}
+
+
+def _where(first: int, count: int) -> str:
+    return f"steps {first + 1} to {first + count}"
+
+
+def _n_steps(steps: int | str, epochs: float | str, per_epoch: float, wanted: float) -> int:
+    if steps != "auto":
+        return check_integer("steps", steps, low=1, high=_MAX_STEPS)
+    if epochs != "auto":
+        passes = check_real("epochs", epochs, low=0.0, low_open=True)
+    else:
+        passes = min(max(wanted / per_epoch, 1.0), _MAX_EPOCHS)
+    return check_integer("steps", max(1, round(passes * per_epoch)), low=1, high=_MAX_STEPS)
+
+
+def _time(size: float, schedule: str, n_steps: int) -> float:
+    """The sum of the step sizes."""
+    if schedule == "1/sqrt(t)":
+        return size * (2.0 * math.sqrt(n_steps + 0.5) - 1.0)
+    return size * (n_steps if schedule == "constant" else math.log1p(n_steps))
+
+
+def _first_step(
+    step: float | str, schedule: str, n_steps: int, time: float, largest: float, alpha: float | None
+) -> float:
+    if step != "auto":
+        return check_real("step", step, low=0.0, low_open=True, high=1e100)
+    if schedule == "1/t" and alpha is not None:
+        return 1.0 / alpha
+    return min(largest, time / _time(1.0, schedule, n_steps))

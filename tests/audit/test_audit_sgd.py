@@ -1,0 +1,93 @@
+"""Empirical lower bounds of epsilon of the stochastic solvers' releases: never above the claim, and
+above it where the noise or the sampling is not what is claimed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Loss, Problem, _kernels, plan
+from dpfast.privacy import audit_epsilon
+from dpfast.random import SecureGenerator
+
+BUDGET = Budget(1.0, 0.01)
+RUNS = 6000
+MANY_RUNS = 24_000
+N = 20
+PAIRS = [("add_or_remove_one", "poisson"), ("replace_one", "fixed-size")]
+
+
+def neighbors(relation):
+    """Data sets whose gradients differ as much as they may, in one row and one direction."""
+    X, y = np.zeros((N, 1)), np.ones(N)
+    X[0] = 1.0
+    other_X, other_y = X.copy(), y.copy()
+    if relation == "replace_one":
+        other_y[0] = -1.0
+    else:
+        other_X[0] = 0.0
+    # Its slope is 1 over all that is reached.
+    loss = Loss("huberized-hinge")
+    return (
+        Problem(X, y, loss, data_norm=1.0, intercept=0.0),
+        Problem(other_X, other_y, loss, data_norm=1.0, intercept=0.0),
+    )
+
+
+def scores(problem, batches, steps, seed, runs=RUNS):
+    """How far w went after steps so small that slopes stay what they are."""
+    rng, ends = SecureGenerator(seed), np.zeros(runs)
+    for run in range(runs):
+        w = np.zeros(1)
+        batches.steps(problem, rng, w, lambda a, b: 1e-6, 0, steps)
+        ends[run] = w[0]
+    return ends
+
+
+def audit(relation, steps, batch, change=lambda batches: batches, runs=RUNS):
+    first, second = neighbors(relation)
+    settled = plan(first, "dp-sgd", BUDGET, neighboring_relation=relation, steps=steps, batch=batch)
+    batches = change(settled.parameters["batches"])
+    return audit_epsilon(
+        scores(first, batches, steps, 1, runs),
+        scores(second, batches, steps, 2, runs),
+        delta=BUDGET.delta,
+    ).value
+
+
+def halve_the_noise(batches):
+    mechanism = type(batches.mechanism)(
+        batches.mechanism.stddev / 2.0,
+        sensitivity=batches.mechanism.sensitivity,
+        dimension=1,
+        neighboring_relation=batches.mechanism.neighboring_relation,
+    )
+    return dataclasses.replace(batches, mechanism=mechanism)
+
+
+@pytest.mark.parametrize(("relation", "sampling"), PAIRS)
+@pytest.mark.parametrize(("steps", "batch"), [(1, 10), (8, 5), (1, 20)])
+def test_audit_is_below_the_claim(relation, sampling, steps, batch):
+    assert audit(relation, steps, batch) <= BUDGET.epsilon
+
+
+@pytest.mark.parametrize(("relation", "sampling"), PAIRS)
+def test_audit_catches_too_little_noise(relation, sampling):
+    assert audit(relation, 1, 20, halve_the_noise, MANY_RUNS) > BUDGET.epsilon
+
+
+@pytest.mark.parametrize(("relation", "sampling"), PAIRS)
+def test_audit_catches_batches_that_are_not_random(relation, sampling, monkeypatch):
+    """The first rows, every time, accounted as a random batch."""
+    epoch = _kernels.private_epoch
+
+    def always_the_first(rows, loss, w, step, *, n_steps, batch, **named):
+        rows_of_batches = np.tile(np.arange(batch), n_steps)
+        start = np.arange(n_steps + 1) * batch
+        epoch(rows, loss, w, step, **{
+            **named, "sampling": "given", "indices": rows_of_batches, "batch_start": start,
+            "divisor": float(batch),
+        })  # fmt: skip
+
+    monkeypatch.setattr(_kernels, "private_epoch", always_the_first)
+    assert audit(relation, 8, 2) > BUDGET.epsilon

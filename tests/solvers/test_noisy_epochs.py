@@ -1,0 +1,151 @@
+"""What the stochastic solvers share: batches, their capacity, and the noise that is calibrated."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpfast import Budget, Ledger, LogisticRegression, Loss, Problem, ProblemShape
+from dpfast.privacy import smallest_noise
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _noisy_epochs as noisy
+
+PAIRS = [("poisson", "add_or_remove_one"), ("fixed-size", "replace_one")]
+
+
+def settle(shape, budget=None, *, relation="replace_one", batch=10, n_steps=50, **settings):
+    natural = noisy.natural_norm(shape)
+    settings = {"longest": natural, "natural": natural, **settings}
+    return noisy.least_noisy_batches(
+        shape, budget or Budget(1.0, 1e-6), "auto", neighboring_relation=relation,
+        sampling=noisy.default_sampling("auto", relation), batch=batch, n_steps=n_steps, **settings,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("sampling", "relation"), PAIRS)
+def test_sampling_and_relation_go_together(sampling, relation):
+    assert noisy.default_sampling("auto", relation) == sampling
+    assert noisy.default_sampling(sampling, relation) == sampling
+    other = {"poisson": "fixed-size", "fixed-size": "poisson"}[sampling]
+    with pytest.raises(ValueError, match=f"sampling must be '{sampling}' .* is proved for"):
+        noisy.default_sampling(other, relation)
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000, 10**6])
+@pytest.mark.parametrize("batch", [1, 3, 500])
+def test_hardly_any_batch_is_beyond_capacity(n, batch):
+    if batch > n:
+        return
+    capacity = noisy.poisson_capacity(batch, n)
+    assert batch <= capacity <= n
+    if capacity < n:
+        assert stats.binom.logsf(capacity, n, batch / n) < -200 * math.log(2)
+        assert capacity < 3 * batch + 300
+
+
+@pytest.mark.parametrize(("sampling", "relation"), PAIRS)
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize(("batch", "n_steps"), [(1, 10**6), (100, 400), (1000, 10)])
+def test_multiplier_is_the_smallest_but_for_a_thousandth(
+    sampling, relation, epsilon, batch, n_steps
+):
+    key = (relation, sampling, batch, 1000, n_steps)
+    budget = Budget(epsilon, 1e-6)
+    found = noisy.noise_multiplier(budget, "rdp", noisy.sampled_unit_events, *key)
+    assert Ledger(budget, "rdp").can_afford(*noisy.sampled_unit_events(found, *key))
+    smaller = noisy.sampled_unit_events(found * 0.998, *key)
+    assert not Ledger(budget, "rdp").can_afford(*smaller)
+
+
+def test_multiplier_of_another_accountant_is_searched():
+    from dpfast.solvers.dp_svrg import unit_events
+
+    key = ("replace_one", "fixed-size", 10, 100, 40, 2, 3.0)
+    budget = Budget(1.0, 1e-6)
+    found = noisy.noise_multiplier(budget, "auto", unit_events, *key)
+    searched = smallest_noise(lambda z: unit_events(z, *key), budget, "rdp")
+    assert found == pytest.approx(searched, rel=2e-3)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_sensitivity_is_reached_by_the_worst_neighbors_and_not_passed(relation):
+    # Slope 1 at margin 0, rows as long as they may be, weights, no clipping.
+    n, norm = 20, 2.0
+    loss, weight = Loss("huberized-hinge"), np.full(n, 3.0)
+    X, y = np.full((n, 1), norm), np.ones(n)
+    other_X, other_y = X.copy(), y.copy()
+    if relation == "replace_one":
+        other_y[7] = -1.0
+    else:
+        other_X[7] = 0.0  # an absent record contributes nothing
+    ends = []
+    for data, target in ((X, y), (other_X, other_y)):
+        problem = Problem(data, target, loss, data_norm=norm, intercept=0.0, sample_weight=weight,
+                          max_weight=3.0)  # fmt: skip
+        # So much budget that the noise is nothing.
+        batches = settle(problem.shape, Budget(1e6, 1e-6), relation=relation, batch=n, n_steps=1)
+        w = np.zeros(1)
+        batches.steps(problem, SecureGenerator(0), w, lambda a, b: 1.0, 0, 1)
+        ends.append(w * n)
+    distance = abs(ends[0] - ends[1])[0]
+    declared = batches.mechanism.charged_sensitivity
+    assert distance == pytest.approx({"replace_one": 12.0, "add_or_remove_one": 6.0}[relation], 0.1)
+    assert declared == pytest.approx({"replace_one": 12.0, "add_or_remove_one": 6.0}[relation])
+    assert declared >= {"replace_one": 12.0, "add_or_remove_one": 6.0}[relation]
+
+
+def test_noise_is_exact_until_it_would_take_long_and_the_ledger_says_which():
+    shape = ProblemShape(1000, 9, 1.0)
+    exact, fast = settle(shape), settle(shape, n_steps=2**22)
+    assert (exact.noise, fast.noise) == ("discrete", "gaussian")
+    assert exact.event("a", 1).where == "a"
+    assert fast.event("a", 1).where == "a, floating-point noise"
+    assert settle(shape, noise="gaussian").noise == "gaussian"
+    # Both have the noise that is declared.
+    n = 4
+    problem = Problem(np.zeros((n, 50)), np.ones(n), data_norm=1.0, intercept=0.0)
+    for noise in ("discrete", "gaussian"):
+        batches = settle(problem.shape, batch=4, n_steps=1, noise=noise)
+        rng, draws = SecureGenerator(1), []
+        for _ in range(100):
+            w = np.zeros(50)
+            batches.steps(problem, rng, w, lambda a, b: 1.0, 0, 1)
+            draws.append(w)
+        values = np.concatenate(draws) * 4 / batches.mechanism.stddev
+        assert stats.kstest(values, "norm").pvalue > 1e-6
+        assert stats.kstest(values * 1.2, "norm").pvalue < 1e-6
+
+
+def test_clip_norm_of_a_loss_without_a_bound_must_be_given():
+    shape = ProblemShape(100, 3, 1.0, Loss("squared"))
+    with pytest.raises(ValueError, match="clip_norm must be given for the loss 'squared'"):
+        noisy.settle_clip_norm(None, shape)
+    assert noisy.settle_clip_norm(0.5, shape) == 0.5
+    assert settle(shape, longest=0.5).clip_norm == 0.5
+    # Beyond the loss's own bound nothing is clipped, and no more is charged.
+    shape = ProblemShape(100, 3, 1.0)
+    assert noisy.settle_clip_norm(50.0, shape) == shape.lipschitz
+    assert settle(shape).clip_norm == math.inf
+
+
+@pytest.mark.parametrize("n_steps", [1, 5, 16, 1000, 2**40])
+def test_parts_cover_the_steps(n_steps):
+    edges = noisy.parts(n_steps)
+    assert edges[0][0] == 0
+    assert sum(count for _, count in edges) == n_steps
+    assert all(a + k == b for (a, k), (b, _) in pairwise(edges))
+    assert len(edges) <= 16
+
+
+@pytest.mark.parametrize("solver", ["dp-sgd", "dp-svrg", "rrpsgd"])
+def test_estimators_use_it(solver):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    model = LogisticRegression(epsilon=50.0, delta=1e-5, solver=solver, data_norm=1.0,
+                               classes=[0, 1], random_state=0).fit(X, y)  # fmt: skip
+    assert model.score(X, y) > 0.8
+    assert model.privacy_.epsilon <= 50.0
