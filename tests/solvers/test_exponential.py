@@ -237,7 +237,7 @@ class TestPlans:
 
     def test_localization_gains_where_strong_convexity_does(self):
         """Proposition G.2: d^2 L^2 / (alpha n^2 eps^2) against d L R / (n eps)."""
-        for n, gains in ((300, False), (100_000, True), (10**7, True)):
+        for n, gains in ((300, False), (100_000, True), (10**6, True)):
             shape = ProblemShape(n, 5, 1.0)
             bounds = [
                 plan(shape, name, Budget(1.0), alpha=0.05).parameters["ball"].excess_risk
@@ -255,7 +255,7 @@ class TestPlans:
                 for seed in range(12)
             ]
             excess[name] = objective(X, y, 0.1, np.array(runs)).mean()
-        optimum = solve(problem, "output-perturbation", Budget(1e9), alpha=0.1, random_state=0).w
+        optimum = solve(problem, "output-perturbation", Budget(1e6), alpha=0.1, random_state=0).w
         least = objective(X, y, 0.1, optimum[None])[0]
         assert excess["localized-exponential"] - least < 0.5 * (excess["exponential"] - least)
 
