@@ -214,9 +214,12 @@ def settle(
         spread = min(spread, _largest_loss(shape, reach))
     records = records_apart(neighboring_relation)
     slope = shape.lipschitz + shape.alpha * offset
-    # A mean of losses in any order, its margins, and the two scalar products.
+    # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the two
+    # scalar products.
+    chunk = min(shape.chunk_rows(), shape.n_samples)
+    additions = chunk + -(-shape.n_samples // chunk)
     rounding = 1.1 * _UNIT * (
-        (shape.n_samples + 24) * _largest_loss(shape, reach) * 1.01
+        (additions + 24) * _largest_loss(shape, reach) * 1.01
         + 8.0 * shape.max_weight
         + (shape.dim + 6) * shape.lipschitz * reach
         + 2.0 * (shape.dim + 8) * slope * reach
