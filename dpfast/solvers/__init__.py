@@ -155,7 +155,7 @@ def plan(
     >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
     >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
     >>> p.solver, len(p.events)
-    ('objective-perturbation', 2)
+    ('dp-whitened-gd', 5)
     """
     shape = problem.shape if isinstance(problem, Problem) else problem
     if not isinstance(shape, ProblemShape):

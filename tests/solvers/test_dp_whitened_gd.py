@@ -46,7 +46,7 @@ def test_sums_against_whole_arrays(sparse):
     rows = np.column_stack([X, np.ones(len(X))])
     np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
                                atol=1e-12)  # fmt: skip
-    upper, entries = dp_whitened_gd._upper(6)
+    upper, entries = dp_whitened_gd.upper_triangle(6)
     np.testing.assert_allclose(
         dp_whitened_gd._gram_sums(problem, W, 1.5), (Z.T @ Z)[upper] * entries, rtol=1e-11
     )
@@ -97,7 +97,7 @@ class TestSensitivity:
 
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_correlations(self, relation):
-        upper, entries = dp_whitened_gd._upper(4)
+        upper, entries = dp_whitened_gd.upper_triangle(4)
         k = 2 if relation == "replace_one" else 1
         declared = math.sqrt(k / 2.0) * self.RADIUS**2
         measured = self.pairs(lambda z: np.outer(z, z)[upper] * entries, 4, relation)
