@@ -16,6 +16,7 @@
 #include "epochs.h"
 #include "line_search.h"
 #include "loss.h"
+#include "objectives.h"
 #include "random.h"
 #include "status.h"
 

@@ -126,6 +126,30 @@ def katyusha_epoch(
     snapshot_derivative: _F64,
     w_radius: float = ...,
 ) -> None: ...
+def row_sum(rows: DenseRows | CsrRows, start: int, stop: int, s: _F64, out: _F64) -> None: ...
+def tilted_sum(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    loss: LossSpec,
+    tilt: float,
+    w: _F64,
+    target: _F64 | None,
+    out: _F64,
+) -> tuple[float, float]: ...
+def shifted_sum(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    loss: LossSpec,
+    shift: float,
+    rounding: float,
+    w: _F64,
+    out: _F64,
+) -> tuple[float, float]: ...
+def weighted_gram_block(
+    rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
+) -> None: ...
 
 KEY_BYTES: int
 MAX_GAUSSIAN_SCALE: int

@@ -209,4 +209,5 @@ def line_search_addition_depth(ptrdiff_t n):
 include "_kernels_dense.pxi"
 include "_kernels_csr.pxi"
 include "_kernels_epochs.pxi"
+include "_kernels_objectives.pxi"
 include "_kernels_random.pxi"

@@ -394,6 +394,34 @@ class Problem:
             raise ValueError(f"{name} must be finite; got NaN or infinity.")
         return vector
 
+    @property
+    def targets(self) -> Vector:
+        """Targets of the rows; private, not to be written to."""
+        return self._target
+
+    @property
+    def weights(self) -> Vector | None:
+        """Weights of the rows; private, not to be written to.  None: one each."""
+        return self._weight
+
+    def map_blocks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
+        """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
+
+        Rows [start, stop) of the problem are rows [first, last) of `kernel`, one of the row classes
+        of ``dpfast._kernels``.  Chunks may run on several threads at once.
+        """
+        return self._map(lambda start, stop: work(*self._rows.block(start, stop), start, stop))
+
+    def blocks(self) -> Iterator[tuple[Any, int, int, int, int]]:
+        """The arguments of :meth:`map_blocks`, for work that goes one chunk after another."""
+        for start, stop in self._chunks():
+            yield (*self._rows.block(start, stop), start, stop)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are stored sparsely."""
+        return self._rows.sparse
+
     def margins(self, w: ArrayLike) -> Vector:
         """``<x̃_i, w>`` for every row.
 

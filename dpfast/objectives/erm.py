@@ -1,5 +1,6 @@
 """Empirical risk with a ridge."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,70 @@ from dpfast import _kernels
 from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.objectives._finite_sum import Snapshot
-from dpfast.problem import Problem
+from dpfast.problem import Problem, ProblemShape
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ErmShape:
+    """Public side of :class:`Erm`: a problem's shape and the ridge.
+
+    Parameters
+    ----------
+    problem : ProblemShape
+    alpha : float
+        Ridge, which is also the strong convexity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `alpha` is not a positive number.
+    """
+
+    problem: ProblemShape
+    alpha: float
+
+    def __post_init__(self) -> None:
+        check_real("alpha", self.alpha, low=1e-100, high=1e100)
+
+    @property
+    def dim(self) -> int:
+        """Length of the weight vector."""
+        return self.problem.dim
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.problem.n_samples
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound of the norm of one row's gradient."""
+        return self.problem.lipschitz
+
+    @property
+    def strong_convexity(self) -> float:
+        """The ridge: the loss part may be flat in some direction."""
+        return self.alpha
+
+    @property
+    def smoothness(self) -> float:
+        """Bound of the Hessian's norm, the ridge included."""
+        return self.problem.smoothness + self.alpha
+
+    @property
+    def minimizer_norm(self) -> float:
+        """See :meth:`dpfast.ProblemShape.minimizer_norm`."""
+        return self.problem.minimizer_norm(self.alpha)
+
+    def minimizer_sensitivity(self, neighboring_relation: str) -> float:
+        """See :meth:`dpfast.ProblemShape.minimizer_sensitivity`."""
+        return self.problem.minimizer_sensitivity(self.alpha, neighboring_relation)
+
+    def gradient_error(self, w_norm: float) -> float:
+        """See :meth:`dpfast.ProblemShape.gradient_error`."""
+        return self.problem.with_alpha(self.alpha).gradient_error(w_norm)
 
 
 class Erm:
@@ -29,6 +91,7 @@ class Erm:
         self._alpha = check_real("alpha", alpha, low=0.0, low_open=True)
         self._shape = problem.shape.with_alpha(self._alpha)
         self._kernel: Any = None
+        self.shape = ErmShape(problem.shape, self._alpha)
 
     @property
     def dim(self) -> int:

@@ -1,0 +1,347 @@
+r"""Risk under the worst perturbation of every row, in closed form.
+
+``G(w) = (1/n) Σ c_i max_{‖δ‖ <= r} ℓ(<x̃_i + δ, w>; y_i) + (α/2)‖w‖²`` (Lowy & Razaviyayn 2021,
+section 5.2). For a linear model the inner maximum is attained in closed form: with ``s`` the dual
+norm of the features' weights (``‖w‖₂`` for l2 perturbations, ``‖w‖₁`` for l∞; the constant column
+is not perturbed), the margin ``y z`` of a loss that does not increase in it falls to ``y z - r s``,
+and the residual ``|z - y|`` of a loss that does not decrease in it grows to ``|z - y| + r s``.
+Both are convex in ``w``.
+
+**Rounded kinks.**  ``s`` is not differentiable where (some of) the weights vanish, and ``|z - y|``
+not at 0: minimizers sit there, and no gradient can certify them.  So the objective is *defined*
+with the kinks rounded off, by a public width ``ν = smoothing / ρ`` (``ρ`` the row norm): ``s_ν`` is
+``√(‖w‖² + ν²)`` or ``Σ √(w_j² + ν²)``, and for regression ``√((z - y)² + smoothing²)`` replaces the
+residual.  Both are convex, never below the exact ones, and above them by at most ``ν`` (l2), ``dν``
+(l∞) and `smoothing`: the objective bounds the exact worst case from above and is smooth.  Its
+minimizer is what is certified, and the sensitivity below is that of its minimizer.  With
+``smoothing = 0`` (classification only) the exact objective remains, with the subgradient of least
+norm; its certificate ``‖w - w*‖ <= ‖g‖/α`` holds for any subgradient, but an optimizer made for
+smooth functions reaches it only where no weight of the minimizer vanishes.
+
+**Sensitivity.**  One record's term has the gradient ``τ (±θx̃ + r∇s)``, ``τ = c|ℓ'|`` in
+``[0, T]``, ``|θ| <= 1``; ``‖∇s‖₂ <= 1`` (l2) or ``√d`` (l∞).  So its norm is at most
+``L = T √((R + r*)² + intercept²)`` with ``r* = r`` or ``r√d``, the l2 norm of the longest
+perturbation.  Let ``h`` be what two neighbors' means differ by, times n.  `add_or_remove_one`, the
+absent record contributing nothing: ``‖∇h‖ <= L``.  `replace_one`: ``∇h`` is affine in the two
+``τ``, so its norm is largest at a corner of their square; where both are ``T`` the pulls ``r∇s``
+of one and the same point cancel and ``2Tρ`` is left, where one is 0 it is ``L``:
+``‖∇h‖ <= max(2Tρ, L)``.  An adversary weaker than the rows (``r* <= ρ``, about) costs no noise.
+Minimizers are then at most ``sup‖∇h‖ / (αn)`` apart, differentiable or not:
+``α‖w - w'‖² <= (h(w) - h(w'))/n`` at the two minimizers, and ``∇h`` exists almost everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast import _kernels
+from dpfast._validation import check_choice, check_real
+from dpfast.objectives._contract import ShapedObjective, checked_weights
+from dpfast.objectives._sums import row_sum, weighted_gram
+from dpfast.privacy import records_apart
+from dpfast.problem import Problem, ProblemShape
+
+Vector = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+# Losses of the residual's absolute value alone, as the closed form for regression needs.
+_EVEN_LOSSES = ("huber",)
+
+
+@dataclass(frozen=True)
+class AdversarialShape:
+    """Public side of :class:`Adversarial`.
+
+    Parameters
+    ----------
+    problem : ProblemShape
+        Of a convex loss of bounded slope: any for classification, ``"huber"`` for regression.
+    alpha : float
+        Ridge ``α``.
+    radius : float, default=0.1
+        ``r >= 0``, in the units of the features.
+    norm : {"l2", "linf"}, default="l2"
+        Norm of the perturbations.
+    smoothing : float, default=1e-3
+        Rounds off the kinks, in units of the margin.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind or range.
+
+    Examples
+    --------
+    >>> from dpfast import ProblemShape
+    >>> plain = ProblemShape(10_000, 4, 1.0, intercept=0.0)
+    >>> shape = AdversarialShape(plain, alpha=0.1, radius=0.5, norm="linf")
+    >>> round(shape.lipschitz / plain.lipschitz, 6)
+    2.0
+    """
+
+    problem: ProblemShape
+    alpha: float
+    radius: float = 0.1
+    norm: str = "l2"
+    smoothing: float = 1e-3
+
+    def __post_init__(self) -> None:
+        loss = self.problem.loss
+        check_real("alpha", self.alpha, low=1e-100, high=1e100)
+        check_real("radius", self.radius, low=0.0, high=1e100)
+        check_choice("norm", self.norm, ("l2", "linf"))
+        check_real("smoothing", self.smoothing, low=0.0, high=1e100)
+        if not loss.convex or not math.isfinite(loss.lipschitz):
+            raise ValueError(
+                "loss must be convex and of bounded slope, for adversarial training; "
+                f"got {loss.name!r}."
+            )
+        if loss.kind == "regression":
+            if loss.name not in _EVEN_LOSSES:
+                raise ValueError(
+                    "loss must be a classification loss or a function of the residual's absolute "
+                    f"value ('huber'), for adversarial training; got {loss.name!r}."
+                )
+            if self.smoothing == 0.0 and self.radius > 0.0:
+                raise ValueError(
+                    f"smoothing must be > 0 for the loss {loss.name!r}, whose worst case has a "
+                    f"kink at every target; got {self.smoothing!r}."
+                )
+
+    @property
+    def dim(self) -> int:
+        """Length of the weight vector."""
+        return self.problem.dim
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.problem.n_samples
+
+    @property
+    def longest_perturbation(self) -> float:
+        """l2 norm of the longest perturbation: ``r`` or ``r√d``."""
+        return self.radius * (math.sqrt(self.problem.n_features) if self.norm == "linf" else 1.0)
+
+    @property
+    def width(self) -> float:
+        """``ν``: where the dual norm is rounded off, in units of the weights."""
+        return self.smoothing / self.problem.row_norm
+
+    @property
+    def residual_width(self) -> float:
+        """Where the residual's absolute value is rounded off; 0 where it has no kink."""
+        rounded = self.problem.loss.kind == "regression" and self.radius > 0.0
+        return self.smoothing if rounded else 0.0
+
+    @property
+    def row_norm(self) -> float:
+        """Bound of the norm of a perturbed row, the intercept included."""
+        longest = self.problem.data_norm + self.longest_perturbation
+        return math.hypot(longest, self.problem.intercept) * _UP
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound of the norm of one row's gradient."""
+        return self.problem.loss.lipschitz * self.row_norm * self.problem.max_weight
+
+    @property
+    def strong_convexity(self) -> float:
+        """The ridge."""
+        return self.alpha
+
+    @property
+    def smoothness(self) -> float:
+        """Bound of the Hessian's norm, the ridge included; infinite without smoothing.
+
+        ``max|ℓ''|`` times the squared norm of a perturbed row, and ``max|ℓ'|`` times the curvature
+        of the rounded norm, at most ``r/ν``, and of the rounded residual, at most ``ρ²/smoothing``.
+        """
+        loss, kinks = self.problem.loss, 0.0
+        if self.radius > 0.0:
+            kinks += self.radius / self.width if self.width > 0.0 else math.inf
+        if self.residual_width > 0.0:
+            kinks += self.problem.row_norm**2 / self.residual_width
+        rows = loss.smoothness * self.row_norm**2 + loss.lipschitz * kinks
+        return self.problem.max_weight * rows + self.alpha
+
+    @property
+    def minimizer_norm(self) -> float:
+        """Bound of ``‖w*‖₂``: ``αw*`` is minus a mean gradient; ``(α/2)‖w*‖² <= G(0)``."""
+        columns = self.problem.n_features if self.norm == "linf" else 1
+        loss = self.problem.loss
+        rise = loss.lipschitz * self.radius * columns * self.width
+        at_zero = (loss.at_zero + rise) * self.problem.max_weight
+        return _UP * min(self.lipschitz / self.alpha, math.sqrt(2.0 * at_zero / self.alpha))
+
+    def minimizer_sensitivity(self, neighboring_relation: str) -> float:
+        """``max(2Tρ, L)/(αn)`` (`replace_one`) or ``L/(αn)`` (`add_or_remove_one`).
+
+        ``T = max|ℓ'| c`` and ``ρ`` the row norm: the proof is in the module's first lines.
+        """
+        difference = self.lipschitz
+        if records_apart(neighboring_relation) == 2:
+            difference = max(2.0 * self.problem.lipschitz, difference)
+        return difference / (self.alpha * self.n_samples)
+
+    def gradient_error(self, w_norm: float) -> float:
+        """Bound of the rounding error of the computed gradient at ``‖w‖ <= w_norm``.
+
+        As in :meth:`dpfast.ProblemShape.gradient_error`, for perturbed rows: margin and shift are
+        wrong by at most ``(D + 8) u`` times ``ρ'‖w‖`` and the constant part of the shift, a
+        derivative by that times ``max|ℓ''|`` (plus ``max|ℓ'|/smoothing`` where the residual is
+        rounded off) plus a few units of its own, the direction of the norm by ``D + 8`` units.
+        """
+        shape, loss = self.problem, self.problem.loss
+        columns = shape.n_features if self.norm == "linf" else 1
+        margin = self.row_norm * w_norm + self.radius * columns * self.width
+        bend = loss.smoothness
+        if self.residual_width > 0.0:
+            bend += loss.lipschitz / self.residual_width
+        own = (2.0 * self.dim + 40.0) * loss.lipschitz
+        row = bend * (self.dim + 8) * margin if margin > 0.0 else 0.0
+        total = shape.max_weight * self.row_norm * (row + own)
+        total += (2.0 * shape.additions() + 8) * self.lipschitz + 4.0 * self.alpha * w_norm
+        return 1.1 * _UNIT * total
+
+
+class Adversarial(ShapedObjective):
+    """Mean of every row's worst loss within a radius, and a ridge.
+
+    Parameters
+    ----------
+    problem : Problem
+    alpha, radius, norm, smoothing
+        As for :class:`AdversarialShape`.
+
+    Examples
+    --------
+    >>> from dpfast import Problem
+    >>> problem = Problem([[1.0], [-0.5]], [1.0, -1.0], "hinge", data_norm=1.0, intercept=0.0)
+    >>> objective = Adversarial(problem, alpha=0.1, radius=0.25, smoothing=0.0)
+    >>> value, gradient = objective.value_and_gradient([1.0])
+    >>> round(value, 9), gradient  # margins 1 and 0.5 became 0.75 and 0.25
+    (0.55, array([-0.4]))
+    """
+
+    shape: AdversarialShape
+
+    def __init__(
+        self,
+        problem: Problem,
+        alpha: float,
+        radius: float = 0.1,
+        norm: str = "l2",
+        smoothing: float = 1e-3,
+    ) -> None:
+        self.shape = AdversarialShape(problem.shape, alpha, radius, norm, smoothing)
+        self._problem = problem
+
+    def _norm(self, w: Vector) -> tuple[float, Vector]:
+        """The rounded dual norm of the features' weights, and its gradient."""
+        shape = self.shape
+        features = w[: shape.problem.n_features]
+        direction = np.zeros(shape.dim)
+        if shape.norm == "l2":
+            size = math.hypot(float(np.linalg.norm(features)), shape.width)
+            if size > 0.0:
+                direction[: len(features)] = features / size
+            return size, direction
+        sizes = np.hypot(features, shape.width)
+        direction[: len(features)] = np.divide(
+            features, sizes, out=np.zeros(len(features)), where=sizes > 0.0
+        )
+        return float(sizes.sum()), direction
+
+    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
+        """``G(w)`` and its gradient (without smoothing: its subgradient of least norm).
+
+        X is read once.
+        """
+        shape = self.shape
+        vector = checked_weights(w, self.dim)
+        size, direction = self._norm(vector)
+        spec, shift = shape.problem.loss.spec, shape.radius * size
+
+        def work(
+            kernel: Any, first: int, last: int, start: int, stop: int
+        ) -> tuple[float, float, Vector]:
+            out = np.empty(self.dim)
+            loss, pull = _kernels.shifted_sum(
+                kernel, first, last, spec, shift, shape.residual_width, vector, out
+            )
+            return loss, pull, out
+
+        loss_sum, pull_sum, gradient = 0.0, 0.0, np.zeros(self.dim)
+        for loss, pull, part in self._problem.map_blocks(work):
+            loss_sum += loss
+            pull_sum += pull
+            gradient += part
+        n = shape.n_samples
+        gradient /= n
+        strength = shape.radius * pull_sum / n
+        gradient += strength * direction
+        gradient += shape.alpha * vector
+        if shape.width == 0.0:
+            self._shorten(vector, gradient, strength)
+        return loss_sum / n + 0.5 * shape.alpha * float(vector @ vector), gradient
+
+    def _shorten(self, w: Vector, gradient: Vector, strength: float) -> None:
+        """Least norm: where weights vanish, the norm's subgradient may be chosen freely."""
+        d = self.shape.problem.n_features
+        if self.shape.norm == "linf":
+            free = np.flatnonzero(w[:d] == 0.0)
+            rest = gradient[free]
+            gradient[free] = np.sign(rest) * np.maximum(np.abs(rest) - strength, 0.0)
+        elif not w[:d].any():
+            length = float(np.linalg.norm(gradient[:d]))
+            gradient[:d] *= max(0.0, 1.0 - strength / length) if length > 0.0 else 0.0
+
+    def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]:
+        """Second derivative from all rows, in three reads of X; `max_rows` is not used.
+
+        ``Σ ℓ''(x̃ - y v)(x̃ - y v)^T / n`` with ``v = r∇s``, the norm's own curvature, and the
+        ridge.
+        """
+        shape = self.shape
+        vector = checked_weights(w, self.dim)
+        size, direction = self._norm(vector)
+        margin, target = self._problem.margins(vector), self._problem.targets
+        if shape.problem.loss.kind == "classification":
+            _, slope, bend = shape.problem.loss(margin - target * shape.radius * size, target)
+            pull, along, extra = -target * slope, -target, 0.0 * bend
+        else:
+            residual = margin - target
+            rounded = np.hypot(residual, shape.residual_width)
+            far = rounded + shape.radius * size
+            _, pull, bend = shape.problem.loss(far, np.zeros(len(far)))
+            # d|residual|/dz, and its own derivative ν²/|residual|³.
+            safe = np.where(rounded > 0.0, rounded, 1.0)
+            along = np.where(rounded > 0.0, residual / safe, 1.0)
+            extra = pull * shape.residual_width**2 / safe**3
+        weight = self._problem.weights
+        if weight is not None:
+            pull, bend, extra = pull * weight, bend * weight, extra * weight
+        push = shape.radius * direction
+        total = weighted_gram(self._problem, bend * along**2 + extra)
+        cross = np.outer(row_sum(self._problem, bend * along), push)
+        total += cross + cross.T + bend.sum() * np.outer(push, push)
+        strength = shape.radius * float(pull.sum())
+        d = shape.problem.n_features
+        if shape.norm == "l2":
+            if size > 0.0:
+                total[:d, :d] += (strength / size) * np.eye(d)
+                total -= (strength / size) * np.outer(direction, direction)
+        elif shape.width > 0.0:
+            diagonal = np.arange(d)
+            sizes = np.hypot(vector[:d], shape.width)
+            total[diagonal, diagonal] += strength * shape.width**2 / sizes**3
+        total /= shape.n_samples
+        total[np.diag_indices(self.dim)] += shape.alpha
+        return total

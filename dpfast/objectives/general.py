@@ -1,0 +1,250 @@
+r"""Any strongly convex function of the data, by its declared constants.
+
+The class of Lowy & Razaviyayn 2021 that is neither a mean over records nor a risk: ``F(w, X)``, µ-
+strongly convex in ``w`` for every data set ``X``, with a data-dependent part whose gradient is no
+longer than ``L``.
+
+**Sensitivity.**  Write ``F = f + r`` with ``r`` free of data.  For any two data sets,
+``µ‖w* - w'*‖ <= ‖∇F'(w*) - ∇F'(w'*)‖ = ‖∇F'(w*)‖ = ‖∇F'(w*) - ∇F(w*)‖ = ‖∇f'(w*) - ∇f(w*)‖
+<= 2L``: at most ``2L/µ``, under either neighboring relation (their Proposition 2.2, part 1), and
+reached by ``f = L x·w``, ``r = (µ/2)‖w‖²``, ``x = ±e``.  The middle of the chain says more: where
+``L`` bounds the gradient of **all** of ``F`` on a ball that holds every minimizer, as in the
+paper's definition of the class, ``‖∇F'(w*)‖ <= L`` and ``L/µ`` is enough; its Appendix F with one
+record reaches that.  Who knows this, or a bound that shrinks with the number of records, declares
+`sensitivity`.
+
+None of these constants can be checked from outside: the guarantee stands on the declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer, check_real
+from dpfast.objectives._contract import ShapedObjective, checked_weights, difference_hessian
+from dpfast.privacy import records_apart
+
+Vector = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+# Number of terms that the default rounding bound assumes where no number of records is declared.
+_DEFAULT_TERMS = 2**20
+
+
+@dataclass(frozen=True)
+class GeneralShape:
+    """Declared constants of a function of the data.
+
+    Parameters
+    ----------
+    dim : int
+    lipschitz : float
+        ``L``: bound of the norm of the gradient of the data-dependent part, over all data sets and
+        all weights that can be minimizers.
+    strong_convexity : float
+        ``µ > 0`` of the whole function, for every data set.
+    smoothness : float
+        ``β >= µ``; infinite if the function is not smooth.
+    n_samples : int or None, default=None
+        Number of records, where it means something.
+    sensitivity : float, mapping of neighboring relation to float, or None, default=None
+        Largest distance between neighbors' minimizers; None takes ``2L/µ``.
+    minimizer_norm : float, default=inf
+        Bound of ``‖w*‖₂`` over all data sets.
+    rounding : callable or None, default=None
+        ``rounding(w_norm)`` bounds the rounding error (l2) of a computed gradient.  None assumes a
+        mean of `n_samples` terms (a million where that is unknown), each ``L``-Lipschitz and
+        computed from a scalar product of length `dim`, added one after another:
+        ``1.1 u (n + dim + 64)(L + β ‖w‖)``, ``u = 2^-53``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a constant is not of the stated kind or range.
+
+    Examples
+    --------
+    >>> shape = GeneralShape(3, lipschitz=1.0, strong_convexity=0.5, smoothness=2.0)
+    >>> shape.minimizer_sensitivity("replace_one") >= 4.0
+    True
+    """
+
+    dim: int
+    lipschitz: float
+    strong_convexity: float
+    smoothness: float
+    n_samples: int | None = None
+    sensitivity: float | Mapping[str, float] | None = None
+    minimizer_norm: float = float("inf")
+    rounding: Callable[[float], float] | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("dim", self.dim, low=1, high=2**53)
+        check_real("lipschitz", self.lipschitz, low=1e-100, high=1e100)
+        check_real("strong_convexity", self.strong_convexity, low=1e-100, high=1e100)
+        check_real("smoothness", self.smoothness, low=self.strong_convexity, allow_inf=True)
+        check_real("minimizer_norm", self.minimizer_norm, low=0.0, low_open=True, allow_inf=True)
+        if self.n_samples is not None:
+            check_integer("n_samples", self.n_samples, low=1, high=2**53)
+        if isinstance(self.sensitivity, Mapping):
+            if not self.sensitivity:
+                raise ValueError("sensitivity must name a neighboring relation; got {}.")
+            for relation, value in self.sensitivity.items():
+                records_apart(relation)  # refuses an unknown name
+                check_real(f"sensitivity[{relation!r}]", value, low=0.0, low_open=True)
+        elif self.sensitivity is not None:
+            check_real("sensitivity", self.sensitivity, low=0.0, low_open=True)
+        if self.rounding is not None and not callable(self.rounding):
+            raise TypeError(f"rounding must be callable or None; got {self.rounding!r}.")
+        if self.rounding is None and self.smoothness == float("inf"):
+            raise ValueError(
+                "rounding must be given where smoothness is infinite, since errors of a scalar "
+                "product then have no bounded effect on a gradient; got None."
+            )
+
+    def minimizer_sensitivity(self, neighboring_relation: str) -> float:
+        """The declared bound, or ``2L/µ``.
+
+        Raises
+        ------
+        ValueError
+            If a mapping was declared without this relation.
+        """
+        records_apart(neighboring_relation)
+        if isinstance(self.sensitivity, Mapping):
+            if neighboring_relation not in self.sensitivity:
+                declared = ", ".join(map(repr, self.sensitivity))
+                raise ValueError(
+                    f"neighboring_relation must be one that a sensitivity was declared for "
+                    f"({declared}); got {neighboring_relation!r}."
+                )
+            return float(self.sensitivity[neighboring_relation])
+        if self.sensitivity is not None:
+            return float(self.sensitivity)
+        return 2.0 * self.lipschitz / self.strong_convexity * (1.0 + 4.0 * _UNIT)
+
+    def gradient_error(self, w_norm: float) -> float:
+        """The declared bound of the rounding error, or the default one."""
+        if self.rounding is not None:
+            return check_real("rounding(w_norm)", self.rounding(w_norm), low=0.0)
+        terms = self.n_samples if self.n_samples is not None else _DEFAULT_TERMS
+        slope = self.lipschitz + self.smoothness * w_norm
+        return 1.1 * _UNIT * (terms + self.dim + 64) * slope
+
+
+class General(ShapedObjective):
+    """A user's own function with declared constants.
+
+    Parameters
+    ----------
+    function : callable or object
+        ``function(w)`` or ``function.value_and_gradient(w)`` returns the value and the gradient, an
+        array of shape (dim,).  A method ``hessian(w)`` is used where there is one; otherwise the
+        Hessian comes from differences of gradients.
+    dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, rounding
+        As for :class:`GeneralShape`.
+
+    Notes
+    -----
+    Each answer is checked for its shape and for NaN and infinity.  Successive gradients are also
+    held against the declared µ: ``(∇F(w) - ∇F(v))·(w - v) >= µ‖w - v‖²``.  A violation raises.
+    That check depends on private data, sees only the points that an optimizer visits, and is not
+    covered by the guarantee: it is there to find mistakes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
+    >>> def spread(w):
+    ...     '''Root of one plus the sum of squared margins, and a ridge: not a mean over rows.'''
+    ...     root = np.sqrt(1.0 + np.sum((rows @ w) ** 2))
+    ...     return root + w @ w, rows.T @ (rows @ w) / root + 2.0 * w
+    >>> objective = General(spread, 2, lipschitz=2.0, strong_convexity=2.0, smoothness=5.0)
+    >>> objective.value_and_gradient(np.zeros(2))
+    (1.0, array([0., 0.]))
+    """
+
+    shape: GeneralShape
+
+    def __init__(
+        self,
+        function: Any,
+        dim: int,
+        *,
+        lipschitz: float,
+        strong_convexity: float,
+        smoothness: float,
+        n_samples: int | None = None,
+        sensitivity: float | Mapping[str, float] | None = None,
+        minimizer_norm: float = float("inf"),
+        rounding: Callable[[float], float] | None = None,
+    ) -> None:
+        self.shape = GeneralShape(
+            dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm,
+            rounding,
+        )  # fmt: skip
+        self._evaluate = getattr(function, "value_and_gradient", function)
+        if not callable(self._evaluate):
+            raise TypeError(
+                f"function must be callable or have a method value_and_gradient; got {function!r}."
+            )
+        self._hessian = getattr(function, "hessian", None)
+        self._last: tuple[Vector, Vector] | None = None
+
+    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
+        """The function's value and gradient, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `function` returns something else, or a gradient of another shape.
+        FloatingPointError
+            If it returns NaN or infinity.
+        """
+        point = checked_weights(w, self.dim)
+        answer = self._evaluate(point.copy())
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise TypeError(f"function must return (value, gradient); got {type(answer).__name__}.")
+        value, gradient = float(answer[0]), np.array(answer[1], dtype=np.float64)
+        if gradient.shape != point.shape:
+            raise ValueError(
+                f"function must return a gradient of shape {point.shape}; got {gradient.shape}."
+            )
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            raise FloatingPointError("function returned NaN or infinity.")
+        self._check_convexity(point, gradient)
+        return value, gradient
+
+    def _check_convexity(self, w: Vector, gradient: Vector) -> None:
+        if self._last is not None:
+            step, change = w - self._last[0], gradient - self._last[1]
+            length = float(np.linalg.norm(step))
+            norm = max(float(np.linalg.norm(w)), float(np.linalg.norm(self._last[0])))
+            error = 2.0 * self.gradient_error(norm) * length
+            least = (1.0 - 1e-6) * self.strong_convexity * length**2 - error
+            if float(step @ change) < least:
+                raise ValueError(
+                    f"strong_convexity must hold for the function; got {self.strong_convexity!r}, "
+                    "which two of its gradients contradict."
+                )
+        self._last = (w.copy(), gradient.copy())
+
+    def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]:
+        """The function's own Hessian, or one from differences of gradients."""
+        if self._hessian is None:
+            return difference_hessian(self, w)
+        point = checked_weights(w, self.dim)
+        hessian = np.asarray(self._hessian(point.copy()), dtype=np.float64)
+        if hessian.shape != (self.dim, self.dim):
+            raise ValueError(
+                f"hessian must return an array of shape {(self.dim, self.dim)}; "
+                f"got {hessian.shape}."
+            )
+        if not np.all(np.isfinite(hessian)):
+            raise FloatingPointError("hessian returned NaN or infinity.")
+        return hessian
