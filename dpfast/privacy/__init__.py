@@ -24,6 +24,7 @@ from dpfast.privacy.calibration import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from dpfast.privacy.calibration_search import smallest_noise
 from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,
@@ -96,6 +97,7 @@ __all__ = [
     "l2_laplace_score",
     "laplace_score",
     "records_apart",
+    "smallest_noise",
     "to_dp_event",
     "zcdp_delta",
     "zcdp_epsilon",

@@ -316,7 +316,8 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     ----------
     budget : Budget
     accountant : str, default="auto"
-        The accountant of the ledger that will be charged. Only "zcdp" buys less than the others.
+        The accountant of the ledger that will be charged. "zcdp" and "rdp" buy less than the
+        others: their step to (epsilon, delta) loses.
 
     Returns
     -------
@@ -325,7 +326,7 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     Raises
     ------
     ValueError
-        If no amount of Gaussian noise fits: a pure budget, or the accountant "pure".
+        If no amount of Gaussian noise fits: a pure budget, or an accountant of pure releases.
 
     Examples
     --------
@@ -333,15 +334,16 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
     >>> round(budget_mu(Budget(1.0, 1e-6)), 5), round(budget_mu(Budget(rho=0.5)), 5)
     (0.2367, 1.0)
     """
-    check_choice("accountant", accountant, ("auto", "pure", "gdp", "zcdp", "basic"))
-    if budget.kind == "pure" or accountant == "pure":
+    names = ("auto", "pure", "gdp", "zcdp", "basic", "optimal", "rdp")
+    check_choice("accountant", accountant, names)
+    if budget.kind == "pure" or accountant in ("pure", "optimal"):
         raise ValueError(
             f"{budget!r} with accountant={accountant!r} cannot pay for Gaussian noise, which has "
             "no pure guarantee. Give a delta > 0 (for example 1e-6), or use L2Laplace noise."
         )
     if budget.mu is not None:
         return budget.mu * (1.0 - MARGIN)
-    if budget.epsilon is not None and accountant != "zcdp":
+    if budget.epsilon is not None and accountant not in ("zcdp", "rdp"):
         return gaussian_mu(budget.epsilon, budget.delta)
     return math.sqrt(2.0 * budget_rho(budget))
 

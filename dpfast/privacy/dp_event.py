@@ -5,7 +5,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import UnsupportedEvent
-from dpfast.privacy.events import Event, GaussianEvent, L2LaplaceEvent
+from dpfast.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    GDPEvent,
+    L2LaplaceEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    SubsampledGaussianEvent,
+    SubsampledLaplaceEvent,
+    ZCDPEvent,
+)
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -14,12 +25,14 @@ if TYPE_CHECKING:
 def to_dp_event(events: Iterable[Event]) -> "DpEvent":
     """Return the events as one ``dp_accounting.ComposedDpEvent``.
 
-    A Gaussian release becomes a GaussianDpEvent, which is exact. The library has no event for l2
-    Laplace noise; such a release becomes the binary RandomizedResponseDpEvent of the same epsilon,
-    which dominates every epsilon-DP mechanism (Kairouz, Oh & Viswanath 2015): an accountant's
-    answer for it is valid, if not the smallest. The neighboring relation is the accountant's
-    argument in that library, not part of the event: it decides only about sampling, so any relation
-    under which the accountant accepts these events gives the same numbers.
+    A Gaussian release, or one that is mu-GDP, becomes a GaussianDpEvent of noise multiplier 1 / mu,
+    a Laplace release a LaplaceDpEvent and a rho-zCDP access a ZCDpEvent; sampling wraps them in a
+    PoissonSampledDpEvent or a SampledWithoutReplacementDpEvent. The library has no event for l2
+    Laplace noise and for choices; they become the binary RandomizedResponseDpEvent of the same
+    epsilon, which dominates every epsilon-DP mechanism (Kairouz, Oh & Viswanath 2015): an
+    accountant's answer for it is valid, if not the smallest. The neighboring relation is the
+    accountant's argument in that library, not part of the event. The noise multipliers refer to the
+    sensitivity charged, which has the relation's factor in it.
 
     Parameters
     ----------
@@ -53,9 +66,22 @@ def to_dp_event(events: Iterable[Event]) -> "DpEvent":
 
 
 def _translate(event: Event, library: Any) -> Any:
-    if isinstance(event, GaussianEvent):
-        return library.GaussianDpEvent(event.noise_multiplier)
-    if isinstance(event, L2LaplaceEvent):
+    if isinstance(event, (GaussianEvent, GDPEvent)):
+        return library.GaussianDpEvent(1.0 / event.mu)
+    if isinstance(event, LaplaceEvent):
+        return library.LaplaceDpEvent(1.0 / event.epsilon)
+    if isinstance(event, ZCDPEvent):
+        return library.ZCDpEvent(event.rho)
+    if isinstance(event, (SubsampledGaussianEvent, SubsampledLaplaceEvent)):
+        multiplier = event.noise / event.sensitivity
+        gaussian = isinstance(event, SubsampledGaussianEvent)
+        inner = library.GaussianDpEvent if gaussian else library.LaplaceDpEvent
+        if event.sampling == "poisson":
+            return library.PoissonSampledDpEvent(event.sampling_rate, inner(multiplier))
+        return library.SampledWithoutReplacementDpEvent(
+            event.n_samples, event.batch, inner(multiplier)
+        )
+    if isinstance(event, (L2LaplaceEvent, NoisyMaxEvent, ExponentialEvent)):
         # It keeps its input with probability 1 - p / 2 and flips it with p / 2, so
         # exp(epsilon) = (2 - p) / p.
         keep = math.exp(-event.epsilon)

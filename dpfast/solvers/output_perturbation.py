@@ -50,8 +50,8 @@ EXPECTS = "excess_risk_bound"
 _WHERE = "output: certified minimizer"
 # Kinds of noise, and the accountants under which one release can use up the budget.
 _NOISES = {
-    "gaussian": ("auto", "gdp", "zcdp", "basic"),
-    "l2-laplace": ("auto", "pure", "basic"),
+    "gaussian": ("auto", "gdp", "zcdp", "basic", "rdp"),
+    "l2-laplace": ("auto", "pure", "basic", "optimal"),
 }
 # The optimizer's share of the sensitivity: small enough to cost neither accuracy nor agreement with
 # the exact minimizer to six digits, large enough to be reached in floating point.

@@ -14,6 +14,7 @@ from dpfast.privacy import (
     Event,
     GaussianEvent,
     L2LaplaceEvent,
+    Ledger,
     budget_mu,
     calibration,
     gaussian_delta,
@@ -52,7 +53,7 @@ def test_the_tables_match():
     source = inspect.getsource(calibration.budget_mu)
     assert all(f'"{name}"' in source for name in ACCOUNTANTS)
     for name in ACCOUNTANTS:
-        if name != "pure":
+        if name not in ("pure", "optimal"):
             assert budget_mu(Budget(1.0, 1e-6), name) > 0.0
 
 
@@ -154,10 +155,40 @@ def test_basic_bounds_the_true_composition():
     ("budget", "accepting"),
     [
         (Budget(1.0), {"pure"}),
-        (Budget(1.0, 1e-6), {"pure", "gdp", "zcdp", "basic"}),
+        (Budget(1.0, 1e-6), {"pure", "gdp", "zcdp", "basic", "optimal", "rdp"}),
         (Budget(rho=1.0), {"zcdp"}),
         (Budget(mu=1.0), {"gdp"}),
     ],
 )
 def test_which_budgets_an_accountant_accepts(budget, accepting):
     assert {name for name, a in ACCOUNTANTS.items() if a.accepts(budget)} == accepting
+
+
+def test_the_prices_of_all_accountants_side_by_side():
+    """A thousand pure releases: the plain sum, and what the others make of it at a delta."""
+    events = [laplace(0.02, count=1000)]
+    prices = {
+        name: accountant.epsilon(events, 1e-6)
+        for name, accountant in ACCOUNTANTS.items()
+        if accountant.supports(events[0])
+    }
+    assert sorted(prices, key=prices.__getitem__) == ["optimal", "rdp", "zcdp", "pure", "basic"]
+    assert prices["pure"] == prices["basic"] == pytest.approx(20.0)
+    assert prices["zcdp"] < 4.0
+
+
+def test_no_accountant_promises_less_than_the_exact_price():
+    """Of Gaussian releases, whose exact price is known."""
+    for mu in (1e-3, 0.1, 1.0, 10.0):
+        for delta in (1e-12, 1e-6, 0.1):
+            exact = gaussian_epsilon(mu, delta)
+            for accountant in ACCOUNTANTS.values():
+                if accountant.supports(gaussian(mu)):
+                    assert accountant.epsilon([gaussian(mu)], delta) >= exact
+
+
+def test_what_a_budget_buys_fits_a_ledger_of_the_same_accountant():
+    for epsilon, delta in ((1e-3, 1e-12), (1.0, 1e-6), (50.0, 0.1)):
+        budget = Budget(epsilon, delta)
+        for name in ("auto", "gdp", "zcdp", "basic", "rdp"):
+            Ledger(budget, name).spend(gaussian(budget_mu(budget, name)))

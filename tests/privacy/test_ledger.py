@@ -96,8 +96,8 @@ def test_auto_takes_the_smallest_valid_epsilon():
     ledger.spend(laplace(0.01))
     assert ledger.guarantee().accountant == "basic"
     ledger.spend(laplace(0.01, count=1000))
-    assert ledger.guarantee().accountant == "zcdp"
-    for name in ("zcdp", "basic"):
+    assert ledger.guarantee().accountant == "rdp"
+    for name in ("zcdp", "basic", "rdp"):
         other = Ledger(Budget(1000.0, 1e-6), name)
         for event in ledger.events:
             other.spend(event)
