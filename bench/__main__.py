@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: ``python -m bench [kernels|baseline|datasets ...]``."""
+"""Command line of the benchmarks: ``python -m bench [kernels|baseline|datasets|kuru2020 ...]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data that comes with the package."""
+"""Data that comes with the package or is made up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from dpfast._validation import check_choice
+from dpfast._validation import check_choice, check_integer
 
 # Public bounds of the features: from the design of the study and the definition of each variable,
 # never from the values.  The reasons are given in RANDHIE_DESCRIPTION.
@@ -149,3 +149,36 @@ def load_randhie(
         DESCR=RANDHIE_DESCRIPTION,
         **labels,
     )
+
+
+def make_uniform_classification(
+    n_samples: int = 100_000, n_features: int = 20, *, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Separable classes on the unit cube, as in the experiments of Kuru et al. 2020.
+
+    Features are uniform on [0, 1], so that rows have an l1 norm of at most `n_features`; labels are
+    the signs of a linear function with standard normal coefficients.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    seed : int, default=0
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        -1 and +1.
+
+    Examples
+    --------
+    >>> from dpfast.datasets import make_uniform_classification
+    >>> X, y = make_uniform_classification(100, 3)
+    >>> X.shape, bool(0 <= X.min() and X.max() <= 1), set(y.tolist()) <= {-1.0, 1.0}
+    ((100, 3), True, True)
+    """
+    check_integer("n_samples", n_samples, low=1)
+    check_integer("n_features", n_features, low=1)
+    rng = np.random.default_rng(check_integer("seed", seed, low=0))
+    X = rng.random((n_samples, n_features))
+    return X, np.where(X @ rng.standard_normal(n_features) > 0.0, 1.0, -1.0)

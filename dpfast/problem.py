@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast import _kernels
@@ -26,7 +27,7 @@ from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
-from dpfast.rows import as_rows, check_matrix
+from dpfast.rows import Rows, as_rows, check_matrix
 
 Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
@@ -183,6 +184,30 @@ class ProblemShape:
         ridge = 4.0 * (self.alpha or 0.0) * w_norm
         return 1.1 * _UNIT * (row + (self.additions() + 8) * self.lipschitz + ridge)
 
+    def gradient_sum_error(self, clip_norm: float = math.inf, rows: int | None = None) -> float:
+        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
+
+        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
+        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
+        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
+        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
+        more units cover that a derivative's last bits may depend on the row's place in a block, and
+        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
+        for each neighbor) to the l2 sensitivity.
+
+        Parameters
+        ----------
+        clip_norm : float, default=inf
+        rows : int or None, default=None
+            Rows in the sum, if they are a sample.
+
+        Returns
+        -------
+        float
+        """
+        longest = min(clip_norm * self.max_weight, self.lipschitz)
+        return 1.01 * _UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
+
 
 class Problem:
     """A learning problem: private rows, a loss, a ridge, and public bounds.
@@ -253,8 +278,9 @@ class Problem:
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)
         matrix = check_matrix(X)
         self._target = _as_target(y, loss, matrix.shape[0])
+        self._matrix = matrix
         self._rows = as_rows(matrix, self._target, intercept)
-        self._has_inverse_norms = False
+        self._inverse_norms: tuple[int, NDArray[np.float32]] | None = None
         self._threads: tuple[int, ThreadPoolExecutor] | None = None
         self._line: _Line | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
@@ -336,16 +362,20 @@ class Problem:
             ) from None
         return norms
 
-    def _prepare_clipping(self) -> None:
+    def _prepare_clipping(self, order: int = 2) -> None:
         """Lower bounds of ``1/‖x̃_i‖`` in float32, so that they cost half the memory traffic."""
-        if self._has_inverse_norms:
+        if self._inverse_norms is not None and self._inverse_norms[0] == order:
             return
         inverse = np.empty(self.shape.n_samples, dtype=np.float32)
 
         def work(start: int, stop: int) -> None:
-            norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
+            if order == 1:
+                whole = self._l1_norms(start, stop)
+            else:
+                norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
+                whole = np.hypot(norms, self.shape.intercept)
             with np.errstate(divide="ignore", over="ignore"):
-                exact = (1.0 - 8.0 * _UNIT) / np.hypot(norms, self.shape.intercept)
+                exact = (1.0 - 8.0 * _UNIT) / whole
                 rounded = exact.astype(np.float32)
             too_large = rounded > exact
             rounded[too_large] = np.nextafter(rounded[too_large], np.float32(0.0))
@@ -353,7 +383,33 @@ class Problem:
 
         _finish(self._map(work))
         self._rows.set_inverse_norm(inverse)
-        self._has_inverse_norms = True
+        self._inverse_norms = order, inverse
+
+    def _l1_norms(self, start: int, stop: int) -> Vector:
+        """Upper bounds of ``‖x̃_i‖₁``: a sum of d terms is within d units of the exact one."""
+        block = abs(self._sliceable()[start:stop])
+        norms = np.asarray(block.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
+        if self._row_scale is not None:
+            norms = norms * self._row_scale[start:stop]
+        rounding = 1.0 + (self.shape.dim + 8) * 2.0 * _UNIT
+        return np.asarray((norms + abs(self.shape.intercept)) * rounding)
+
+    def _sliceable(self) -> Any:
+        """The matrix in a form whose rows can be picked."""
+        if scipy.sparse.issparse(self._matrix) and self._matrix.format != "csr":
+            self._matrix = self._matrix.tocsr()
+        return self._matrix
+
+    def _sample(self, rows: NDArray[np.int64]) -> Rows:
+        """Copies of some rows, with all that belongs to them."""
+        part = as_rows(self._sliceable()[rows], self._target[rows], self.shape.intercept)
+        if self._weight is not None:
+            part.set_weight(self._weight[rows])
+        if self._row_scale is not None:
+            part.set_row_scale(self._row_scale[rows])
+        if self._inverse_norms is not None:
+            part.set_inverse_norm(self._inverse_norms[1][rows])
+        return part
 
     # ---- sums over chunks -----------------------------------------------------------------------
 
@@ -444,7 +500,13 @@ class Problem:
         return out
 
     def clipped_gradient(
-        self, w: ArrayLike, clip_norm: float = math.inf, loss_clip: float = math.inf
+        self,
+        w: ArrayLike,
+        clip_norm: float = math.inf,
+        loss_clip: float = math.inf,
+        *,
+        clip_order: int = 2,
+        rows: NDArray[np.int64] | None = None,
     ) -> tuple[Vector, float]:
         """Sum of the rows' clipped gradients and of their clipped losses, in one read of X.
 
@@ -455,6 +517,10 @@ class Problem:
             Each row's gradient is scaled to this norm if it is longer.
         loss_clip : float, default=inf
             Each row's loss is replaced by this value if it is larger.
+        clip_order : {2, 1}, default=2
+            The norm that `clip_norm` bounds: l2 or l1.
+        rows : int64 array or None, default=None
+            Indices of the rows to sum over; they are copied. None: all rows.
 
         Returns
         -------
@@ -478,17 +544,25 @@ class Problem:
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
         if clip_norm < math.inf:
-            self._prepare_clipping()
+            self._prepare_clipping(2 if check_integer("clip_order", clip_order) == 2 else 1)
         loss = self.shape.loss.spec
+        store = self._rows if rows is None else self._sample(_as_indices(rows, self.shape))
 
         def work(start: int, stop: int) -> tuple[Vector, float]:
-            kernel, first, last = self._rows.block(start, stop)
+            kernel, first, last = store.block(start, stop)
             out = np.empty(self.shape.dim)
             value = kernel.gradient(first, last, loss, vector, clip_norm, loss_clip, out)
             return out, value
 
+        if rows is None:
+            parts = self._map(work)
+        else:
+            step = self.shape.chunk_rows()
+            parts = (
+                work(start, min(start + step, len(rows))) for start in range(0, len(rows), step)
+            )
         total, loss_sum = np.zeros(self.shape.dim), 0.0
-        for part, value in self._map(work):
+        for part, value in parts:
             total += part
             loss_sum += value
         return total, loss_sum
@@ -697,27 +771,8 @@ class Problem:
     # ---- rounding -------------------------------------------------------------------------------
 
     def gradient_sum_error(self, clip_norm: float = math.inf) -> float:
-        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
-
-        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
-        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
-        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
-        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
-        more units cover that a derivative's last bits may depend on the row's place in a block, and
-        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
-        for each neighbor) to the l2 sensitivity.
-
-        Parameters
-        ----------
-        clip_norm : float, default=inf
-
-        Returns
-        -------
-        float
-        """
-        shape = self.shape
-        longest = min(clip_norm * shape.max_weight, shape.lipschitz)
-        return 1.01 * _UNIT * (shape.additions() + 8) * shape.n_samples * longest
+        """:meth:`ProblemShape.gradient_sum_error` of this problem's shape."""
+        return self.shape.gradient_sum_error(clip_norm)
 
     def loss_sum_error(self, loss_clip: float) -> float:
         """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
@@ -783,6 +838,15 @@ def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
     if not np.all(np.isfinite(raw)):
         raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity.")
     return np.ascontiguousarray(raw, dtype=np.float64)
+
+
+def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int64]:
+    indices = np.asarray(rows)
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        raise TypeError(f"rows must be a vector of integers; got {indices.dtype}.")
+    if len(indices) and (indices.min() < 0 or indices.max() >= shape.n_samples):
+        raise ValueError(f"rows must be in [0, {shape.n_samples}).")
+    return indices.astype(np.int64, copy=False)
 
 
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:

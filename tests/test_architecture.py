@@ -22,7 +22,7 @@ LAYERS = [
     {"optimizers"},
     {"objectives"},
     {"problem"},
-    {"rows", "losses", "mechanisms", "preprocessing", "datasets"},
+    {"rows", "losses", "mechanisms", "preprocessing", "datasets", "theory"},
     {"privacy"},
     {"random"},
     {"_files"},

@@ -27,7 +27,7 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
-from bench.suites import SUITES, baseline, datasets, kernels
+from bench.suites import SUITES, baseline, datasets, kernels, kuru2020
 from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
@@ -44,6 +44,7 @@ TINY = {
     ),
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
+    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
 }
 
 

@@ -12,10 +12,29 @@ from dpfast._validation import check_choice
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import output_perturbation
+from dpfast.solvers import (
+    dp_gd,
+    dp_hb,
+    dp_masg,
+    dp_masg_opt,
+    dp_nag,
+    dp_nag_opt,
+    output_perturbation,
+)
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
 
-SOLVERS: dict[str, ModuleType] = {module.NAME: module for module in (output_perturbation,)}
+SOLVERS: dict[str, ModuleType] = {
+    module.NAME: module
+    for module in (
+        output_perturbation,
+        dp_gd,
+        dp_hb,
+        dp_nag,
+        dp_nag_opt,
+        dp_masg,
+        dp_masg_opt,
+    )
+}
 
 __all__ = ["SOLVERS", "Outcome", "Plan", "Result", "Solver", "plan", "solve"]
 

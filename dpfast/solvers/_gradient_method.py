@@ -1,0 +1,671 @@
+r"""Gradient descent, heavy ball and Nesterov's method on noisy gradients: one engine.
+
+An iteration spends its event, takes the noisy mean gradient of the loss (:mod:`._noisy_gradient`)
+at a point that is a function of releases, adds the gradient of the ridge and steps:
+
+- descent ``w⁺ = w - η g(w)``;
+- heavy ball ``w⁺ = w - η g(w) + m (w - w⁻)``;
+- Nesterov ``w⁺ = z - η g(z)``, ``z = w + m (w - w⁻)``, in one stage or in several (MASG).
+
+All iterates are post-processing of the noisy gradients, whose events compose in the ledger; so
+nothing more is spent on momentum, averaging or projection, and norms of noisy gradients may be
+released.  Step, momentum, iterations and the division of the budget follow from the bounds in
+:mod:`dpfast.theory.kuru2020` and from public quantities only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.privacy import Budget, Event, Ledger, budget_epsilon, budget_mu
+from dpfast.problem import Problem, ProblemShape
+from dpfast.random import SecureGenerator
+from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._noisy_gradient import (
+    POWER,
+    HiddenStep,
+    NoisyGradient,
+    hidden_step,
+    last_iterate_factor,
+    release,
+)
+from dpfast.theory import kuru2020 as theory
+
+Vector = NDArray[np.float64]
+
+#: Options of every method of the family.
+OPTIONS = (
+    "alpha",
+    "iterations",
+    "step",
+    "momentum",
+    "split",
+    "noise",
+    "clip_norm",
+    "data_l1_norm",
+    "batch",
+    "average",
+    "w0",
+    "w_radius",
+    "initial_error",
+    "minimizer_norm",
+)
+EXPECTS = "excess_risk_bound"
+
+_WHERE = "noisy gradient"
+# Margin of a typical longest row, as in output perturbation; sets ‖w‖ by default.
+_TYPICAL_MARGIN = 6.0
+# What "auto" chooses among.
+_ITERATIONS = np.unique(np.round(np.geomspace(1, 100, 24)).astype(int))
+_RIDGES = 4.0 ** np.arange(-14.0, 2.0)
+_STEPS = {
+    "descent": (1.0, 0.5, 0.2, 0.1),
+    "heavy-ball": (0.5, 0.2, 0.1),
+    "nesterov": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
+    "multistage": (1.0, 0.1, 0.01),
+}
+# Iterates beyond this are of no use, and margins could overflow.
+_LARGEST = 1e50
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A method with its numbers.
+
+    Attributes
+    ----------
+    method : {"descent", "heavy-ball", "nesterov", "multistage"}
+    stages : tuple of Stage
+        Steps and momentum; all but "multistage" have one.
+    """
+
+    method: str
+    stages: tuple[theory.Stage, ...]
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of all stages."""
+        return sum(stage.length for stage in self.stages)
+
+
+def plan(
+    name: str,
+    method: str,
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    iterations: int | str = "auto",
+    step: float | str = "auto",
+    momentum: float | str = "auto",
+    split: str = "uniform",
+    noise: str = "auto",
+    clip_norm: float | None = None,
+    data_l1_norm: float | None = None,
+    batch: int | None = None,
+    average: float = 0.0,
+    w0: ArrayLike | None = None,
+    w_radius: float | None = None,
+    initial_error: float | None = None,
+    minimizer_norm: float | None = None,
+    analysis: str = "composition",
+    p: int = 1,
+    first_stage: int | None = None,
+) -> Plan:
+    """Settle a method from public quantities.
+
+    Parameters
+    ----------
+    name : str
+        Of the solver.
+    method : {"descent", "heavy-ball", "nesterov", "multistage"}
+    shape : ProblemShape
+    budget : Budget
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+        The accountant of the ledger that will be charged.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto" adds
+        the ridge's own cost, ``(α/2) minimizer_norm²``, to the bound and minimizes it.
+    iterations : int or "auto", default="auto"
+        ``T``; "auto" minimizes the bound, up to 100.
+    step : float or "auto", default="auto"
+        c, in units of ``1 / (β + α)``.  "auto" minimizes the bound.
+    momentum : float or "auto", default="auto"
+        In [0, 1).  "auto" is what the method's bound asks for.  Descent has none.
+    split : {"uniform", "optimal"}
+        Whether iterations share the budget equally or as the bound prefers.
+    noise : {"auto", "gaussian", "laplace"}
+        "auto" takes Gaussian noise unless the budget, or the accountant, is pure.
+    clip_norm : float or None, default=None
+        Bound of a row's gradient, its weight not counted.  None: the bound that every row obeys;
+        smaller values bring less noise and a bias that the bound does not know.
+    data_l1_norm : float or None, default=None
+        Public bound of ``‖x_i‖₁``, for Laplace noise, enforced by clipping.
+    batch : int or None, default=None
+        Rows of a fresh sample for each gradient; None: all.
+    average : float, default=0.0
+        Return the mean of this share of the iterates, the last ones; 0: the last iterate.
+    w0 : array-like of shape (dim,) or None
+        Start; None: zeros.  It must not depend on the data.
+    w_radius : float or None, default=None
+        Public ball onto which every iterate is projected.
+    initial_error : float or None, default=None
+        Guess of ``F(w0) - F*``; None: a bound of it.  A wrong guess costs accuracy, never privacy.
+    minimizer_norm : float or None
+        Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.
+    analysis : {"composition", "last-iterate"}
+        Of descent: what is released and paid for, all noisy gradients or only the last iterate.
+    p, first_stage
+        Of "multistage", see :func:`dpfast.theory.kuru2020.multistage`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or the loss is not convex and smooth.
+    UnsupportedEvent
+        If no accountant prices the events in the budget's unit.
+    """
+    _check_loss(name, shape)
+    check_choice("split", split, ("uniform", "optimal"))
+    check_choice("analysis", analysis, ("composition", "last-iterate"))
+    average = check_real("average", average, low=0.0, high=1.0)
+    check_integer("p", p, low=1, high=30)
+    if first_stage is not None:
+        check_integer("first_stage", first_stage, low=1)
+    if w_radius is not None:
+        check_real("w_radius", w_radius, low=1e-100, high=_LARGEST)
+    start = _start(w0, shape)
+    noise = _choose_noise(noise, budget, accountant)
+    if minimizer_norm is None:
+        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+    check_real("minimizer_norm", minimizer_norm, low=1e-100, high=1e100)
+    if initial_error is not None:
+        check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
+    gradient = NoisyGradient.settle(
+        shape,
+        neighboring_relation,
+        noise=noise,
+        clip_norm=clip_norm,
+        data_l1_norm=data_l1_norm,
+        batch=batch,
+    )
+    hidden = analysis == "last-iterate"
+    if hidden:
+        _check_hidden(gradient, average, split)
+
+    price = budget_epsilon(budget) if noise == "laplace" else budget_mu(budget, accountant)
+    choice = _Choice(method, gradient, price, split == "optimal", hidden, p, first_stage, momentum)
+    if alpha is None:
+        alpha = shape.alpha if shape.alpha is not None else "auto"
+    ridges: Iterable[float]
+    if alpha == "auto":
+        ridges = _RIDGES * shape.smoothness
+    else:
+        ridges = (check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".'),)
+    if step == "auto":
+        steps: tuple[float, ...] = _STEPS[method]
+    else:
+        steps = (_checked_step(step, method),)
+    if iterations == "auto":
+        lengths = _ITERATIONS
+    else:
+        lengths = np.array([check_integer("iterations", iterations, low=1, high=10**7)])
+    best: tuple[float, float, float, int] | None = None
+    for ridge in ridges:
+        error = initial_error or _initial_error(shape, ridge, start, minimizer_norm)
+        for c in steps:
+            bounds = choice.bounds(ridge, c, lengths, error) + 0.5 * ridge * minimizer_norm**2
+            at = int(np.argmin(bounds))
+            if best is None or bounds[at] < best[0]:
+                best = (float(bounds[at]), ridge, c, int(lengths[at]))
+    assert best is not None
+    _, ridge, c, length = best
+    shape = shape.with_alpha(ridge)
+    settings = choice.settings(ridge, c, length)
+    response, certified = choice.response(ridge, settings)
+    error = initial_error or _initial_error(shape, ridge, start, minimizer_norm)
+
+    parameters: dict[str, Any] = {
+        "settings": settings,
+        "iterations": length,
+        "step": settings.stages[0].step,
+        "momentum": settings.stages[0].momentum,
+        "noise": noise,
+        "split": split,
+        "analysis": analysis,
+        "average": average,
+        "bound": "strongly convex" if certified else "quadratic",
+        "w0": start,
+        "w_radius": w_radius,
+    }
+    events: tuple[Event, ...]
+    if hidden:
+        contraction = _contraction(shape, settings.stages[0].step)
+        radius = w_radius or max(float(np.linalg.norm(start)), shape.minimizer_norm(ridge))
+        made, event = hidden_step(
+            shape,
+            neighboring_relation,
+            settings.stages[0].step,
+            max(radius, float(np.linalg.norm(start))),
+            contraction,
+            length,
+            price,
+        )
+        events = (event,)
+        variance = np.full(length, (made.stddev / settings.stages[0].step) ** 2)
+        parameters |= {"hidden_step": made, "event": event, "w_radius": radius}
+    else:
+        shares = np.full(length, 1.0 / length)
+        if split == "optimal":
+            shares = theory.optimal_shares(response.noise, POWER[noise])
+        mechanisms = gradient.mechanisms(budget, accountant, shares)
+        known = {id(made): made for made in mechanisms}
+        cache = {key: made.event(_WHERE) for key, made in known.items()}
+        variances = {key: _variance(made, gradient.rows) for key, made in known.items()}
+        events = tuple(cache[id(made)] for made in mechanisms)
+        variance = np.array([variances[id(made)] for made in mechanisms])
+        parameters |= {"gradient": gradient, "mechanisms": mechanisms}
+    expected = {
+        EXPECTS: response.bound(error, variance)
+        + choice.sampling_error(ridge, response)
+        + 0.5 * ridge * minimizer_norm**2,
+        "gradient_noise_stddev": math.sqrt(float(variance[-1])),
+    }
+    if average > 0.0:
+        expected[EXPECTS] = 0.5 * ridge * minimizer_norm**2 + choice.average_bound(
+            ridge, settings, error, variance, average
+        )
+    return Plan(
+        solver=name,
+        shape=shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        events=events,
+        parameters=MappingProxyType(parameters),
+        expected=MappingProxyType(expected),
+    )
+
+
+def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Carry out a plan: spend, look, perturb, step, again and again.
+
+    Returns
+    -------
+    Outcome
+        Its history holds, for every iteration, the norm of the noisy gradient (with the ridge) and
+        the step size; it is empty if only the last iterate is released.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford the next release; no data is touched for it.
+    """
+    if plan.parameters["analysis"] == "last-iterate":
+        return _run_hidden(plan, problem, rng, ledger)
+    parameters = plan.parameters
+    settings: Settings = parameters["settings"]
+    gradient: NoisyGradient = parameters["gradient"]
+    mechanisms: tuple[Gaussian | Laplace, ...] = parameters["mechanisms"]
+    alpha = plan.shape.alpha
+    assert alpha is not None
+    radius = parameters["w_radius"]
+    kept = math.ceil(parameters["average"] * settings.iterations)
+    w = _project(np.array(parameters["w0"], dtype=np.float64), radius)
+    norms = np.empty(settings.iterations)
+    steps = np.empty(settings.iterations)
+    total = np.zeros_like(w)
+    t = 0
+    for stage in settings.stages:
+        before = w
+        for _ in range(stage.length):
+            ahead = w + stage.momentum * (w - before)
+            point = w if settings.method == "heavy-ball" else ahead
+            point = np.clip(point, -_LARGEST, _LARGEST)
+            noisy = release(gradient, mechanisms[t], problem, point, rng, ledger, _WHERE)
+            noisy += alpha * point
+            before = w
+            w = _project(np.clip(ahead - stage.step * noisy, -_LARGEST, _LARGEST), radius)
+            norms[t] = np.linalg.norm(noisy)
+            steps[t] = stage.step
+            t += 1
+            if t > settings.iterations - kept:
+                total += w
+    return Outcome(
+        total / kept if kept else w, MappingProxyType({"gradient_norm": norms, "step": steps})
+    )
+
+
+def _run_hidden(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Noisy gradient descent of which the last iterate alone comes out."""
+    parameters = plan.parameters
+    made: HiddenStep = parameters["hidden_step"]
+    step: float = parameters["step"]
+    alpha = plan.shape.alpha
+    assert alpha is not None
+    radius = parameters["w_radius"]
+    # The whole price, before the first look.
+    ledger.spend(parameters["event"])
+    w = _project(np.array(parameters["w0"], dtype=np.float64), radius)
+    for _ in range(parameters["iterations"]):
+        gradient = problem.clipped_gradient(w)[0] / plan.shape.n_samples + alpha * w
+        w = _project(made.perturb(w - step * gradient, rng), radius)
+    return Outcome(w)
+
+
+# ---- choosing -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The bound as a function of ridge, step and iterations."""
+
+    method: str
+    gradient: NoisyGradient
+    price: float  # ε or μ, of all iterations together
+    optimal: bool
+    hidden: bool
+    p: int
+    first_stage: int | None
+    momentum: float | str
+
+    def settings(self, ridge: float, c: float, length: int) -> Settings:
+        """Steps and momentum."""
+        smoothness = self.gradient.shape.smoothness + ridge
+        # Rounded down, so that c = 1 does not pass 1 / L.
+        step = c / smoothness * (1.0 - 2.0**-50)
+        if self.method == "multistage":
+            stages = theory.multistage(
+                length, step, ridge, smoothness, p=self.p, first=self.first_stage
+            )
+        else:
+            stages = (theory.Stage(length, step, 0.0),)
+        if self.method == "nesterov":
+            stages = theory.single_stage(length, step, ridge)
+        elif self.method == "heavy-ball":
+            chosen = theory.largest_momentum(step, ridge, smoothness)
+            if c >= 1.0:
+                chosen = (1.0 - math.sqrt(step * ridge)) ** 2  # critical at the least curvature
+            stages = (theory.Stage(length, step, chosen),)
+        if self.momentum != "auto":
+            value = check_real("momentum", self.momentum, low=0.0, high=1.0, high_open=True)
+            if self.method == "descent" and value != 0.0:
+                raise ValueError(f"momentum must be 0 or 'auto' for descent; got {value}.")
+            stages = tuple(theory.Stage(s.length, s.step, value) for s in stages)
+        return Settings(self.method, stages)
+
+    def response(self, ridge: float, settings: Settings) -> tuple[theory.Response, bool]:
+        """The bound's coefficients, and whether they hold beyond quadratics."""
+        shape = self.gradient.shape
+        smoothness, dim = shape.smoothness + ridge, shape.dim
+        (stage, length) = settings.stages[0], settings.iterations
+        if self.method == "descent":
+            trace = min(shape.smoothness + dim * ridge, dim * smoothness)
+            return theory.gradient_descent_response(
+                length, stage.step, ridge, smoothness, trace
+            ), True
+        if self.method == "heavy-ball":
+            found = theory.simple_certificate(stage.step, stage.momentum, ridge, smoothness)
+            if found is not None:
+                return found.response(length, stage.step, ridge, smoothness, dim), True
+        elif all(
+            s.momentum == theory.nesterov_momentum(s.step, ridge)
+            and s.step * smoothness <= 1.0 + 1e-12
+            for s in settings.stages
+        ):
+            return theory.accelerated_response(settings.stages, ridge, smoothness, dim), True
+        return self._of_quadratics(ridge, settings), False
+
+    def _of_quadratics(self, ridge: float, settings: Settings) -> theory.Response:
+        """The worst spectrum, for parameters that no certificate covers."""
+        shape = self.gradient.shape
+        curvatures = np.geomspace(ridge, shape.smoothness + ridge, 24)
+        remaining, parts = 1.0, []
+        for stage in reversed(settings.stages):
+            answers = [
+                theory.quadratic_response(
+                    stage.length,
+                    stage.step,
+                    stage.momentum,
+                    [curvature],
+                    nesterov=self.method != "heavy-ball",
+                )
+                for curvature in curvatures
+            ]
+            parts.append(remaining * shape.dim * np.max([a.noise for a in answers], axis=0))
+            remaining *= max(a.initial for a in answers)
+        return theory.Response(remaining, np.concatenate(parts[::-1]))
+
+    def bounds(self, ridge: float, c: float, lengths: NDArray[Any], error: float) -> Vector:
+        """The bound for several numbers of iterations, to first order in the charges."""
+        length = int(lengths.max())
+        settings = self.settings(ridge, c, length)
+        if self.method == "multistage" or len(lengths) == 1:
+            return np.array([self._bound(ridge, c, int(T), error) for T in lengths])
+        response, _ = self.response(ridge, settings)
+        # Backwards from the end, one stage's coefficients do not depend on the length.
+        backwards = response.noise[::-1]
+        whole = np.cumsum(backwards)[lengths - 1]
+        if length > 1 and response.noise[-1] > 0.0:
+            rate = float(response.noise[-2] / response.noise[-1])
+            initial = response.initial * _power(rate, lengths - length)
+        else:
+            initial = np.full(len(lengths), response.initial)
+        exponent = 1.0 / (POWER[self.gradient.noise] + 1.0)
+        roots = np.cumsum(backwards**exponent)[lengths - 1]
+        if self.hidden:
+            contraction = _contraction(
+                self.gradient.shape.with_alpha(ridge), settings.stages[0].step
+            )
+            factors = np.array([last_iterate_factor(contraction, int(T)) for T in lengths])
+            noise = whole * self._variance(1.0) * factors**2
+        elif self.optimal:
+            noise = roots ** (1.0 / exponent) * self._variance(1.0)
+        else:
+            noise = whole * self._variance(1.0 / lengths)
+        per_total = self.gradient.sampling_variance() * self._per_total(ridge)
+        return np.asarray(initial * error + noise + whole * per_total)
+
+    def _bound(self, ridge: float, c: float, length: int, error: float) -> float:
+        """The bound of one setting: sums of powers, stage by stage."""
+        settings = self.settings(ridge, c, length)
+        exponent = 1.0 / (POWER[self.gradient.noise] + 1.0) if self.optimal else 1.0
+        shape = self.gradient.shape
+        if self.method == "multistage" and self.momentum == "auto":
+            smoothness, remaining, total, plain = shape.smoothness + ridge, 1.0, 0.0, 0.0
+            for stage in reversed(settings.stages):
+                rate = 1.0 - math.sqrt(ridge * stage.step)
+                gain = 0.5 * stage.step * (1.0 + stage.step * smoothness) * shape.dim * remaining
+                total += gain**exponent * _geometric(rate**exponent, stage.length)
+                plain += gain * _geometric(rate, stage.length)
+                remaining *= 2.0 * rate**stage.length
+            initial, scale = remaining, 1.0 / shape.dim
+        else:
+            response, _ = self.response(ridge, settings)
+            total = float(np.sum(response.noise**exponent))
+            plain, initial = float(response.noise.sum()), response.initial
+            scale = self._per_total(ridge)
+        if self.hidden:
+            of_shape = shape.with_alpha(ridge)
+            contraction = _contraction(of_shape, settings.stages[0].step)
+            variance = self._variance(1.0) * last_iterate_factor(contraction, length) ** 2
+        else:
+            variance = self._variance(1.0 if self.optimal else 1.0 / length)
+        noise = total ** (1.0 / exponent) * variance
+        return float(initial * error + noise + self.gradient.sampling_variance() * scale * plain)
+
+    def _variance(self, share: Any) -> Any:
+        """Noise variance of a release that may cost a share of the budget; shares may be many."""
+        gradient = self.gradient
+        if gradient.noise == "laplace":
+            return gradient.variance(gradient.sample_prices(self.price * share))
+        # Of a sample, for small prices: amplified by n/m.  The accountant has the last word.
+        amplified = gradient.shape.n_samples / gradient.rows
+        return gradient.variance(self.price * np.sqrt(share) * amplified)
+
+    def sampling_error(self, ridge: float, response: theory.Response) -> float:
+        """What the choice of the samples adds to the bound."""
+        variance = self.gradient.sampling_variance()
+        return float(variance * self._per_total(ridge) * response.noise.sum())
+
+    def _per_total(self, ridge: float) -> float:
+        """Coefficients per unit of total variance, over those per unit in every coordinate."""
+        shape = self.gradient.shape
+        if self.method != "descent":
+            return 1.0 / shape.dim
+        # (η²/2) L instead of (η²/2) tr M: a sample's noise need not be isotropic.
+        smoothness = shape.smoothness + ridge
+        return smoothness / min(shape.smoothness + shape.dim * ridge, shape.dim * smoothness)
+
+    def average_bound(
+        self, ridge: float, settings: Settings, error: float, variance: Vector, share: float
+    ) -> float:
+        """The mean of the last iterates' bounds, which bounds their mean's error by convexity."""
+        total = settings.iterations
+        kept = math.ceil(share * total)
+        sampling = self.gradient.sampling_variance()
+        bounds = []
+        # Every iterate, or some two hundred of them.
+        for stop in np.unique(np.linspace(total - kept + 1, total, min(kept, 200)).astype(int)):
+            left, stages = int(stop), []
+            for stage in settings.stages:
+                if left > 0:
+                    length = min(left, stage.length)
+                    stages.append(theory.Stage(length, stage.step, stage.momentum))
+                    left -= length
+            part = Settings(settings.method, tuple(stages))
+            response, _ = self.response(ridge, part)
+            extra = sampling * self._per_total(ridge) * response.noise.sum()
+            bounds.append(response.bound(error, variance[:stop]) + extra)
+        return float(np.mean(bounds))
+
+
+def _project(w: Vector, radius: float | None) -> Vector:
+    """The nearest point of the public ball."""
+    if radius is None:
+        return w
+    norm = float(np.linalg.norm(w))
+    return w * (radius / norm) if norm > radius else w
+
+
+def _geometric(rate: float, length: int) -> float:
+    return -math.expm1(length * math.log(rate)) / (1.0 - rate) if 0.0 < rate < 1.0 else 1.0
+
+
+def _power(rate: float, exponents: NDArray[Any]) -> Vector:
+    return np.asarray(np.exp(np.minimum(700.0, math.log(max(rate, 1e-300)) * exponents)))
+
+
+def _variance(mechanism: Gaussian | Laplace, rows: int) -> float:
+    """Variance of the noise of a mean gradient, in one coordinate."""
+    factor = 2.0 if isinstance(mechanism, Laplace) else 1.0
+    return factor * (mechanism.event(_WHERE).noise / rows) ** 2
+
+
+def _contraction(shape: ProblemShape, step: float) -> float:
+    """``c = max(|1 - ηα|, |1 - η(β + α)|)`` of an exact step, rounded up."""
+    assert shape.alpha is not None
+    largest = shape.smoothness + shape.alpha
+    return max(abs(1.0 - step * shape.alpha), abs(1.0 - step * largest)) + 2.0**-50
+
+
+def _initial_error(
+    shape: ProblemShape, ridge: float, start: Vector, minimizer_norm: float
+) -> float:
+    """Bound of ``F(w0) - F*``, losses being at least 0."""
+    norm = float(np.linalg.norm(start))
+    ridge_part = 0.5 * ridge * norm**2
+    at_zero = shape.loss.at_zero * shape.max_weight
+    if math.isfinite(at_zero):
+        far = shape.smoothness * norm * (norm + minimizer_norm)
+        return at_zero + min(shape.lipschitz * norm, far) + ridge_part
+    distance = norm + minimizer_norm
+    slope = shape.lipschitz * distance
+    return (slope if math.isfinite(slope) else 0.5 * shape.smoothness * distance**2) + ridge_part
+
+
+def _start(w0: ArrayLike | None, shape: ProblemShape) -> Vector:
+    if w0 is None:
+        return np.zeros(shape.dim)
+    start = np.array(w0, dtype=np.float64)
+    if start.shape != (shape.dim,) or not np.all(np.abs(start) <= _LARGEST):
+        raise ValueError(
+            f"w0 must hold {shape.dim} finite numbers; got shape {start.shape}"
+            f"{'' if start.shape != (shape.dim,) else ' with NaN, infinity or a huge number'}."
+        )
+    start.flags.writeable = False
+    return start
+
+
+def _checked_step(step: object, method: str) -> float:
+    high = 1.0 if method in ("nesterov", "multistage") else 2.0
+    open_end = high == 2.0
+    return check_real(
+        "step",
+        step,
+        low=0.0,
+        low_open=True,
+        high=high,
+        high_open=open_end,
+        hint="It is in units of 1 / (β + α), β the loss's smoothness and α the ridge.",
+    )
+
+
+def _choose_noise(noise: str, budget: Budget, accountant: str) -> str:
+    check_choice("noise", noise, ("auto", *POWER))
+    pure = budget.kind == "pure" or accountant == "pure"
+    if noise == "auto":
+        return "laplace" if pure else "gaussian"
+    if noise == "gaussian" and pure:
+        raise ValueError(
+            f"noise must be 'laplace' for {budget!r} with accountant={accountant!r}: Gaussian "
+            "noise has no pure guarantee."
+        )
+    if noise == "laplace" and (
+        budget.kind in ("zcdp", "gdp") or accountant not in ("auto", "pure", "basic")
+    ):
+        raise ValueError(
+            f"noise must be 'gaussian' for {budget!r} with accountant={accountant!r}: the shares "
+            "of Laplace noise are counted in epsilon."
+        )
+    return noise
+
+
+def _check_loss(name: str, shape: ProblemShape) -> None:
+    if not shape.loss.convex:
+        raise ValueError(f"loss must be convex for {name}; got {shape.loss.name!r}.")
+    if not math.isfinite(shape.loss.smoothness):
+        raise ValueError(
+            f"loss must be smooth for {name}, whose steps follow from its curvature; got "
+            f"{shape.loss.name!r}."
+        )
+
+
+def _check_hidden(gradient: NoisyGradient, average: float, split: str) -> None:
+    reasons = {
+        "noise must be 'gaussian'": gradient.noise != "gaussian",
+        "clip_norm must be None, since clipped steps need not contract": math.isfinite(
+            gradient.clip_norm
+        ),
+        "batch must be None": gradient.batch is not None,
+        "average must be 0, since only the last iterate is released": average != 0.0,
+        "split must be 'uniform'": split != "uniform",
+    }
+    for reason, broken in reasons.items():
+        if broken:
+            raise ValueError(f"{reason}, with analysis='last-iterate'.")

@@ -1,0 +1,34 @@
+"""Noisy gradient descent.
+
+The gradients are paid for one by one (``analysis="composition"``), or together, if nothing but the
+last iterate is released (``analysis="last-iterate"``, Gaussian noise, smooth and strongly convex
+objectives: Bok, Su & Altschuler 2024), which never costs more.
+
+Options: those of :func:`dpfast.solvers._gradient_method.plan` in `OPTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
+from dpfast.problem import ProblemShape
+from dpfast.solvers import _gradient_method
+from dpfast.solvers._contract import Plan
+
+NAME = "dp-gd"
+OPTIONS = (*_gradient_method.OPTIONS, "analysis")
+BUDGET_KINDS = ("pure", "approximate", "zcdp", "gdp")
+RELATIONS = NEIGHBORING_RELATIONS
+MINIMIZES = True
+EXACT: Mapping[str, Any] = MappingProxyType({"iterations": 2500, "step": 1.0})
+EXPECTS = _gradient_method.EXPECTS
+
+run = _gradient_method.run
+
+
+def plan(shape: ProblemShape, budget: Budget, **options: Any) -> Plan:
+    """Settle the run from public quantities; see :func:`dpfast.solvers._gradient_method.plan`."""
+    return _gradient_method.plan(NAME, "descent", shape, budget, **{"split": "uniform", **options})

@@ -1,0 +1,385 @@
+"""Private gradient descent, heavy ball, Nesterov's method and MASG."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.privacy import gaussian_epsilon, gaussian_mu
+from dpfast.privacy.auditing import audit_epsilon, audit_mu
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
+from dpfast.solvers._noisy_gradient import (
+    NoisyGradient,
+    last_iterate_factor,
+    random_subset,
+)
+
+METHODS = ("dp-gd", "dp-hb", "dp-nag", "dp-nag-opt", "dp-masg", "dp-masg-opt")
+SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0, alpha=0.01)
+
+
+def spent(settled):
+    ledger = Ledger(settled.budget)
+    for event in settled.events:
+        ledger.spend(event)
+    return ledger.guarantee()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("budget", [Budget(0.3), Budget(3.0), Budget(0.3, 1e-7), Budget(3.0, 1e-5),
+                                    Budget(rho=0.2), Budget(mu=0.7)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_budget_is_used_and_not_passed(method, budget, relation):
+    settled = plan(SHAPE, method, budget, neighboring_relation=relation, iterations=12)
+    assert len(settled.events) == 12
+    guarantee = spent(settled)
+    if budget.epsilon is not None:
+        assert 0.999 * budget.epsilon <= guarantee.epsilon <= budget.epsilon
+    elif budget.mu is not None:
+        assert 0.999 * budget.mu <= guarantee.mu <= budget.mu
+    else:
+        assert 0.999 * budget.rho <= guarantee.rho <= budget.rho
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6)], ids=str)
+def test_samples_are_priced_and_drawn(method, budget, classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0, alpha=0.05)
+    result = solve(problem, method, budget, iterations=4, batch=50, random_state=1)
+    assert {event.mechanism.partition("_")[0] for event in result.privacy.events} == {"subsampled"}
+    assert 0.97 * budget.epsilon <= result.privacy.epsilon <= budget.epsilon
+    whole = plan(problem, method, budget, iterations=4).parameters["mechanisms"][0]
+    sampled = result.plan.parameters["mechanisms"][0]
+    # Amplified: much less noise on a sum than without sampling.
+    assert sampled.event("x").noise < 0.5 * whole.event("x").noise
+    with pytest.raises(ValueError, match="batch must be None for neighboring_relation="):
+        plan(problem, method, budget, batch=50, neighboring_relation="add_or_remove_one")
+
+
+def test_the_noise_of_a_sample_follows_the_formula():
+    epsilon, T, n, m = 1.0, 10, 5000, 100
+    settled = plan(SHAPE, "dp-nag", Budget(epsilon), iterations=T, batch=m, data_l1_norm=1.5)
+    event = settled.events[0]
+    e0 = math.log(1 + (math.exp(epsilon / T) - 1) * n / m)
+    assert event.scale == pytest.approx(2 * 1.5 / e0, rel=1e-6)
+    assert settled.parameters["gradient"].sensitivity == pytest.approx(3.0)
+
+
+def test_subsets_are_uniform():
+    rng = SecureGenerator(5)
+    for n, size in ((5, 2), (5, 3), (6, 1), (4, 4)):
+        sets = list(itertools.combinations(range(n), size))
+        counts = dict.fromkeys(sets, 0)
+        for _ in range(150 * len(sets)):
+            counts[tuple(random_subset(rng, n, size).tolist())] += 1
+        if len(sets) > 1:
+            assert chisquare(list(counts.values())).pvalue > 1e-6
+    large = random_subset(rng, 100_000, 1000)
+    assert len(np.unique(large)) == 1000
+    assert 0 <= large.min() <= large.max() < 100_000
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+@pytest.mark.parametrize("option", ["none", "clip", "l1"])
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_declared_sensitivities_are_reached_and_not_passed(noise, relation, other, option, weight):
+    """A row on the steep side of a hinge, and its opposite or its absence."""
+    if (noise, option) == ("gaussian", "l1"):
+        pytest.skip("no l1 norm in Gaussian noise")
+    d, n = 4, 30
+    options = {"none": {}, "clip": {"clip_norm": 0.3}, "l1": {"data_l1_norm": 0.8}}[option]
+    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
+    order = 2 if noise == "gaussian" else 1
+    worst = 0.0
+    for row in (np.full(d, 0.5), np.array([1.0, 0, 0, 0]), np.array([0.6, -0.8, 0, 0])):
+        sums = []
+        for sign in (1.0, other):
+            X = np.tile([0.2, 0.1, 0.0, 0.0], (n, 1))
+            X[3] = sign * row
+            y = np.ones(n)
+            problem = Problem(X, y, "huberized-hinge", data_norm=1.0, intercept=0.0, **weights)
+            settled = NoisyGradient.settle(problem.shape, relation, noise=noise, **options)
+            sums.append(
+                problem.clipped_gradient(
+                    np.zeros(d), settled.clip_norm, clip_order=settled.clip_order
+                )[0]
+            )
+        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1], order)))
+    assert 0.999 * settled.sensitivity <= worst <= settled.sensitivity * (1 + 1e-9)
+
+
+def test_clipping_in_l1_and_sums_of_samples(classification):
+    import scipy.sparse
+
+    X, y = classification
+    X = np.where(np.abs(X) > 0.3, X, 0.0)
+    w = np.arange(7.0) / 5
+    rows = np.array([3, 100, 7, 499])
+    for matrix in (X, X.astype(np.float32), np.asfortranarray(X), scipy.sparse.csr_array(X),
+                   scipy.sparse.csc_array(X)):  # fmt: skip
+        with pytest.warns() if getattr(matrix, "format", "") == "csc" else _nothing():
+            problem = Problem(matrix, y, data_norm=1.5, intercept=0.5)
+        for order, which in itertools.product((1, 2), (None, rows)):
+            got, _ = problem.clipped_gradient(w, 0.4, clip_order=order, rows=which)
+            Z = np.asarray(X if matrix.dtype == np.float64 else X.astype(np.float32), np.float64)
+            Z = Z * np.minimum(1.0, 1.5 / np.linalg.norm(Z, axis=1))[:, None]
+            Z = np.column_stack([Z, np.full(len(Z), 0.5)])
+            G = (-y / (1 + np.exp(y * (Z @ w))))[:, None] * Z
+            G *= np.minimum(1.0, 0.4 / np.linalg.norm(G, order, axis=1))[:, None]
+            expected = (G if which is None else G[which]).sum(axis=0)
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="rows must be in"):
+        problem.clipped_gradient(w, rows=np.array([500]))
+
+
+class _nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return False
+
+
+def steep(sign, n=2, R=0.05):
+    """All rows zero but one, on the steep side of a hinge: the worst record for every gradient."""
+    X = np.zeros((n, 1))
+    X[0] = R * sign
+    return Problem(X, np.ones(n), "huberized-hinge", data_norm=R, intercept=0.0, alpha=1e-4)
+
+
+class Free:
+    """A ledger that does not count: what a run costs is tested elsewhere."""
+
+    def spend(self, *events, **kwargs):
+        pass
+
+
+def last_weights(method, budget, runs, relation="replace_one", **options):
+    """Final weights of whole runs on worst-case neighbors; linear in the noisy gradients."""
+    other = -1.0 if relation == "replace_one" else 0.0
+    settled = plan(steep(1.0), method, budget, neighboring_relation=relation, **options)
+    for sign, seed in ((1.0, 11), (other, 12)):
+        problem, rng = steep(sign), SecureGenerator(seed)
+        yield np.array([
+            SOLVERS[method].run(settled, problem, rng, Free()).w[0] for _ in range(runs)
+        ])  # fmt: skip
+
+
+def halve(monkeypatch):
+    from dpfast.solvers import _noisy_gradient
+
+    honest = _noisy_gradient.records_apart
+    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda r: 0.5 * honest(r))
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_gaussian_runs_keep_their_claim(method, epsilon):
+    budget = Budget(epsilon, 1e-5)
+    a, b = last_weights(method, budget, 1500, iterations=2, step=1e-3)
+    audited = audit_mu(a, b).value
+    assert audited <= gaussian_mu(epsilon, 1e-5)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_laplace_runs_keep_their_claim(method, epsilon):
+    a, b = last_weights(method, Budget(epsilon), 1500, iterations=2, step=1e-3)
+    assert audit_epsilon(a, b).value <= epsilon
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("batch", [None, 1])
+@pytest.mark.parametrize("budget", [Budget(2.0), Budget(2.0, 1e-5)], ids=str)
+def test_audits_catch_halved_noise(budget, batch, monkeypatch):
+    """The same runs with half the noise pass the claim, so that the audits above can fail."""
+    options = {"iterations": 1, "step": 1e-3}
+    if batch is not None and budget.kind == "approximate":
+        options["iterations"] = 2
+    audit, claim = (
+        (audit_epsilon, 2.0) if budget.kind == "pure" else (audit_mu, gaussian_mu(2.0, 1e-5))
+    )
+    if batch is not None:
+        # A sample of one of two rows: audited for epsilon at the budget's delta.
+        a, b = last_weights("dp-gd", budget, 3000, batch=batch, **options)
+        assert audit_epsilon(a, b, delta=budget.delta).value <= 2.0
+        return
+    a, b = last_weights("dp-gd", budget, 5000, **options)
+    assert audit(a, b).value <= claim
+    halve(monkeypatch)
+    a, b = last_weights("dp-gd", budget, 5000, **options)
+    assert audit(a, b).value > claim
+
+
+# ---- the last iterate ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("T", [1, 2, 10, 1000])
+@pytest.mark.parametrize("contraction", [0.0, 0.5, 0.99, 1.0 - 1e-9])
+def test_the_last_iterate_never_costs_more_than_composition(T, contraction):
+    factor = last_iterate_factor(contraction, T)
+    assert 1.0 <= factor * (1 + 1e-12)
+    assert factor <= math.sqrt(T) * (1 + 1e-12)
+    # The optimum of the proof, from its definition.
+    powers = contraction ** np.arange(T)
+    if contraction < 0.999:
+        assert factor == pytest.approx(powers.sum() / math.sqrt((powers**2).sum()), rel=1e-6)
+
+
+def test_last_iterate_plans_have_less_noise():
+    budget = Budget(1.0, 1e-6)
+    for T, alpha in ((1, 0.1), (50, 0.1), (50, 0.001)):
+        hidden, open_ = (
+            plan(SHAPE.with_alpha(alpha), "dp-gd", budget, iterations=T, step=1.0, analysis=kind)
+            for kind in ("last-iterate", "composition")
+        )
+        assert spent(hidden).epsilon <= budget.epsilon
+        ratio = hidden.expected["gradient_noise_stddev"] / open_.expected["gradient_noise_stddev"]
+        assert ratio <= 1.0 + 1e-4
+        if T == 50 and alpha == 0.1:
+            assert ratio < 0.7
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"clip_norm": 0.1}, {"batch": 10}, {"average": 0.5}, {"split": "optimal"}],
+    ids=lambda o: next(iter(o)),
+)
+def test_the_last_iterate_needs_its_conditions(options):
+    with pytest.raises(ValueError, match="with analysis='last-iterate'"):
+        plan(SHAPE, "dp-gd", Budget(1.0, 1e-6), analysis="last-iterate", **options)
+    with pytest.raises(ValueError, match="noise must be 'gaussian'"):
+        plan(SHAPE, "dp-gd", Budget(1.0), analysis="last-iterate")
+
+
+@pytest.mark.audit
+def test_audit_of_the_last_iterate(monkeypatch):
+    """Strong ridge: the last iterate forgets, and its price is far below composition's."""
+    budget, T = Budget(2.0, 1e-5), 12
+    claim = gaussian_mu(2.0, 1e-5)
+
+    def runs():
+        # The ridge pulls towards zero, where the worst record stays on the steep side.
+        return last_weights("dp-gd", budget, 4000, iterations=T, step=1.0, alpha=0.01,
+                            analysis="last-iterate")  # fmt: skip
+
+    a, b = runs()
+    honest = audit_mu(a, b).value
+    assert 0.5 * claim < honest <= claim
+    halve(monkeypatch)
+    a, b = runs()
+    assert audit_mu(a, b).value > claim
+
+
+def test_the_last_iterate_alone_is_released(classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0, alpha=0.5)
+    result = solve(problem, "dp-gd", Budget(1.0, 1e-6), analysis="last-iterate", random_state=0)
+    assert dict(result.history) == {}
+    (event,) = result.privacy.events
+    assert event.mechanism == "gdp"
+    assert gaussian_epsilon(event.mu, 1e-6) <= 1.0
+    assert np.linalg.norm(result.w) <= result.plan.parameters["w_radius"] * (1 + 1e-12)
+
+
+# ---- convergence --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_noise_the_error_falls_as_its_bound(method, noiseless, classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    best = problem.value_and_gradient(reference_minimizer(X, y, 0.01), 0.01)[0]
+    start = math.log(2.0) - best
+    previous = math.inf
+    for T in (1, 10, 60, 200):
+        result = solve(problem, method, Budget(1e4), alpha=0.01, iterations=T, step=0.5)
+        error = problem.value_and_gradient(result.w, 0.01)[0] - best
+        settings = result.plan.parameters["settings"]
+        assert settings.iterations == T
+        expected = result.plan.expected["excess_risk_bound"]
+        assert error <= expected
+        assert error < min(previous, start)
+        previous = error
+        assert result.history["gradient_norm"].shape == (T,)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("batch", [None, 100])
+def test_measured_error_is_below_the_expected(method, batch, classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    best = problem.value_and_gradient(reference_minimizer(X, y, 0.05), 0.05)[0]
+    options = {"alpha": 0.05, "iterations": 15, "step": 0.4, "batch": batch}
+    runs = [solve(problem, method, Budget(20.0), random_state=k, **options) for k in range(12)]
+    errors = [problem.value_and_gradient(run.w, 0.05)[0] - best for run in runs]
+    assert np.mean(errors) <= runs[0].plan.expected["excess_risk_bound"]
+
+
+def test_averages_projections_and_starts(classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0, alpha=0.05)
+    start = np.linspace(-1.0, 1.0, 7)
+    last, mean = (
+        solve(problem, "dp-nag", Budget(2.0, 1e-6), iterations=20, w0=start, w_radius=0.5,
+              average=share, random_state=3)
+        for share in (0.0, 1.0)
+    )  # fmt: skip
+    assert np.linalg.norm(last.w) <= 0.5 * (1 + 1e-12)
+    assert np.linalg.norm(mean.w) < np.linalg.norm(last.w)
+    assert tuple(last.privacy.events) == tuple(mean.privacy.events)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"iterations": 0}, "iterations must be an integer in"),
+        ({"step": math.nan}, "step must be a real number"),
+        ({"step": 1.5}, "step must be a real number"),
+        ({"momentum": 1.0}, "momentum must be a real number"),
+        ({"batch": 5001}, "batch must be an integer in"),
+        ({"w0": [1.0]}, "w0 must hold 6 finite numbers"),
+        ({"w0": [math.inf] * 6}, "w0 must hold 6 finite numbers"),
+        ({"clip_norm": 0.0}, "clip_norm must be a real number"),
+        ({"data_l1_norm": 1.0}, "data_l1_norm must be None for Gaussian noise"),
+        ({"noise": "uniform"}, "noise must be one of"),
+        ({"average": 2.0}, "average must be a real number"),
+        ({"split": "random"}, "split must be one of"),
+        ({"alpha": -1.0}, "alpha must be a real number"),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plan(SHAPE, "dp-nag", Budget(1.0, 1e-6), **options)
+
+
+def test_losses_without_guarantees_are_refused():
+    for loss, message in (("sigmoid", "convex"), ("hinge", "smooth")):
+        with pytest.raises(ValueError, match=f"loss must be {message}"):
+            plan(ProblemShape(100, 2, 1.0, loss), "dp-gd", Budget(1.0, 1e-6))
+    with pytest.raises(ValueError, match="clip_norm must be given for the loss 'squared'"):
+        plan(ProblemShape(100, 2, 1.0, "squared"), "dp-gd", Budget(1.0, 1e-6))
+    shape = ProblemShape(100, 2, 1.0, "squared")
+    assert plan(shape, "dp-gd", Budget(1.0, 1e-6), clip_norm=1.0).events
+
+
+def test_optimal_shares_lower_the_expected_error():
+    for budget in (Budget(1.0), Budget(1.0, 1e-6)):
+        options = {"iterations": 60, "step": 0.5}
+        even, best = (plan(SHAPE, name, budget, **options) for name in ("dp-nag", "dp-nag-opt"))
+        assert best.expected["excess_risk_bound"] < 0.95 * even.expected["excess_risk_bound"]
+        noise = [event.noise for event in best.events]
+        assert noise[0] > 1.1 * noise[-1]

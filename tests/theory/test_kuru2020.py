@@ -1,0 +1,172 @@
+"""Bounds of noisy first-order methods against simulations, and the paper's slips."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast.theory import kuru2020 as theory
+
+MU, L, DIM = 0.05, 1.0, 4
+CURVATURES = np.array([MU, 0.2, 0.7, L])
+
+
+def simulate(method, stages, variance, w0, runs=1500, seed=0):
+    """Mean error on a quadratic, written from the definitions."""
+    rng = np.random.default_rng(seed)
+    x = np.tile(w0, (runs, 1))
+    t = 0
+    for stage in stages:
+        before = x
+        for _ in range(stage.length):
+            noise = math.sqrt(variance[t]) * rng.standard_normal(x.shape)
+            ahead = x + stage.momentum * (x - before)
+            at = x if method == "heavy-ball" else ahead
+            before, x = x, ahead - stage.step * (CURVATURES * at + noise)
+            t += 1
+    return float(np.mean(0.5 * np.sum(CURVATURES * x**2, axis=1)))
+
+
+def cases():
+    for T in (1, 3, 40):
+        yield "descent", (theory.Stage(T, 0.8 / L, 0.0),)
+        yield "nesterov", theory.single_stage(T, 0.5 / L, MU)
+        yield "heavy-ball", (theory.Stage(T, 0.3 / L, theory.largest_momentum(0.3 / L, MU, L)),)
+        yield "heavy-ball", (theory.Stage(T, 0.5 / L, 0.4),)
+        yield "multistage", theory.multistage(T, 1.0 / L, MU, L, first=5)
+
+
+def responses(method, stages):
+    T, stage = sum(s.length for s in stages), stages[0]
+    if method == "descent":
+        return [theory.gradient_descent_response(T, stage.step, MU, L, CURVATURES.sum())]
+    if method == "heavy-ball":
+        found = theory.heavy_ball_certificates(stage.step, stage.momentum, MU, L)
+        assert found
+        return [c.response(T, stage.step, MU, L, DIM) for c in found]
+    return [theory.accelerated_response(stages, MU, L, DIM)]
+
+
+@pytest.mark.parametrize(
+    ("method", "stages"), list(cases()), ids=[f"{k}-{m}" for k, (m, _) in enumerate(cases())]
+)
+@pytest.mark.parametrize("noisy", [0.0, 0.3])
+def test_measured_error_is_below_every_bound(method, stages, noisy):
+    T = sum(stage.length for stage in stages)
+    variance = noisy * np.linspace(2.0, 0.5, T)
+    for w0 in (np.ones(DIM), np.eye(DIM)[0] * 3.0, np.eye(DIM)[-1]):
+        start = 0.5 * float(np.sum(CURVATURES * w0**2))
+        measured = simulate(method, stages, variance, w0, runs=1 if noisy == 0.0 else 1500)
+        for response in responses(method, stages):
+            assert response.noise.shape == (T,)
+            # The mean of 1500 runs is within some percent of its expectation.
+            assert measured <= 1.1 * response.bound(start, variance) + 1e-15
+
+
+@pytest.mark.parametrize(("nesterov", "momentum"), [(False, 0.0), (False, 0.6), (True, 0.6)])
+def test_the_quadratic_response_is_exact(nesterov, momentum):
+    stages = (theory.Stage(30, 0.4, momentum),)
+    response = theory.quadratic_response(30, 0.4, momentum, CURVATURES, nesterov=nesterov)
+    method = "nesterov" if nesterov else "heavy-ball"
+    variance = np.linspace(0.2, 1.0, 30)
+    noise = simulate(method, stages, variance, np.zeros(DIM), runs=30_000)
+    assert noise == pytest.approx(float(response.noise @ variance), rel=0.04)
+    errors = [
+        simulate(method, stages, 0.0 * variance, np.eye(DIM)[k], runs=1) / (0.5 * CURVATURES[k])
+        for k in range(DIM)
+    ]
+    assert max(errors) == pytest.approx(response.initial, rel=1e-9)
+
+
+def test_the_recursion_of_the_paper_fails_where_the_lyapunov_function_holds():
+    """(28) at t = 1 on a quadratic of curvature mu, with step 1/L."""
+    step = 1.0 / L
+    q = math.sqrt(MU * step)
+    exact = theory.quadratic_response(1, step, theory.nesterov_momentum(step, MU), [MU],
+                                      nesterov=True).initial  # fmt: skip
+    assert exact == pytest.approx((1 - q * q) ** 2)
+    assert exact > 1 - q
+    for T in range(1, 200):
+        stages = theory.single_stage(T, step, MU)
+        exact = theory.quadratic_response(T, step, stages[0].momentum, CURVATURES, nesterov=True)
+        assert exact.initial <= theory.accelerated_response(stages, MU, L, DIM).initial
+
+
+def test_the_heavy_ball_has_its_own_rate():
+    """The paper's (26) is Nesterov's: it misses the heavy ball's speed, on both sides."""
+    step, momentum = 1.0, 0.9
+    for curvatures in ([MU], [L], [MU, L]):
+        heavy = theory.heavy_ball_rate(step, momentum, curvatures)
+        paper = theory.nesterov_rate(step, momentum, curvatures)
+        T = 400
+        for rate, nesterov in ((heavy, False), (paper, True)):
+            measured = theory.quadratic_response(T, step, momentum, curvatures, nesterov=nesterov)
+            # Amplitudes are rho^T up to a factor that grows slower than T.
+            if rate > 0.0:
+                assert math.log(max(measured.initial, 1e-300)) / (2 * T) == pytest.approx(
+                    math.log(rate), abs=0.03
+                )
+    assert theory.heavy_ball_rate(step, momentum, [L]) == pytest.approx(math.sqrt(momentum))
+    assert theory.nesterov_rate(step, momentum, [L]) == 0.0
+    # Polyak's parameters reach his rate.
+    root = math.sqrt(MU / L)
+    best = 4 / (math.sqrt(MU) + math.sqrt(L)) ** 2, ((1 - root) / (1 + root)) ** 2
+    assert theory.heavy_ball_rate(*best, [MU, L]) == pytest.approx(
+        (1 - root) / (1 + root), rel=1e-6
+    )
+    assert theory.nesterov_rate(*best, [MU, L]) > 1.0
+
+
+def test_stationary_noise_of_the_heavy_ball():
+    step, momentum = 0.5, 0.7
+    response = theory.quadratic_response(3000, step, momentum, CURVATURES)
+    stationary = theory.heavy_ball_noise(step, momentum, CURVATURES)
+    assert response.noise.sum() == pytest.approx(0.5 * float(CURVATURES @ stationary), rel=1e-9)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.5])
+def test_certificates_solve_the_matrix_inequality(momentum):
+    step = 0.5
+    found = theory.heavy_ball_certificates(step, momentum, MU, L)
+    for certificate in found:
+        constant, M = theory.heavy_ball_inequality(step, momentum, MU, L, certificate.rate_squared)
+        P = certificate.P
+        theta = np.array([P[0, 0], P[0, 1], P[1, 1], certificate.c0])
+        scale = np.abs(P).max() + 1.0
+        assert np.linalg.eigvalsh(constant + np.tensordot(theta, M, 1))[0] >= -1e-13 * scale
+        assert np.linalg.eigvalsh(P)[0] >= -1e-13 * scale
+        # No certificate is faster than the worst quadratic.
+        assert certificate.rate_squared >= theory.heavy_ball_rate(step, momentum, [MU, L]) ** 2
+    # The grid finds rates that the closed form does not reach.
+    assert min(c.rate_squared for c in found) < found[0].rate_squared - 0.1 * MU * step
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_shares_minimize_the_noise(power):
+    rng = np.random.default_rng(3)
+    a = np.exp(rng.normal(size=12))
+    shares = theory.optimal_shares(a, power, ratio=1.0)
+    assert shares.sum() == pytest.approx(1.0)
+    best = float(np.sum(a / shares**power))
+    assert best == pytest.approx(np.sum(a ** (1 / (power + 1))) ** (power + 1))
+    assert best < np.sum(a * 12.0**power)
+    for _ in range(200):
+        other = shares * np.exp(0.1 * rng.normal(size=12))
+        other /= other.sum()
+        assert np.sum(a / other**power) >= best
+
+
+def test_grouped_shares_cost_little():
+    a = 0.97 ** np.arange(300)[::-1]
+    grouped = theory.optimal_shares(a, 2)
+    assert len(np.unique(grouped)) <= 40
+    least = np.sum(a ** (1 / 3)) ** 3
+    assert np.sum(a / grouped**2) <= 1.01 * least
+
+
+def test_stages_follow_the_paper():
+    stages = theory.multistage(10_000, 1.0 / 20, 1.0, 20.0, p=1, first=7)
+    unit = math.ceil(math.sqrt(20) * math.log(8))
+    assert [s.length for s in stages[:4]] == [7, 4 * unit, 8 * unit, 16 * unit]
+    assert [s.step for s in stages[:3]] == [1 / 20, 1 / 20 / 16, 1 / 20 / 64]
+    assert sum(s.length for s in stages) == 10_000
