@@ -232,7 +232,8 @@ def convex_iterations(
     int
     """
     ratio = (smoothness * n_samples * epsilon * distance / lipschitz) ** 2
-    return max(1, math.ceil((ratio / _effective_dim_squared(dim, delta)) ** (1.0 / 3.0)))
+    ratio /= _effective_dim_squared(dim, delta)
+    return max(1, math.ceil(float(ratio ** (1.0 / 3.0))))
 
 
 def strongly_convex_rate(
@@ -259,7 +260,7 @@ def strongly_convex_rate(
     float
     """
     scale = lipschitz / (mu * n_samples * epsilon)
-    return smoothness * scale**2 * _effective_dim_squared(dim, delta)
+    return float(smoothness * scale**2 * _effective_dim_squared(dim, delta))
 
 
 def convex_rate(
@@ -319,7 +320,7 @@ def population_ridge(
     """
     check_real("failure", failure, low=0.0, low_open=True, high=1.0)
     top = 2.0 * math.sqrt(lipschitz) * (smoothness * dim) ** 0.25
-    return top / (math.sqrt(n_samples * epsilon * failure) * distance)
+    return float(top / (math.sqrt(n_samples * epsilon * failure) * distance))
 
 
 # ---- Algorithm 2: RRPSGD ------------------------------------------------------------------------
