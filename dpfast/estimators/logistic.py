@@ -35,9 +35,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Should be well below ``1 / n_samples``.
     solver : str, default="auto"
         Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
-    alpha : float or "auto", default="auto"
+    alpha : float or str, default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
-        there). "auto" lets the solver choose it from public quantities.
+        there). "auto" lets the solver choose it from public quantities; a solver may know further
+        rules by name.
     data_norm : float or None, default=None
         Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
         down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
@@ -50,9 +51,15 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes : array-like of shape (2,) or None, default=None
         The two class labels, public. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
+    objective : {"erm", "tilted", "adversarial"}, default="erm"
+        What is minimized: the mean loss, a tilted mean that heeds the largest losses more, or the
+        mean loss under the worst perturbation of every row. Solver "output-perturbation" knows all.
+    objective_options : dict or None, default=None
+        ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
+        :func:`dpfast.objectives.make_objective`.
     solver_options : dict or None, default=None
         Further options of the solver.
-    optimizer : str, default="auto"
+    optimizer : str or callable, default="auto"
         Non-private inner optimizer, for solvers that have one.
     accountant : str, default="auto"
         How privacy is added up; "auto" takes the smallest valid ε.
@@ -104,8 +111,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         intercept_scaling: float = 1.0,
         neighboring_relation: str = "replace_one",
         classes: ArrayLike | None = None,
+        objective: str = "erm",
+        objective_options: Mapping[str, Any] | None = None,
         solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
+        optimizer: Any = "auto",
         accountant: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -121,6 +130,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_scaling = intercept_scaling
         self.neighboring_relation = neighboring_relation
         self.classes = classes
+        self.objective = objective
+        self.objective_options = objective_options
         self.solver_options = solver_options
         self.optimizer = optimizer
         self.accountant = accountant
@@ -200,12 +211,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self) -> dict[str, Any]:
         options = dict(self.solver_options or {})
-        if "alpha" in options or "optimizer" in options:
+        own = ("alpha", "optimizer", "objective", "objective_options")
+        if not options.keys().isdisjoint(own):
             raise ValueError(
-                "solver_options must not hold 'alpha' or 'optimizer', which are parameters of the "
-                f"estimator; got {sorted(options)}."
+                f"solver_options must not hold {', '.join(map(repr, own))}, which are parameters "
+                f"of the estimator; got {sorted(options)}."
             )
-        return {"alpha": self.alpha, "optimizer": self.optimizer, **options}
+        return {**{name: getattr(self, name) for name in own}, **options}
 
     def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         if self.classes is not None:

@@ -226,7 +226,7 @@ def test_audits_catch_halved_noise(budget, batch, monkeypatch):
 @pytest.mark.parametrize("contraction", [0.0, 0.5, 0.99, 1.0 - 1e-9])
 def test_the_last_iterate_never_costs_more_than_composition(T, contraction):
     factor = last_iterate_factor(contraction, T)
-    assert 1.0 <= factor * (1 + 1e-12)
+    assert factor * (1 + 1e-12) >= 1.0
     assert factor <= math.sqrt(T) * (1 + 1e-12)
     # The optimum of the proof, from its definition.
     powers = contraction ** np.arange(T)
