@@ -198,7 +198,7 @@ def plan(
         noise = "gaussian"
     factor = _noise_factor(shape.dim, budget, noise, accountant, calibration)
     task = _Task(
-        shape, budget, neighboring_relation, factor, objective, objective_options, minimizer_norm,
+        shape, budget, neighboring_relation, noise, factor, objective, objective_options, minimizer_norm,
         risk,
     )  # fmt: skip
     if mode == "iterate":
@@ -256,7 +256,7 @@ def plan(
             {
                 "noise_stddev_per_weight": deviation,
                 "excess_risk_bound": settled["optimization_risk"]
-                + _risk_bound(goal, ridge, deviation, task.norm),
+                + _risk_bound(goal, ridge, deviation, task.norm, noise),
                 **_paper_risks(task, goal, ridge),
             }
         ),
@@ -272,6 +272,7 @@ class _Task:
         shape: Any,
         budget: Budget,
         neighboring_relation: str,
+        noise: str,
         factor: float,
         objective: str,
         objective_options: Mapping[str, Any] | None,
@@ -287,9 +288,8 @@ class _Task:
             )
         self.bare = shape
         self.problem: ProblemShape | None = getattr(shape, "problem", None if self.given else shape)
-        self.budget, self.relation, self.factor, self.risk = (
-            budget, neighboring_relation, factor, risk
-        )  # fmt: skip
+        self.budget, self.relation, self.risk = budget, neighboring_relation, risk
+        self.noise, self.factor = noise, factor
         if minimizer_norm is not None:
             minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
         elif self.problem is not None:
@@ -317,7 +317,7 @@ class _Task:
     def risk_bound(self, alpha: float) -> float:
         """The bound that "auto" minimizes."""
         goal = self.goal(alpha)
-        return _risk_bound(goal, alpha, self.factor * self.sensitivity(goal), self.norm)
+        return _risk_bound(goal, alpha, self.factor * self.sensitivity(goal), self.norm, self.noise)
 
 
 def _settle_alpha(task: _Task, alpha: float | str | None, *, iterate: bool) -> float:
@@ -423,9 +423,8 @@ def _gap_floor(goal: ErmShape) -> float:
     """``√(2µ gap)`` for four times the gap that rounding leaves (:meth:`Erm.duality_gap`)."""
     shape, unit = goal.problem, 2.0**-53
     reach = shape.row_norm * goal.minimizer_norm
-    depth = shape.additions() + 24
-    value = shape.max_weight * (2 * shape.dim + 40 + depth) * (1.0 + 2.0 * reach)
-    slope = unit * depth * shape.lipschitz
+    value = shape.max_weight * (2 * shape.dim + 40) * (1.0 + 2.0 * reach)
+    slope = unit * (shape.additions() + 24) * shape.lipschitz
     return math.sqrt(2.0 * goal.alpha * 4.0 * (unit * value + slope**2 / goal.alpha))
 
 
@@ -645,13 +644,16 @@ def excess_risk_bound(
     return 0.5 * (alpha * minimizer_norm**2 + variance * (shape.smoothness + alpha * shape.dim))
 
 
-def _risk_bound(goal: Any, alpha: float, noise_stddev: float, minimizer_norm: float) -> float:
+def _risk_bound(
+    goal: Any, alpha: float, noise_stddev: float, minimizer_norm: float, noise: str
+) -> float:
     """:func:`excess_risk_bound` for every objective.
 
     The trace of the Hessian is at most ``β + αd`` where the loss part's curvature is a mean of
     ``ℓ'' x̃x̃^T`` (and, tilted, ``t Cov(∇v)``, of trace ``tL²``, which its β includes), otherwise at
-    most d times the smoothness.  The loss part rises by at most ``L E‖z‖ <= L √d σ``, too, smooth
-    or not; then the ridge, whose excess is not counted, adds no noise of its own.
+    most d times the smoothness.  The loss part rises by at most ``L E‖z‖``, too, smooth or not; then
+    the ridge, whose excess is not counted, adds no noise of its own.  ``E‖z‖ <= √d σ``, and for
+    the l2-Laplace law it is d scales where ``σ²`` is ``d + 1`` squared scales.
     """
     dim, smoothness = int(goal.dim), float(goal.smoothness)
     if isinstance(goal, AdversarialShape | GeneralShape):
@@ -665,7 +667,10 @@ def _risk_bound(goal: Any, alpha: float, noise_stddev: float, minimizer_norm: fl
         return curved
     if isinstance(goal, ErmShape) and math.isfinite(goal.smoothness):
         return bias + curved
-    return bias + min(curved, float(goal.lipschitz) * math.sqrt(dim) * noise_stddev)
+    length = math.sqrt(dim) * noise_stddev
+    if noise == "l2-laplace":
+        length *= math.sqrt(dim / (dim + 1.0))
+    return bias + min(curved, float(goal.lipschitz) * length)
 
 
 def auto_alpha(

@@ -100,7 +100,7 @@ def test_defaults_of_the_iterate_follow_the_theorems():
         settled = plan(SHAPE, "auto", budget, mode="iterate", alpha=0.1, minimizer_norm=2.0)
         T = zhang2017.strongly_convex_iterations(0.1, beta + 0.1, *common)
         assert settled.parameters["iterations"] == T
-        assert settled.parameters["step"] == 2.0 / (beta + 0.2)
+        assert settled.parameters["step"] == pytest.approx(2.0 / (beta + 0.2))
         # Never more sensitive than the minimizer.
         exact = SHAPE.minimizer_sensitivity(0.1, "replace_one")
         assert settled.parameters["minimizer_sensitivity"] <= exact
@@ -127,16 +127,17 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
     if halved:
         honest = zhang2017.descent_sensitivity
         monkeypatch.setattr(zhang2017, "descent_sensitivity", lambda *args: 0.5 * honest(*args))
-    settled = plan(lone_row(1.0, 1), "auto", BUDGET, mode="iterate", alpha=0.0, iterations=3,
-                   noise="gaussian")  # fmt: skip
+    budget = Budget(5.0, 1e-6)
+    settled = plan(lone_row(1.0, 1), "auto", budget, mode="iterate", alpha=0.0, iterations=3,
+                   step=0.5, noise="gaussian")  # fmt: skip
 
     def outputs(y, seed):
         rng, data = SecureGenerator(seed), lone_row(y, 1)
-        solver = SOLVERS["output-perturbation"]
-        return np.array([solver.run(settled, data, rng, Ledger(BUDGET)).w[0] for _ in range(8000)])
+        run = SOLVERS["output-perturbation"].run
+        return np.array([run(settled, data, rng, Ledger(budget)).w[0] for _ in range(1500)])
 
     found = audit_mu(outputs(1.0, 1), outputs(-1.0, 2)).value
-    assert (found > gaussian_mu(1.0, 1e-6)) == halved
+    assert (found > gaussian_mu(5.0, 1e-6)) == halved
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.02, "auto"])
@@ -201,7 +202,14 @@ def test_paper_sensitivities_are_larger(alpha):
     assert event.sensitivity == pytest.approx(stated, rel=1e-6)
     assert event.sensitivity > plan(SHAPE, "auto", Budget(1.0), **options).events[0].sensitivity
     with pytest.raises(ValueError, match="with calibration='paper'"):
-        plan(SHAPE, "auto", BUDGET, calibration="paper", step=1.5 / SHAPE.smoothness, **options)
+        plan(
+            SHAPE,
+            "auto",
+            BUDGET,
+            calibration="paper",
+            step=1.5 / (SHAPE.smoothness + 2 * alpha),
+            **options,
+        )
 
 
 # ---- ridges -------------------------------------------------------------------------------------
@@ -221,10 +229,11 @@ def test_ridges_of_lowy2021(budget, risk, loss):
     assert settled.expected["lowy2021_risk"] == found.exact_risk
     assert settled.parameters["lowy2021_accuracy"] == found.accuracy
     assert settled.parameters["lowy2021_iterations"] == found.iterations
-    # Their noise carries the ridge's own Lipschitz constant; ours need not be below by much.
-    assert settled.expected["excess_risk_bound"] <= found.exact_risk
+    # A certificate costs the hinge up to a hundredth of the noise.
+    bound = settled.expected["excess_risk_bound"]
+    assert bound <= 1.02 * found.exact_risk
     auto = plan(shape, "auto", budget, minimizer_norm=2.0)
-    assert auto.expected["excess_risk_bound"] <= settled.expected["excess_risk_bound"]
+    assert auto.expected["excess_risk_bound"] <= 1.001 * bound
 
 
 def test_ridge_of_zhang2017():
@@ -462,7 +471,7 @@ def test_general_objectives():
 def test_objectives_that_others_cannot_take_are_refused(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    with pytest.raises(TypeError, match="problem must be a Problem .* for solver='dp-gd'"):
+    with pytest.raises(TypeError, match=r"problem must be a Problem .* for solver='dp-gd'"):
         plan(Tilted(problem, 0.1), "dp-gd", BUDGET)
     with pytest.raises(ValueError, match="alpha must be None for a given objective"):
         plan(Tilted(problem, 0.1), "auto", BUDGET, alpha=0.1)
