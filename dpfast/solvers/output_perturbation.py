@@ -198,8 +198,8 @@ def plan(
         noise = "gaussian"
     factor = _noise_factor(shape.dim, budget, noise, accountant, calibration)
     task = _Task(
-        shape, budget, neighboring_relation, noise, factor, objective, objective_options, minimizer_norm,
-        risk,
+        shape, budget, neighboring_relation, noise, factor, objective, objective_options,
+        minimizer_norm, risk,
     )  # fmt: skip
     if mode == "iterate":
         settled = _plan_iterate(
@@ -651,9 +651,9 @@ def _risk_bound(
 
     The trace of the Hessian is at most ``β + αd`` where the loss part's curvature is a mean of
     ``ℓ'' x̃x̃^T`` (and, tilted, ``t Cov(∇v)``, of trace ``tL²``, which its β includes), otherwise at
-    most d times the smoothness.  The loss part rises by at most ``L E‖z‖``, too, smooth or not; then
-    the ridge, whose excess is not counted, adds no noise of its own.  ``E‖z‖ <= √d σ``, and for
-    the l2-Laplace law it is d scales where ``σ²`` is ``d + 1`` squared scales.
+    most d times the smoothness.  The loss part rises by at most ``L E‖z‖``, too, smooth or not;
+    then the ridge, whose excess is not counted, adds no noise of its own.  ``E‖z‖ <= √d σ``, and
+    for the l2-Laplace law it is d scales where ``σ²`` is ``d + 1`` squared scales.
     """
     dim, smoothness = int(goal.dim), float(goal.smoothness)
     if isinstance(goal, AdversarialShape | GeneralShape):
