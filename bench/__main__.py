@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: ``python -m bench [kernels|baseline|datasets|kuru2020 ...]``."""
+"""Command line of the benchmarks: ``python -m bench [suite ...]``."""
 
 from __future__ import annotations
 

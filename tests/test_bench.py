@@ -27,7 +27,7 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
-from bench.suites import SUITES, baseline, datasets, kernels, kuru2020
+from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, zhang2017
 from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
@@ -45,6 +45,7 @@ TINY = {
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
+    "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
 }
 
 

@@ -552,18 +552,39 @@ def run(plan: Plan, problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outco
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
-    mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
-    mode = str(plan.parameters["mode"])
     if plan.objective is not None and getattr(problem, "shape", None) != plan.objective:
         raise ValueError(
             f"problem must be the objective that the plan was made for, {plan.objective!r}; "
             f"got {type(problem).__name__}."
         )
-    find = _last_iterate if mode == "iterate" else _certified_weights
-    w = mechanism.release(lambda: find(plan, problem), rng=rng, ledger=ledger, where=_WHERE[mode])
+    return perturb(plan, lambda: unperturbed(plan, problem), rng, ledger)
+
+
+def perturb(
+    plan: Plan, query: Callable[[], ArrayLike], rng: SecureGenerator, ledger: Ledger
+) -> Outcome:
+    """Spend, ask `query` for the weights, add the plan's noise, project on the public ball.
+
+    `query` must keep what the plan charges for, as :func:`unperturbed` does.
+    """
+    mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
+    where = _WHERE[str(plan.parameters["mode"])]
+    w = mechanism.release(query, rng=rng, ledger=ledger, where=where)
     norm = float(np.linalg.norm(w))
     radius = float(plan.parameters["radius"])
     return Outcome(w * (radius / norm) if norm > radius else w)
+
+
+def unperturbed(plan: Plan, problem: Any) -> Vector:
+    """The certified minimizer or last iterate: **not private**, for studies of public data.
+
+    Raises
+    ------
+    CertificateNotReached
+    """
+    if plan.parameters["mode"] == "iterate":
+        return _last_iterate(plan, problem)
+    return _certified_weights(plan, problem)
 
 
 def _last_iterate(plan: Plan, problem: Problem) -> Vector:
