@@ -261,4 +261,5 @@ def draw(document: Document, figure: Any) -> None:
         axis.set(xscale="log", yscale="log", xlabel="iterations allowed, T")
         axis.set_title(f"start {start:g}, {plain(batch)} rows, c = {c:g}", fontsize=10)
     axes[0].set_ylabel("F - F* at the end")
-    axes[-1].legend(*axes[0].get_legend_handles_labels(), frameon=False, fontsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[len(settings) - 1].legend(handles, labels, frameon=False, fontsize=7)
