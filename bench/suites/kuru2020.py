@@ -191,8 +191,8 @@ def tables(document: Document) -> list[Table]:
                 f"Start {start:g}, {plain(batch)} rows a gradient, c = {c:g}",
                 f"Mean of F - F* at the end over {sizes['runs']} runs, with its standard error."
                 + (
-                    " In brackets: the authors' code, noise corrected, on its own draw of the data, where "
-                    "the start has F - F* = 71.5."
+                    " In brackets: the authors' code, noise corrected, on its own draw of "
+                    "the data, where the start has F - F* = 71.5."
                     if compare
                     else ""
                 ),
