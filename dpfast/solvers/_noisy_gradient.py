@@ -245,14 +245,16 @@ class NoisyGradient:
         }
         made: Gaussian | Laplace
         if self.noise == "gaussian":
-            kind = Gaussian if self.batch is None else _SampledGaussian
-            made = kind.calibrate(Budget(mu=price), **settings)
+            made = self._kind(Gaussian, _SampledGaussian).calibrate(Budget(mu=price), **settings)
         else:
-            other = Laplace if self.batch is None else _SampledLaplace
-            made = other.calibrate(Budget(price), **settings)
-        if self.batch is not None:
-            made.sample = (self.batch, self.shape.n_samples)  # type: ignore[union-attr]
+            made = self._kind(Laplace, _SampledLaplace).calibrate(Budget(price), **settings)
         return made
+
+    def _kind(self, whole: Any, sampled: Any) -> Any:
+        """The mechanism's class; one that samples knows the sizes before it is calibrated."""
+        if self.batch is None:
+            return whole
+        return type(sampled.__name__, (sampled,), {"sample": (self.batch, self.shape.n_samples)})
 
     def variance(self, price: Any) -> Any:
         """Variance of a coordinate of the mean gradient's noise, to first order in the charges."""
