@@ -98,6 +98,8 @@ _NEWTON_MAX_DIM = 1000
 _TYPICAL_MARGIN = 6.0
 # Probability with which the population bound behind zhang2017's ridge may fail.
 _FAILURE = 0.1
+# More full gradients than this are a mistake: T of the theorems grows with β/α.
+_MAX_ITERATIONS = 10**7
 # Which optimizers can work on what.
 _ROW_OPTIMIZERS = ("sgd", "svrg", "katyusha")
 _KINK_OPTIMIZERS = ("subgradient", "sgd", "smoothing")
@@ -464,7 +466,9 @@ def _plan_iterate(
     if start.shape != (shape.dim,) or not np.all(np.isfinite(start)):
         raise ValueError(f"w0 must hold {shape.dim} finite numbers; got {w0!r}.")
     count = _iterations(task, mu, beta) if iterations is None else iterations
-    count = check_integer("iterations", count, low=1)
+    count = check_integer(
+        "iterations", count, low=1, high=_MAX_ITERATIONS, hint="Give a number, or a larger alpha."
+    )
 
     apart = records_apart(task.relation) * shape.lipschitz / shape.n_samples
     exact = zhang2017.descent_sensitivity(count, step, mu, beta, apart)
