@@ -285,8 +285,8 @@ def tables(document: Document) -> list[Table]:
                 f"{_DELTA:g}. Mean of F(w) - F(ŵ) with its standard error; runs: {runs}. Weights "
                 f"of zero have {first.values['zero']:.3g}. The paper says neither µ (here a guess) "
                 "nor how it scaled the data (here: columns on [0, 1], then rows of norm 1), nor "
-                f"Huber's threshold (here {_HUBER:g} for targets on [-1, 1]), so its numbers are "
-                "not to be met, only to be compared in order of magnitude. T is that of its theorems "
+                f"Huber's threshold (here {_HUBER:g}, targets on [-1, 1]), so its numbers are not "
+                "to be met, only to be compared in order of magnitude. T is that of its theorems "
                 "with the constant 1 and 6 for the norm of the best weights; 'without noise' is "
                 f"what its T leaves of the optimization.{_behind(here)}",
                 (
