@@ -150,7 +150,6 @@ def shifted_sum(
 def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...
-
 def draw_batch(
     stream: Stream, sampling: str, n: int, batch: int, capacity: int
 ) -> NDArray[np.int64]: ...

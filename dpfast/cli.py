@@ -1,4 +1,4 @@
-"""The command line: ``dpfast demo``, ``dpfast fit`` and ``dpfast predict``.
+"""The command line: ``dpfast demo``, ``fit``, ``predict`` and ``plan``.
 
 Results go to standard output; notes, warnings, errors and progress go to standard error. Exit codes
 are 0, 2 after an error and 130 after Ctrl-C.
@@ -29,10 +29,13 @@ from dpfast._version import __version__
 from dpfast.datasets import load_randhie
 from dpfast.errors import DpfastError
 from dpfast.estimators import LogisticRegression
+from dpfast.losses import Loss
 from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.preprocessing import BoundedScaler
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, PrivacyReport
 from dpfast.privacy.report import numbers
+from dpfast.problem import ProblemShape
+from dpfast.solvers import plan
 from dpfast.tabular import TableSchema, read_bounds, read_csv
 
 Matrix = NDArray[np.float64]
@@ -173,7 +176,46 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("data", metavar="DATA.csv", help="rows to predict; .csv or .csv.gz")
     predict.add_argument("-o", "--output", required=True, metavar="OUT.csv", help="file to write")
     predict.set_defaults(run=_predict)
+
+    plan_ = commands.add_parser(
+        "plan",
+        help="what a private fit would do and cost, without data",
+        description="Print what a private fit would do: ridge, noise, and a bound of the excess "
+        "risk, from the numbers given here alone.",
+    )
+    plan_.add_argument("--rows", required=True, type=_count, metavar="N", help="number of rows")
+    plan_.add_argument(
+        "--columns", required=True, type=_count, metavar="D", help="number of features"
+    )
+    plan_.add_argument("--epsilon", required=True, type=float, metavar="E", help="privacy loss")
+    plan_.add_argument("--delta", required=True, type=float, metavar="D", help="0 for pure privacy")
+    plan_.add_argument(
+        "--data-norm", default=1.0, type=float, metavar="R",
+        help="bound of the rows' Euclidean norms (default: 1)",
+    )  # fmt: skip
+    plan_.add_argument(
+        "--loss", default="logistic", metavar="L", help="loss by name (default: logistic)"
+    )
+    plan_.add_argument(
+        "--neighboring-relation", choices=NEIGHBORING_RELATIONS, default="replace_one", metavar="R",
+        help="what the guarantee hides: %(choices)s (default: %(default)s)",
+    )  # fmt: skip
+    plan_.add_argument(
+        "--solver", default="auto", metavar="S", help="private algorithm (default: auto)"
+    )
+    plan_.add_argument(
+        "--plot", metavar="FILE",
+        help="also draw the bound of output perturbation's excess risk against epsilon (.png, "
+        ".pdf, .svg)",
+    )  # fmt: skip
+    plan_.set_defaults(run=_plan)
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text!r}")
+    return int(text)
 
 
 def _alpha(text: str) -> float | str:
@@ -334,6 +376,32 @@ def _predict(arguments: argparse.Namespace) -> None:
     )
     if privacy.reproducible:
         _note("warning: the model's noise came from a fixed seed; do not release the model.")
+
+
+# --- plan ----------------------------------------------------------------------------------------
+
+
+def _plan(arguments: argparse.Namespace) -> None:
+    if arguments.plot:
+        _check_writable(arguments.plot)
+    shape = ProblemShape(
+        arguments.rows, arguments.columns, arguments.data_norm, Loss(arguments.loss)
+    )
+    budget = Budget(arguments.epsilon, arguments.delta)
+    relation = arguments.neighboring_relation
+    settled = plan(shape, arguments.solver, budget, neighboring_relation=relation)
+    _say(str(settled))
+    if arguments.plot:
+        from dpfast.plotting import plot_risk_bounds
+
+        try:
+            ax = plot_risk_bounds(
+                shape, arguments.delta, mark=arguments.epsilon, neighboring_relation=relation
+            )
+        except ImportError as error:
+            raise ValueError(str(error)) from error
+        ax.figure.savefig(arguments.plot)
+        _say(f"Picture written to {arguments.plot}.")
 
 
 # --- demo ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
-from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, lee2018, sgd
+from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, lee2018, sgd, zhang2017
 from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
@@ -47,6 +47,7 @@ TINY = {
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50),
+    "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
 }
 
 

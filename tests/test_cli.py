@@ -371,3 +371,30 @@ def test_scores_of_known_margins():
     assert scores["accuracy"] == 0.75
     expected = (math.log(2.0) + math.log1p(math.exp(-2.0)) + math.log1p(math.exp(2.0))) / 4.0
     assert scores["log_loss"] == pytest.approx(expected)
+
+
+class TestPlan:
+    ARGUMENTS = ("plan", "--rows", "10000", "--columns", "20", "--epsilon", "1", "--delta", "1e-6")
+
+    def test_text(self, capsys):
+        assert cli.main(self.ARGUMENTS) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert "10,000 rows x 20 columns" in out
+        assert "excess_risk_bound=" in out
+
+    def test_picture(self, tmp_path, capsys):
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        file = tmp_path / "risk.png"
+        assert cli.main([*self.ARGUMENTS, "--plot", str(file)]) == 0
+        assert file.stat().st_size > 10_000
+        pyplot.close("all")
+
+    @pytest.mark.parametrize(
+        ("option", "value", "expected"),
+        [("--rows", "0", "expected an integer >= 1"), ("--loss", "cubic", "loss"),
+         ("--epsilon", "-1", "epsilon"), ("--plot", "nowhere/x.png", "no directory")],
+    )  # fmt: skip
+    def test_errors(self, capsys, option, value, expected):
+        assert_one_error_line(capsys, cli.main([*self.ARGUMENTS, option, value]), expected)

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from dpfast import Budget, BudgetAccountant, Ledger, Problem, solve
-from dpfast.plotting import plot_history, plot_ledger
+from dpfast import Budget, BudgetAccountant, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.plotting import plot_history, plot_ledger, plot_risk_bounds
 from dpfast.privacy import (
     ExponentialEvent,
     GaussianEvent,
@@ -149,3 +149,31 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     for plot, argument in ((plot_ledger, ledger), (plot_history, {"objective": [1.0]})):
         with pytest.raises(ImportError, match=r"dpfast\[plot\]"):
             plot(argument)
+
+
+SHAPE = ProblemShape(20_000, 10, 1.0)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_risk_bounds_are_those_of_the_plans(pyplot, delta):
+    grid = [0.1, 1.0, 10.0]
+    ax = plot_risk_bounds(SHAPE, delta, grid, mark=1.0)
+    curves = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
+    expected = [plan(SHAPE, "auto", Budget(e, delta)).expected["excess_risk_bound"] for e in grid]
+    np.testing.assert_array_equal(curves["ridge by default"], expected)
+    assert len([label for label in curves if not label.startswith("_")]) == 5
+    for values in curves.values():
+        if len(values) == len(grid):
+            assert np.all(np.diff(values) < 0)
+    no_overlaps(ax)
+
+
+def test_risk_bounds_leave_out_what_does_not_apply(pyplot):
+    ax = plot_risk_bounds(ProblemShape(20_000, 10, 1.0, "hinge"), 0.0, [0.5, 1.0])
+    labels = [line.get_label() for line in ax.get_lines()]
+    assert not any("descent" in label for label in labels)
+    assert "ridge by default" in labels
+    with pytest.raises(ValueError, match="epsilons must be"):
+        plot_risk_bounds(SHAPE, epsilons=[0.0, 1.0])
+    with pytest.raises(ValueError, match="minimizer_norm must be"):
+        plot_risk_bounds(SHAPE, minimizer_norm=-1.0)

@@ -26,11 +26,14 @@ Vector = NDArray[np.float64]
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 
 
+_UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
+
+
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model whose weights a private solver finds; parameters as in the subclasses."""
 
     # Parameters of the estimator that go to the solver by their own names.
-    _solver_parameters = ("alpha", "optimizer")
+    _solver_parameters: tuple[str, ...] = ("alpha", "optimizer")
 
     def __init__(
         self,
@@ -91,11 +94,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"solver_options must not hold {' or '.join(map(repr, own))}, which are parameters "
                 f"of the estimator; got {sorted(options)}."
             )
-        # Not every solver has an optimizer: only what was asked for is passed on.
+        # Not every solver knows each of them: only what was asked for is passed on.
         given = {name: getattr(self, name) for name in own}
-        if given["optimizer"] == "auto":
-            del given["optimizer"]
-        return {**given, **options}
+        asked = {
+            name: value for name, value in given.items() if value != _UNASKED.get(name, _NEVER)
+        }
+        return {**asked, **options}
 
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
@@ -126,6 +130,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear classifiers: two classes by one problem, more by one against the rest."""
 
+    _solver_parameters = ("alpha", "optimizer", "objective", "objective_options")
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -137,6 +143,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         intercept_scaling: float = 1.0,
         neighboring_relation: str = "replace_one",
         classes: ArrayLike | None = None,
+        objective: str = "erm",
+        objective_options: Mapping[str, Any] | None = None,
         solver_options: Mapping[str, Any] | None = None,
         optimizer: str = "auto",
         accountant: str = "auto",
@@ -163,6 +171,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             strict=strict,
         )
         self.classes = classes
+        self.objective = objective
+        self.objective_options = objective_options
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -49,6 +49,9 @@ class LinearSVC(PrivateLinearClassifier):
     width : float, default=0.5
         Half the width of the rounded-off part of the hinge, > 0. A small one is closer to the hinge
         and costs accuracy under privacy.
+    objective : {"erm", "tilted", "adversarial"}, default="erm"
+    objective_options : dict or None, default=None
+        As for :class:`~dpfast.LogisticRegression`.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str, default="auto"
@@ -108,6 +111,8 @@ class LinearSVC(PrivateLinearClassifier):
         neighboring_relation: str = "replace_one",
         classes: ArrayLike | None = None,
         width: float = 0.5,
+        objective: str = "erm",
+        objective_options: Mapping[str, Any] | None = None,
         solver_options: Mapping[str, Any] | None = None,
         optimizer: str = "auto",
         accountant: str = "auto",
@@ -126,6 +131,8 @@ class LinearSVC(PrivateLinearClassifier):
             intercept_scaling=intercept_scaling,
             neighboring_relation=neighboring_relation,
             classes=classes,
+            objective=objective,
+            objective_options=objective_options,
             solver_options=solver_options,
             optimizer=optimizer,
             accountant=accountant,

@@ -26,9 +26,10 @@ class LogisticRegression(PrivateLinearClassifier):
         Should be well below ``1 / n_samples``.
     solver : str, default="auto"
         Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
-    alpha : float or "auto", default="auto"
+    alpha : float or str, default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
-        there). "auto" lets the solver choose it from public quantities.
+        there). "auto" lets the solver choose it from public quantities; a solver may know further
+        rules by name.
     data_norm : float or None, default=None
         Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
         down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
@@ -41,9 +42,15 @@ class LogisticRegression(PrivateLinearClassifier):
     classes : array-like of shape (n_classes,) or None, default=None
         The class labels, public. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
+    objective : {"erm", "tilted", "adversarial"}, default="erm"
+        What is minimized: the mean loss, a tilted mean that heeds the largest losses more, or the
+        mean loss under the worst perturbation of every row. Solver "output-perturbation" knows all.
+    objective_options : dict or None, default=None
+        ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
+        :func:`dpfast.objectives.make_objective`.
     solver_options : dict or None, default=None
         Further options of the solver.
-    optimizer : str, default="auto"
+    optimizer : str or callable, default="auto"
         Non-private inner optimizer, for solvers that have one.
     accountant : str, default="auto"
         How privacy is added up; "auto" takes the smallest valid ε.

@@ -86,6 +86,13 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
     return _look_up(name, options)[1](shape, alpha, **options)
 
 
+def leaks_of(problem: Any) -> tuple[str, ...]:
+    """What was inferred from the private data behind a problem or an objective, in words."""
+    if not isinstance(problem, Problem):
+        problem = getattr(problem, "_problem", None)
+    return tuple(getattr(problem, "leaks", ()))
+
+
 __all__ = [
     "OBJECTIVES",
     "Adversarial",
@@ -106,6 +113,7 @@ __all__ = [
     "Snapshot",
     "Tilted",
     "TiltedShape",
+    "leaks_of",
     "make_objective",
     "objective_shape",
 ]

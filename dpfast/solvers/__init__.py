@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dpfast._validation import check_choice
+from dpfast.objectives import leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
@@ -78,6 +79,8 @@ def _resolve(
     check_choice("solver", solver, ("auto", *SOLVERS))
     if solver != "auto":
         return SOLVERS[solver]
+    if not isinstance(shape, ProblemShape):
+        return output_perturbation  # the one that takes whole objectives
     if served(dp_adassp, shape, budget, options):
         return dp_adassp
     if (
@@ -111,8 +114,29 @@ def served(
     )
 
 
+def _check_objective(
+    module: ModuleType, problem: Any, shape: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Refuse other objectives than the mean loss where a solver knows no other."""
+    if "objective" in module.OPTIONS:
+        return options
+    if not isinstance(shape, ProblemShape):
+        raise TypeError(
+            f"problem must be a Problem or a ProblemShape for solver={module.NAME!r}; got "
+            f"{type(problem).__name__}. solver='output-perturbation' takes any objective."
+        )
+    options = dict(options)
+    name, settings = options.pop("objective", "erm"), options.pop("objective_options", None)
+    if name != "erm" or settings:
+        raise ValueError(
+            f"objective must be 'erm', without objective_options, for solver={module.NAME!r}; got "
+            f"{name!r}. solver='output-perturbation' takes 'tilted' and 'adversarial', too."
+        )
+    return options
+
+
 def plan(
-    problem: Problem | ProblemShape,
+    problem: Any,
     solver: str = "auto",
     budget: Budget | None = None,
     *,
@@ -125,7 +149,8 @@ def plan(
     Parameters
     ----------
     problem : Problem or ProblemShape
-        Of a problem, only its shape is used.
+        Of a problem, only its shape is used.  Solvers that take any objective
+        ("output-perturbation") also take one of :mod:`dpfast.objectives`, or its public shape.
     solver : str, default="auto"
         One of the solvers' names, or "auto", which chooses from public quantities: whitened
         descent, or objective perturbation if the budget is pure or there are very many rows (both
@@ -157,17 +182,22 @@ def plan(
     >>> p.solver, len(p.events)
     ('dp-whitened-gd', 5)
     """
-    shape = problem.shape if isinstance(problem, Problem) else problem
-    if not isinstance(shape, ProblemShape):
+    shape = problem if isinstance(problem, ProblemShape) else getattr(problem, "shape", problem)
+    if not isinstance(shape, ProblemShape) and not hasattr(shape, "minimizer_sensitivity"):
         raise TypeError(
-            f"problem must be a Problem or a ProblemShape; got {type(problem).__name__}."
+            "problem must be a Problem or a ProblemShape (or an objective or its public shape); "
+            f"got {type(problem).__name__}."
         )
     if not isinstance(budget, Budget):
         raise TypeError(
             f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
         )
     check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
+    if options.get("objective", "erm") == "erm" and not options.get("objective_options"):
+        # The mean loss is what every solver minimizes.
+        options = {k: v for k, v in options.items() if not k.startswith("objective")}
     module = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
+    options = _check_objective(module, problem, shape, options)
     unknown = sorted(set(options) - set(module.OPTIONS))
     if unknown:
         raise ValueError(
@@ -190,7 +220,7 @@ def plan(
 
 
 def solve(
-    problem: Problem,
+    problem: Any,
     solver: str = "auto",
     budget: Budget | None = None,
     *,
@@ -205,6 +235,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
+        Or an objective, see :func:`plan`.
     solver, budget, neighboring_relation, accountant, **options
         As for :func:`plan`.
     random_state : None, int or NumPy generator
@@ -235,8 +266,10 @@ def solve(
     >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
     (True, True)
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a Problem; got {type(problem).__name__}.")
+    if not isinstance(problem, Problem) and not hasattr(problem, "value_and_gradient"):
+        raise TypeError(
+            f"problem must be a Problem (or an objective); got {type(problem).__name__}."
+        )
     settled = plan(
         problem,
         solver,
@@ -251,6 +284,6 @@ def solve(
     rng = SecureGenerator(random_state)
     outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
     report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
+        ledger, reproducible=rng.reproducible, notes=(*leaks_of(problem), *notes)
     )
     return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)

@@ -26,7 +26,8 @@ class Plan:
     solver : str
         Name of the algorithm.
     shape : ProblemShape
-        Public quantities of the problem, with the ridge that was chosen.
+        Public quantities of the problem, with the ridge that was chosen; for an objective that is
+        no risk of a problem, its own public shape.
     budget : Budget
     neighboring_relation : str
     events : tuple of Event
@@ -38,23 +39,35 @@ class Plan:
     adaptive : bool
         Whether the run decides along the way, from what it has released, which accesses to make;
         `events` then stands for one possible course, and the guarantee is the whole budget.
+    objective : ObjectiveShape or None
+        Public shape of the objective, where the plan was made for one instead of a problem.
     """
 
     solver: str
-    shape: ProblemShape
+    shape: Any
     budget: Budget
     neighboring_relation: str
     events: tuple[Event, ...]
     parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
+    objective: Any = None
 
     def __str__(self) -> str:
         shape = self.shape
+        if isinstance(shape, ProblemShape):
+            what = (
+                f"{shape.n_samples:,} rows x {shape.n_features:,} columns"
+                f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
+                f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
+            )
+        else:
+            what = (
+                f"{shape.dim:,} weights of a given objective, "
+                f"strong convexity {shape.strong_convexity:.4g}"
+            )
         lines = [
-            f"Plan: {self.solver} on {shape.n_samples:,} rows x {shape.n_features:,} columns"
-            f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
-            f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}",
+            f"Plan: {self.solver} on {what}",
             f"  budget: {self.budget}, {self.neighboring_relation}",
         ]
         for title, values in (("parameters", self.parameters), ("expected", self.expected)):
@@ -123,6 +136,7 @@ class Solver(Protocol):
     #: The entry of `Plan.expected` that falls as epsilon grows.
     EXPECTS: str
     # A solver of one loss alone names it in LOSS.
+    # A module whose OPTIONS have "objective" also takes objectives in the place of problems.
 
     def plan(
         self,

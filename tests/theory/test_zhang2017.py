@@ -1,0 +1,167 @@
+"""Bounds of Zhang et al. 2017 against runs of their algorithms on functions of the class."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast.theory import zhang2017
+
+N, BETA = 50, 4.0
+
+
+def descend(curvature, pull, iterations, step):
+    """Gradient descent from 0 on ½ Σ λ_j w_j² - p·w."""
+    w = np.zeros(len(curvature))
+    for _ in range(iterations):
+        w = w - step * (curvature * w - pull)
+    return w
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+@pytest.mark.parametrize("iterations", [1, 7, 400])
+@pytest.mark.parametrize("share", [0.4, 1.0], ids=["short", "longest"])
+def test_worst_neighbors_reach_the_sensitivity_of_descent(mu, iterations, share):
+    """Linear terms that differ by g along the flattest direction, and random ones inside."""
+    rng = np.random.default_rng(1)
+    step = share * 2.0 / (BETA + mu)
+    bound = zhang2017.descent_sensitivity(iterations, step, mu, BETA, 2.0 / N)
+    curvature = np.array([mu, 1.0, BETA])
+    moved = descend(curvature, np.array([2.0 / N, 0.0, 0.0]), iterations, step)
+    assert np.linalg.norm(moved) == pytest.approx(bound, rel=1e-9)
+    for _ in range(20):
+        pull = rng.standard_normal(3)
+        moved = descend(curvature, 2.0 / N * pull / np.linalg.norm(pull), iterations, step)
+        assert np.linalg.norm(moved) <= bound * (1 + 1e-9)
+    if step * (BETA + mu) <= 1.0 or (mu == 0.0 and step * BETA <= 1.0):
+        assert bound <= zhang2017.paper_sensitivity(iterations, mu, BETA, 1.0, N)
+
+
+def test_sensitivity_is_that_of_a_plain_sum():
+    for step in (0.1, 2.0 / (BETA + 0.3), 2.0 / BETA, 1.0 / BETA):
+        c = zhang2017.descent_contraction(step, 0.3, BETA)
+        plain = step * sum(c**t for t in range(37))
+        assert zhang2017.descent_sensitivity(37, step, 0.3, BETA, 1.0) == pytest.approx(plain)
+    assert zhang2017.descent_sensitivity(9, 0.25, 4.0, 4.0, 1.0) == 0.25  # c = 0
+
+
+def test_steps_that_may_diverge_are_refused():
+    with pytest.raises(ValueError, match="step must be <= 2 / smoothness"):
+        zhang2017.descent_sensitivity(5, 0.51, 0.1, BETA, 1.0)
+    with pytest.raises(ValueError, match="step must be < 2 / smoothness"):
+        zhang2017.rrpsgd_gradient_bound(0.5, BETA, 1.0, 1.0, 10)
+    with pytest.raises(ValueError, match="step must hold numbers"):
+        zhang2017.stopping_weights([0.1, 0.5], BETA)
+    with pytest.raises(ValueError, match="epsilon must be"):
+        zhang2017.rrpsgd_noise_stddev(1.0, 100, 2.0, 1e-5)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.05])
+def test_descent_and_its_noise_stay_below_their_bounds(mu):
+    rng = np.random.default_rng(2)
+    curvature = np.array([mu or 0.001, 0.5, 2.0, BETA])
+    best = rng.standard_normal(4)
+    for step in (1.0 / (BETA + mu), 2.0 / (BETA + mu)):
+        for iterations in (1, 10, 200):
+            w = descend(curvature, curvature * best, iterations, step)
+            gap = 0.5 * curvature @ (w - best) ** 2
+            bound = zhang2017.descent_bound(iterations, step, mu, BETA, np.linalg.norm(best))
+            assert gap <= bound * (1 + 1e-12)
+    z = 0.3 * rng.standard_normal((4000, 4))
+    rise = 0.5 * (z**2 @ curvature).mean()
+    assert rise <= zhang2017.noise_bound(BETA, 4 * 0.3**2)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_rates_and_iterations_of_theorems_2_and_3(delta):
+    """The stated T balances the optimization error and the noise, up to the hidden constant."""
+    d, n, epsilon, distance = 10, 10_000, 0.5, 3.0
+    width = d**2 if delta == 0.0 else d * math.log(1 / delta)
+    iterations = zhang2017.convex_iterations(BETA, 1.0, distance, n, d, epsilon, delta)
+    optimization = BETA * distance**2 / iterations
+    noise = BETA * width * (iterations / (n * BETA * epsilon)) ** 2
+    rate = zhang2017.convex_rate(BETA, 1.0, distance, n, d, epsilon, delta)
+    assert optimization == pytest.approx(rate, rel=0.1)
+    assert noise == pytest.approx(rate, rel=0.2)
+
+    mu = 0.1
+    iterations = zhang2017.strongly_convex_iterations(mu, BETA, 1.0, distance, n, d, epsilon, delta)
+    rate = zhang2017.strongly_convex_rate(mu, BETA, 1.0, n, d, epsilon, delta)
+    step = 1.0 / (BETA + mu)
+    assert zhang2017.descent_bound(iterations, step, mu, BETA, distance) <= rate
+    # A weak budget needs no steps to speak of, and more budget needs more.
+    assert zhang2017.strongly_convex_iterations(mu, BETA, 1.0, distance, n, d, 1e-9, delta) == 1
+    assert zhang2017.convex_iterations(BETA, 1.0, distance, n, d, 1e-9, delta) == 1
+
+
+def rounds(value_gradient, dim, steps, noise_stddev, seed):
+    """Algorithm 2 on records drawn uniformly; the gradient's square at every step's start."""
+    rng = np.random.default_rng(seed)
+    w, squares, gaps = np.zeros(dim), [], []
+    for step in steps:
+        gap, full, single = value_gradient(w, rng)
+        squares.append(full @ full)
+        gaps.append(gap)
+        w = w - step * (single + noise_stddev * rng.standard_normal(dim))
+    return np.array(squares), np.array(gaps)
+
+
+def test_rrpsgd_stays_below_theorems_5_and_6():
+    """Sigmoid losses (not convex) for the gradient, logistic ones for the excess risk."""
+    data = np.random.default_rng(3)
+    X = data.standard_normal((40, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    noise, count = 0.3, 300
+
+    def sigmoid(w, rng):
+        value = 1.0 / (1.0 + np.exp(X @ w))
+        slopes = -(value * (1.0 - value))[:, None] * X
+        return value.mean(), slopes.mean(axis=0), slopes[rng.integers(40)]
+
+    beta, lipschitz = 1.0 / (6.0 * math.sqrt(3.0)), 0.25
+    variance = zhang2017.rrpsgd_variance(lipschitz, 3, noise)
+    step = zhang2017.rrpsgd_step(count, beta, variance, math.sqrt(2 * 0.5 / beta))
+    bound = zhang2017.rrpsgd_gradient_bound(step, beta, variance, 0.5, count)
+    steps = np.full(count, step)
+    assert zhang2017.rrpsgd_gradient_bound(steps, beta, variance, 0.5) == pytest.approx(bound)
+    weights = zhang2017.stopping_weights(steps, beta)
+    means = [weights @ rounds(sigmoid, 3, steps, noise, seed)[0] for seed in range(20)]
+    assert np.mean(means) <= bound
+    sure = zhang2017.rrpsgd_high_probability_bound(
+        step, beta, lipschitz, 3, noise, 0.5, 0.01, count
+    )
+    assert max(means) <= sure
+    assert sure > bound
+
+    def logistic(w, rng):
+        slopes = -X / (1.0 + np.exp(X @ w))[:, None] + 0.5 * w
+        value = np.logaddexp(0.0, -X @ w).mean() + 0.25 * w @ w
+        return value, slopes.mean(axis=0), slopes[rng.integers(40)]
+
+    w = np.zeros(3)
+    for _ in range(500):
+        w = w - logistic(w, data)[1]
+    least = logistic(w, data)[0]
+    variance = zhang2017.rrpsgd_variance(1.0, 3, noise)
+    step = zhang2017.rrpsgd_step(count, 0.75, variance, np.linalg.norm(w))
+    weights = zhang2017.stopping_weights(np.full(count, step), 0.75)
+    excess = [
+        weights @ rounds(logistic, 3, np.full(count, step), noise, seed)[1] - least
+        for seed in range(20)
+    ]
+    assert (
+        0.0
+        < np.mean(excess)
+        <= zhang2017.rrpsgd_convex_bound(step, 0.75, variance, np.linalg.norm(w), count)
+    )
+
+
+def test_noise_of_algorithm_2_is_that_of_theorem_4():
+    n, epsilon, delta = 1000, 0.5, 1e-6
+    stddev = zhang2017.rrpsgd_noise_stddev(2.0, n, epsilon, delta)
+    # exp(-ε²‖z‖²/(8L² log(3n/δ) log(2/δ))) is a Gaussian of twice that in 2σ².
+    exponent = 8 * 4.0 * math.log(3 * n / delta) * math.log(2 / delta) / epsilon**2
+    assert 2.0 * stddev**2 == pytest.approx(exponent)
+    assert zhang2017.population_ridge(1.0, 1.0, 1.0, n, 4, epsilon, 0.1) == pytest.approx(
+        2 * 4**0.25 / math.sqrt(n * epsilon * 0.1)
+    )
