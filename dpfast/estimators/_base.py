@@ -96,10 +96,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         # Not every solver knows each of them: only what was asked for is passed on.
         given = {name: getattr(self, name) for name in own}
-        asked = {
-            name: value for name, value in given.items() if value != _UNASKED.get(name, _NEVER)
-        }
-        return {**asked, **options}
+        for name, unasked in _UNASKED.items():
+            if given.get(name, unasked) == unasked:
+                given.pop(name, None)
+        return {**given, **options}
 
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
