@@ -1,10 +1,15 @@
 """Fixtures shared by all tests."""
 
+import hypothesis
 import numpy as np
 import pytest
 
 from dpfast import _kernels
 from dpfast.random import SecureGenerator
+
+# The same examples in every run.
+hypothesis.settings.register_profile("dpfast", derandomize=True)
+hypothesis.settings.load_profile("dpfast")
 
 
 @pytest.fixture(params=_kernels.supported_isas())
