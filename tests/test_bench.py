@@ -680,7 +680,7 @@ def test_command_line_runs_a_quick_suite(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "suite must be any of kernels, baseline, datasets; got nonsense"),
+        (["nonsense"], "suite must be any of kernels, baseline, datasets, kuru2020; got nonsense"),
         (["--repeat", "0"], "--repeat must be at least 1; got 0"),
         (["--data", "/does/not/exist"], "--data must be a directory"),
     ],
