@@ -121,8 +121,8 @@ _WIDER_REGISTERS = (
     "Haswell and NPY_DISABLE_CPU_FEATURES."
 )
 _SPARSE_ADDS = (
-    "Sparse rows are added to the gradient entry by entry, in SciPy as here; what fusing the loss "
-    "into the same pass gains beside that is all there is to gain."
+    "Sparse rows are added to the gradient entry by entry, in SciPy as here; dpfast fuses the loss "
+    "into the same pass."
 )
 _EXPONENTIALS = (
     "The line search reads X once for both of its margins and then evaluates one exponential a row "
@@ -205,9 +205,8 @@ def _explanations(missed: list[Target], document: Document) -> list[str]:
         ]
         if caps:
             found.append(
-                f"At d = {record.case['d']} reading X once, without any arithmetic, would be "
-                f"{' and '.join(caps)}: memory is slower beside the processor here than where the "
-                "target was set."
+                f"At d = {record.case['d']} reading X once, without any arithmetic, was "
+                f"{' and '.join(caps)} in the same rounds, less than the target."
             )
     for group, text in (
         (SPARSE, _SPARSE_ADDS),

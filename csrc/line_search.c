@@ -27,6 +27,7 @@ dpfast_status dpfast_line_search(ptrdiff_t n, const double *margin, const double
 
 ptrdiff_t dpfast_line_search_addition_depth(ptrdiff_t n)
 {
-    /* Blocks of 512 rows in eight chains of 64, a few combinations, and one addition a block. */
-    return n / 512 + 64 + 8;
+    /* A block of 512 rows is a chain of 256 at most, and adds one logarithm; where losses are clipped
+     * high, blocks of products have 40 rows at least. */
+    return n / 40 + 256 + 8;
 }

@@ -4,34 +4,44 @@
  * layer, and logarithms are the C library's.  Uniform numbers keep full relative precision down to
  * zero, so that tails are not cut off at 2^-53. */
 #include "stream.h"
-#include "ziggurat_tables.h"
+#include "ziggurat.h"
+#include "ziggurat_point.h"
 
 #include <math.h>
+#include <string.h>
+
+/* Leading zeros of a word that is not 0. */
+static inline int leading_zeros(uint64_t word)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_clzll(word);
+#else
+    int leading = 0;
+    while (!(word >> 63)) {
+        word <<= 1;
+        leading++;
+    }
+    return leading;
+#endif
+}
 
 /* Uniform in (0, 1): 53 significant bits whatever the exponent, rounded down. */
 static double uniform_open(dpfast_stream *stream)
 {
     uint64_t word = stream_next(stream);
     uint64_t next;
-    int leading = 0, exponent = -64;
+    int leading, exponent = -64;
     if (word >> 53) {
         /* Eleven leading zeros at most: the word has the bits, and the conversion is exact. */
-        uint64_t top = word;
-        while (!(top >> 63)) {
-            top <<= 1;
-            leading++;
-        }
-        word &= ~((UINT64_C(1) << (11 - leading)) - 1);
+        word &= ~((UINT64_C(1) << (11 - leading_zeros(word))) - 1);
         return (double)word * 0x1p-64;
     }
     while (word == 0) {
         word = stream_next(stream);
         exponent -= 64;
     }
-    while (!(word >> 63)) {
-        word <<= 1;
-        leading++;
-    }
+    leading = leading_zeros(word);
+    word <<= leading;
     next = stream_next(stream);
     if (leading > 0) {
         word |= next >> (64 - leading);
@@ -61,15 +71,13 @@ static double normal_tail(dpfast_stream *stream)
     }
 }
 
-/* Ziggurat (Marsaglia & Tsang 2000) with independent bits for layer, sign and position. */
+/* Ziggurat (Marsaglia & Tsang 2000). */
 static inline double gaussian(dpfast_stream *stream)
 {
     for (;;) {
         const uint64_t word = stream_next(stream);
-        const unsigned layer = (unsigned)(word & 255);
-        /* By arithmetic: a branch on a random bit would be mispredicted every other time. */
-        const double sign = 1.0 - (double)(int)(word >> 7 & 2);
-        double x = (double)(int64_t)(word >> 11) * 0x1p-53 * zig_x[layer];
+        const unsigned layer = ziggurat_layer(word);
+        const double sign = ziggurat_sign(word), x = ziggurat_point(word, layer);
         if (x < zig_x[layer + 1]) {
             return sign * x;
         }
@@ -83,18 +91,54 @@ static inline double gaussian(dpfast_stream *stream)
     }
 }
 
-/* Gamma of shape >= 1 and scale 1 (Marsaglia & Tsang 2000, "A simple method for generating gamma
- * variables"). */
-static double gamma_from_one(dpfast_stream *stream, double shape)
+/* The same numbers as n calls of it: runs of words that need no further ones at a time. */
+static void gaussians(dpfast_stream *stream, ptrdiff_t n, double *out)
 {
-    const double d = shape - 1.0 / 3.0;
-    const double c = 1.0 / sqrt(9.0 * d);
-    if (shape == 1.0) {
+    dpfast_ziggurat_fn *const run = &DPFAST_OF_ISA_IN_USE(dpfast_ziggurat);
+    ptrdiff_t i = 0;
+    while (i < n) {
+        const uint32_t at = stream->position;
+        ptrdiff_t part, done;
+        if (at >= DPFAST_STREAM_WORDS) {
+            dpfast_stream_refill(stream);
+            continue;
+        }
+        part = DPFAST_STREAM_WORDS - (ptrdiff_t)at;
+        part = part < n - i ? part : n - i;
+        done = run(part, stream->buffer + at, out + i);
+        memset(stream->buffer + at, 0, (size_t)done * sizeof *stream->buffer);
+        stream->position = at + (uint32_t)done;
+        i += done;
+        if (done < part) {
+            out[i++] = gaussian(stream);
+        }
+    }
+}
+
+/* Gamma of shape >= 1 and scale 1 (Marsaglia & Tsang 2000, "A simple method for generating gamma
+ * variables"): the shape and its constants. */
+typedef struct gamma_shape {
+    double shape, d, c;
+} gamma_shape;
+
+static gamma_shape gamma_shape_of(double shape)
+{
+    gamma_shape g;
+    g.shape = shape;
+    g.d = shape - 1.0 / 3.0;
+    g.c = 1.0 / sqrt(9.0 * g.d);
+    return g;
+}
+
+static double gamma_from_one(dpfast_stream *stream, const gamma_shape *g)
+{
+    const double d = g->d;
+    if (g->shape == 1.0) {
         return exponential(stream);
     }
     for (;;) {
         const double x = gaussian(stream);
-        const double root = 1.0 + c * x;
+        const double root = 1.0 + g->c * x;
         const double v = root * root * root;
         double u;
         if (root <= 0.0) {
@@ -108,75 +152,95 @@ static double gamma_from_one(dpfast_stream *stream, double shape)
     }
 }
 
-static double gamma_variate(dpfast_stream *stream, double shape)
-{
-    if (shape >= 1.0) {
-        return gamma_from_one(stream, shape);
-    }
-    return gamma_from_one(stream, shape + 1.0) * exp(-exponential(stream) / shape);
-}
-
 dpfast_status dpfast_fill_gaussian(dpfast_stream *stream, ptrdiff_t n, double *out)
 {
-    ptrdiff_t i;
     if (!stream_ready(stream, n)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    for (i = 0; i < n; i++) {
-        out[i] = gaussian(stream);
-    }
+    gaussians(stream, n, out);
     return DPFAST_OK;
 }
 
 dpfast_status dpfast_fill_gamma(dpfast_stream *stream, double shape, ptrdiff_t n, double *out)
 {
+    const int below_one = shape < 1.0;
+    gamma_shape g;
     ptrdiff_t i;
     /* Written so that NaN fails. */
     if (!stream_ready(stream, n) || !(shape > 0.0 && shape <= DPFAST_MAX_GAMMA_SHAPE)) {
         return DPFAST_ERR_ARGUMENT;
     }
+    g = gamma_shape_of(below_one ? shape + 1.0 : shape);
     for (i = 0; i < n; i++) {
-        out[i] = gamma_variate(stream, shape);
+        out[i] = gamma_from_one(stream, &g);
+        if (below_one) {
+            out[i] *= exp(-exponential(stream) / shape);
+        }
     }
     return DPFAST_OK;
 }
 
-/* One vector; 0 if a coordinate would overflow. */
-static int l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d, double *out)
+/* In four chains, which overlap. */
+static double sum_of_squares(ptrdiff_t n, const double *x)
 {
-    double radius, square, factor, largest = 0.0;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    ptrdiff_t i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        s0 += x[i] * x[i];
+        s1 += x[i + 1] * x[i + 1];
+        s2 += x[i + 2] * x[i + 2];
+        s3 += x[i + 3] * x[i + 3];
+    }
+    for (; i < n; i++) {
+        s0 += x[i] * x[i];
+    }
+    return (s0 + s1) + (s2 + s3);
+}
+
+/* One vector; 0 if a coordinate would overflow. */
+static int l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d, const gamma_shape *shape,
+                      double *out)
+{
+    double radius, square, factor;
     ptrdiff_t i;
     /* The norm of the vector has density proportional to r^(d - 1) exp(-r / scale), and its
      * direction is uniform and independent. */
-    radius = gamma_from_one(stream, (double)d);
+    radius = gamma_from_one(stream, shape);
     do {
-        square = 0.0;
-        for (i = 0; i < d; i++) {
-            out[i] = gaussian(stream);
-            square += out[i] * out[i];
-        }
+        gaussians(stream, d, out);
+        square = sum_of_squares(d, out);
     } while (!(square > 0.0));
     factor = radius / sqrt(square) * scale;
     if (!(factor < HUGE_VAL)) {
         return 0;
     }
     for (i = 0; i < d; i++) {
-        const double size = fabs(out[i] *= factor);
-        largest = size > largest ? size : largest;
+        out[i] *= factor;
     }
-    return largest < HUGE_VAL;
+    /* No coordinate is longer than the vector, up to rounding. */
+    if (radius * scale < 0x1p1023) {
+        return 1;
+    }
+    for (i = 0; i < d; i++) {
+        if (!(fabs(out[i]) < HUGE_VAL)) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d,
                                      double *out)
 {
+    gamma_shape shape;
     ptrdiff_t i;
     if (!stream_ready(stream, n) || d < 1 || (double)d > DPFAST_MAX_GAMMA_SHAPE ||
         !(scale > 0.0 && scale < HUGE_VAL)) {
         return DPFAST_ERR_ARGUMENT;
     }
+    shape = gamma_shape_of((double)d);
     for (i = 0; i < n; i++) {
-        if (!l2_laplace(stream, scale, d, out + i * d)) {
+        if (!l2_laplace(stream, scale, d, &shape, out + i * d)) {
             return DPFAST_ERR_NONFINITE;
         }
     }

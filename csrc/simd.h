@@ -42,15 +42,24 @@
 #if VECTOR_TYPE && defined(__x86_64__)
 #define VECTOR_AVX512 (DPFAST_ISA_LEVEL == 2)
 #define VECTOR_AVX2 (DPFAST_ISA_LEVEL == 1)
+#define VECTOR_SSE2 (DPFAST_ISA_LEVEL == 0)
 #else
 #define VECTOR_AVX512 0
 #define VECTOR_AVX2 0
+#define VECTOR_SSE2 0
 #endif
 
+#if VECTOR_SSE2
+#include <emmintrin.h>
+#endif
+
+/* The width of a register: compilers take wider vectors apart badly. */
 #if VECTOR_AVX512
 #define DPFAST_LANES 8
-#else
+#elif VECTOR_AVX2
 #define DPFAST_LANES 4
+#else
+#define DPFAST_LANES 2
 #endif
 
 /* ---- Arithmetic ------------------------------------------------------------------------------- */
@@ -139,6 +148,8 @@ DPFAST_INLINE vec vec_at_least(vec x, vec low)
     return (vec)_mm512_max_pd((__m512d)low, (__m512d)x); /* the second operand if one is NaN */
 #elif VECTOR_AVX2
     return (vec)_mm256_max_pd((__m256d)low, (__m256d)x);
+#elif VECTOR_SSE2
+    return (vec)_mm_max_pd((__m128d)low, (__m128d)x);
 #else
     return vec_select_less(x, low, low, x);
 #endif
@@ -151,6 +162,8 @@ DPFAST_INLINE vec vec_at_most(vec x, vec high)
     return (vec)_mm512_min_pd((__m512d)high, (__m512d)x);
 #elif VECTOR_AVX2
     return (vec)_mm256_min_pd((__m256d)high, (__m256d)x);
+#elif VECTOR_SSE2
+    return (vec)_mm_min_pd((__m128d)high, (__m128d)x);
 #else
     return vec_select_less(high, x, high, x);
 #endif
@@ -282,8 +295,10 @@ DPFAST_INLINE double vec_sum(vec v)
 {
 #if VECTOR_AVX512
     return _mm512_reduce_add_pd((__m512d)v);
-#else
+#elif VECTOR_AVX2
     return (LANE(v, 0) + LANE(v, 2)) + (LANE(v, 1) + LANE(v, 3));
+#else
+    return LANE(v, 0) + LANE(v, 1);
 #endif
 }
 
@@ -291,8 +306,10 @@ DPFAST_INLINE double vec_product(vec v)
 {
 #if VECTOR_AVX512
     return _mm512_reduce_mul_pd((__m512d)v);
-#else
+#elif VECTOR_AVX2
     return (LANE(v, 0) * LANE(v, 2)) * (LANE(v, 1) * LANE(v, 3));
+#else
+    return LANE(v, 0) * LANE(v, 1);
 #endif
 }
 

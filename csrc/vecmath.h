@@ -52,30 +52,77 @@ DPFAST_INLINE double dpfast_exp_inline(double x)
     return (1.0 + (r + r2 * (low + r4 * high))) * scale;
 }
 
-/* The same of each lane of x; `negative` says that no lane is above 0. */
+/* Vectors take exp in steps: x = k EXP_STEP + r with |r| <= EXP_STEP / 2. */
+#if VECTOR_AVX512
+/* Sixteen steps to a doubling, so that a polynomial of degree 6 is enough (2^-56.2).  The bits of
+ * 2^(i/16), less i << 48: adding k << 48, i = k mod 16, gives those of 2^(k/16). */
+static const int64_t exp_table[16] = {
+    0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+    0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+    0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+    0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da,
+};
+#define EXP_STEPS 16.0
+#define EXP_T2 0.49999999999999604364
+#define EXP_T3 0.16666666664417970816
+#define EXP_T4 0.041666666693249906281
+#define EXP_T5 0.0083334719207570246015
+#define EXP_T6 0.0013888594066415051024
+#else
+#define EXP_STEPS 1.0
+#endif
+#define EXP_STEP (0.69314718055994530942 / EXP_STEPS)
+
+/* exp of k EXP_STEP + r; `shifted` is k + EXP_SHIFTER. */
+DPFAST_INLINE vec vec_exp_steps(vec shifted, vec r)
+{
+#if VECTOR_AVX512
+    const __m512i k = (__m512i)shifted;
+    const __m512d root = _mm512_permutex2var_pd(_mm512_loadu_pd(exp_table), k,
+                                                _mm512_loadu_pd(exp_table + 8));
+    const vec scale = (vec)_mm512_add_epi64((__m512i)root, _mm512_slli_epi64(k, 48));
+    vec p = vec_mul_add(vec_set(EXP_T6), r, vec_set(EXP_T5));
+    p = vec_mul_add(p, r, vec_set(EXP_T4));
+    p = vec_mul_add(p, r, vec_set(EXP_T3));
+    p = vec_mul_add(p, r, vec_set(EXP_T2));
+    p = vec_mul_add(p, r, vec_set(1.0));
+    return vec_mul_add(vec_mul(p, r), scale, scale);
+#else
+    const vec r2 = vec_mul(r, r), r4 = vec_mul(r2, r2);
+    const vec c23 = vec_mul_add(vec_set(EXP_C3), r, vec_set(EXP_C2));
+    const vec c45 = vec_mul_add(vec_set(EXP_C5), r, vec_set(EXP_C4));
+    const vec c67 = vec_mul_add(vec_set(EXP_C7), r, vec_set(EXP_C6));
+    const vec c89 = vec_mul_add(vec_set(EXP_C9), r, vec_set(EXP_C8));
+    const vec c1011 = vec_mul_add(vec_set(EXP_C11), r, vec_set(EXP_C10));
+    const vec low = vec_mul_add(r2, c45, c23);
+    const vec high = vec_mul_add(r4, c1011, vec_mul_add(r2, c89, c67));
+    const vec p = vec_mul_add(r2, vec_mul_add(r4, high, low), r);
+    return vec_mul(vec_add(p, vec_set(1.0)), vec_shifted_bits(shifted, 1023, 52));
+#endif
+}
+
+/* exp of each lane of x; `negative` says that no lane is above 0. */
 DPFAST_INLINE vec vec_exp(vec x, int negative)
 {
-    vec shifted, k, r, p;
+    vec shifted, k, r;
     x = vec_at_least(x, vec_set(-708.0));
     if (!negative) {
         x = vec_at_most(x, vec_set(709.0));
     }
-    shifted = vec_mul_add(x, vec_set(EXP_LOG2E), vec_set(EXP_SHIFTER));
+    shifted = vec_mul_add(x, vec_set(EXP_STEPS * EXP_LOG2E), vec_set(EXP_SHIFTER));
     k = vec_sub(shifted, vec_set(EXP_SHIFTER));
-    r = vec_mul_add(k, vec_set(-EXP_LN2_HIGH), x);
-    r = vec_mul_add(k, vec_set(-EXP_LN2_LOW), r);
-    p = vec_mul_add(vec_set(EXP_C11), r, vec_set(EXP_C10));
-    p = vec_mul_add(p, r, vec_set(EXP_C9));
-    p = vec_mul_add(p, r, vec_set(EXP_C8));
-    p = vec_mul_add(p, r, vec_set(EXP_C7));
-    p = vec_mul_add(p, r, vec_set(EXP_C6));
-    p = vec_mul_add(p, r, vec_set(EXP_C5));
-    p = vec_mul_add(p, r, vec_set(EXP_C4));
-    p = vec_mul_add(p, r, vec_set(EXP_C3));
-    p = vec_mul_add(p, r, vec_set(EXP_C2));
-    p = vec_mul_add(p, r, vec_set(1.0));
-    p = vec_mul_add(p, r, vec_set(1.0));
-    return vec_mul(p, vec_shifted_bits(shifted, 1023, 52));
+    r = vec_mul_add(k, vec_set(-EXP_LN2_HIGH / EXP_STEPS), x);
+    r = vec_mul_add(k, vec_set(-EXP_LN2_LOW / EXP_STEPS), r);
+    return vec_exp_steps(shifted, r);
+}
+
+/* exp(x EXP_STEP) of each lane of x, which are at least -1000 EXP_STEPS and at most 1000 EXP_STEPS,
+ * or NaN; its error is that of rounding x, beside a few ulp. */
+DPFAST_INLINE vec vec_exp_scaled(vec x)
+{
+    const vec shifted = vec_add(x, vec_set(EXP_SHIFTER));
+    const vec k = vec_sub(shifted, vec_set(EXP_SHIFTER));
+    return vec_exp_steps(shifted, vec_mul(vec_sub(x, k), vec_set(EXP_STEP)));
 }
 
 /* log(1 + e) for e in [0, 1], without branches.  With s = e / (2 + e) <= 1/3, it is

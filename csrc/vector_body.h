@@ -4,8 +4,14 @@
 /* Steps whose sums are carried side by side. */
 #define STEPS_AT_ONCE 4
 
-/* Unweighted logistic losses of m rows at `count` step sizes from `step` on: one exponential a row
- * and step. */
+/* Between these bounds of the losses, log(1 + exp(-t)) comes out of products of the factors
+ * 1 + exp(-t) themselves.  Below, the 1 would swallow them; above, products would be too short. */
+#define FACTORS_FROM 0.125
+#define FACTORS_UP_TO 16.0
+/* The product of a block stays below exp of this. */
+#define LARGEST_PRODUCT 700.0
+
+/* Losses of m rows at `count` step sizes from `step` on: one exponential a row and step. */
 DPFAST_INLINE void logistic_steps(ptrdiff_t m, const double *DPFAST_RESTRICT ym,
                                   const double *DPFAST_RESTRICT yq, int count, const double *step,
                                   vec threshold, vec loss_clip, double *out)
@@ -19,11 +25,37 @@ DPFAST_INLINE void logistic_steps(ptrdiff_t m, const double *DPFAST_RESTRICT ym,
     for (i = 0; i < m; i += DPFAST_LANES) {
         const vec a = vec_load(ym + i), b = vec_load(yq + i);
         for (k = 0; k < count; k++) {
-            logistic_add(&sums[k], vec_mul_add(vec_set(-step[k]), b, a), threshold, loss_clip);
+            logistic_add(&sums[k], vec_mul_add(vec_set(step[k]), b, a), threshold, loss_clip);
         }
     }
     for (k = 0; k < count; k++) {
         out[k] += logistic_end(&sums[k]);
+    }
+}
+
+/* The same by factors: ym and yq are divided by -EXP_STEP. */
+DPFAST_INLINE void logistic_factors(ptrdiff_t m, const double *DPFAST_RESTRICT ym,
+                                    const double *DPFAST_RESTRICT yq, int count,
+                                    const double *step, vec highest, double *out)
+{
+    const vec lowest = vec_set(-1000.0 * EXP_STEPS), one = vec_set(1.0);
+    vec product[STEPS_AT_ONCE], size[STEPS_AT_ONCE];
+    ptrdiff_t i;
+    int k;
+    for (k = 0; k < count; k++) {
+        product[k] = one;
+        size[k] = vec_set(step[k]);
+    }
+    for (i = 0; i < m; i += DPFAST_LANES) {
+        const vec a = vec_load(ym + i), b = vec_load(yq + i);
+        for (k = 0; k < count; k++) {
+            const vec x = vec_at_most(vec_mul_add(size[k], b, a), highest);
+            const vec e = vec_exp_scaled(vec_at_least(x, lowest));
+            product[k] = vec_mul(product[k], vec_add(e, one));
+        }
+    }
+    for (k = 0; k < count; k++) {
+        out[k] += log(vec_product(product[k]));
     }
 }
 
@@ -32,24 +64,40 @@ static void logistic_line_search(ptrdiff_t n, const double *DPFAST_RESTRICT marg
                                  const double *DPFAST_RESTRICT target, double clip,
                                  ptrdiff_t n_steps, const double *steps, double *out)
 {
-    const vec threshold = vec_set(logistic_threshold(clip)), loss_clip = vec_set(clip);
+    const int factors = clip >= FACTORS_FROM && clip <= FACTORS_UP_TO;
+    const ptrdiff_t short_block = factors ? (ptrdiff_t)(LARGEST_PRODUCT / clip) : DPFAST_BLOCK_ROWS;
+    const ptrdiff_t block = short_block < DPFAST_BLOCK_ROWS ? short_block - short_block % 8
+                                                            : DPFAST_BLOCK_ROWS;
+    const double scale = factors ? -1.0 / EXP_STEP : 1.0, threshold = logistic_threshold(clip);
+    const vec bound = vec_set(scale * threshold), loss_clip = vec_set(clip);
     double ym[DPFAST_BLOCK_ROWS], yq[DPFAST_BLOCK_ROWS];
     ptrdiff_t start, i, k;
-    for (start = 0; start < n; start += DPFAST_BLOCK_ROWS) {
-        const ptrdiff_t m = n - start < DPFAST_BLOCK_ROWS ? n - start : DPFAST_BLOCK_ROWS;
+    for (start = 0; start < n; start += block) {
+        const ptrdiff_t m = n - start < block ? n - start : block;
         for (i = 0; i < m; i++) {
-            ym[i] = target[start + i] * margin[start + i];
-            yq[i] = target[start + i] * direction_margin[start + i];
+            const double y = scale * target[start + i];
+            ym[i] = y * margin[start + i];
+            yq[i] = -y * direction_margin[start + i];
         }
         for (; i % DPFAST_LANES != 0; i++) {
-            ym[i] = LOGISTIC_NOTHING;
+            ym[i] = scale * LOGISTIC_NOTHING;
             yq[i] = 0.0;
         }
-        for (k = 0; k + STEPS_AT_ONCE <= n_steps; k += STEPS_AT_ONCE) {
-            logistic_steps(m, ym, yq, STEPS_AT_ONCE, steps + k, threshold, loss_clip, out + k);
-        }
-        for (; k < n_steps; k++) {
-            logistic_steps(m, ym, yq, 1, steps + k, threshold, loss_clip, out + k);
+        for (k = 0; k < n_steps; k += STEPS_AT_ONCE) {
+            const int whole = k + STEPS_AT_ONCE <= n_steps;
+            ptrdiff_t rest = k;
+            if (factors && whole) {
+                logistic_factors(m, ym, yq, STEPS_AT_ONCE, steps + k, bound, out + k);
+            } else if (whole) {
+                logistic_steps(m, ym, yq, STEPS_AT_ONCE, steps + k, bound, loss_clip, out + k);
+            }
+            for (; !whole && rest < n_steps; rest++) {
+                if (factors) {
+                    logistic_factors(m, ym, yq, 1, steps + rest, bound, out + rest);
+                } else {
+                    logistic_steps(m, ym, yq, 1, steps + rest, bound, loss_clip, out + rest);
+                }
+            }
         }
     }
 }

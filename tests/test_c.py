@@ -24,48 +24,38 @@ def run(command, **options):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    """Compiles csrc once for each compiler and set of flags, and remembers the objects."""
-    built = {}
-
-    def objects(compiler, flags):
-        key = (compiler, *flags)
-        if key not in built:
-            folder = tmp_path_factory.mktemp("objects")
-            sources = [str(p) for p in sorted(CSRC.glob("*.c"))]
-            run([compiler, *flags, f"-I{CSRC}", "-c", *sources], cwd=folder)
-            built[key] = [str(p) for p in sorted(folder.glob("*.o"))]
-        return built[key]
-
-    return objects
+def run_programs(compiler, flags, folder):
+    """Compiles csrc once and runs every program against it."""
+    sources = [str(p) for p in sorted(CSRC.glob("*.c"))]
+    run([compiler, *flags, f"-I{CSRC}", "-c", *sources], cwd=folder)
+    objects = [str(p) for p in sorted(folder.glob("*.o"))]
+    assert PROGRAMS
+    for program in PROGRAMS:
+        binary = folder / program.stem
+        run([compiler, *flags, f"-I{CSRC}", "-o", str(binary), str(program), *objects, "-lm"])
+        run([binary])
 
 
-def compile_and_run(compiler, program, tmp_path, flags, objects):
-    binary = tmp_path / program.stem
-    run([compiler, *flags, f"-I{CSRC}", "-o", str(binary), str(program), *objects, "-lm"])
-    return run([binary], timeout=300)
-
-
-def links(compiler, tmp_path, flags):
+def links(compiler, folder, flags):
     """Whether the compiler has the runtime that the flags need."""
-    source = tmp_path / "empty.c"
+    source = folder / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
-    command = [compiler, *flags, str(source), "-o", str(tmp_path / "empty")]
+    command = [compiler, *flags, str(source), "-o", str(folder / "empty")]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+# One test for all programs: the library is compiled once, whichever process runs the test.
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_c_program_under_sanitizers(compiler, program, tmp_path, library):
+def test_c_programs_under_sanitizers(compiler, tmp_path):
     if not links(compiler, tmp_path, SANITIZE):
         pytest.skip(f"{compiler} has no sanitizer runtime")
-    flags = [*STRICT, *SANITIZE]
-    compile_and_run(compiler, program, tmp_path, flags, library(compiler, flags))
+    run_programs(compiler, [*STRICT, *SANITIZE], tmp_path)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
-def test_c_program_optimized_and_without_int128(program, tmp_path, library):
+@pytest.mark.slow
+def test_c_programs_optimized_and_without_int128(tmp_path):
     """The fallback of compilers without a 128-bit integer, and the portable vector type."""
     flags = [*STRICT, "-O2", "-fno-trapping-math", "-DDPFAST_NO_INT128", "-DDPFAST_NO_VECTOR_TYPE"]
-    compile_and_run(COMPILERS[0], program, tmp_path, flags, library(COMPILERS[0], flags))
+    run_programs(COMPILERS[0], flags, tmp_path)

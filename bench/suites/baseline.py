@@ -44,9 +44,9 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     for n, d in sizes.shapes:
         settings.say(f"  fit, {n:,} x {d}")
         data = synthetic(n, d)
-        # Everyone minimizes with the ridge that dpfast takes by itself for this shape and budget.
+        # Everyone minimizes with the ridge of output perturbation for this shape and budget.
         shape = ProblemShape(n, d, data.data_norm)
-        alpha = plan(shape, "auto", Budget(sizes.epsilon, sizes.delta)).shape.alpha
+        alpha = plan(shape, "output-perturbation", Budget(sizes.epsilon, sizes.delta)).shape.alpha
         task = Task(data.X, data.y, data.data_norm, sizes.epsilon, sizes.delta, alpha)
         case = {"n": n, "d": d, "epsilon": sizes.epsilon, "delta": sizes.delta, "alpha": alpha or 0}
         contestants: dict[str, Callable[[], object]] = {
