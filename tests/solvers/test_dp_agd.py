@@ -459,14 +459,18 @@ def test_little_noise_brings_a_small_objective(classification):
 def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatch):
     problem = make(classification)
     calls = {"clipped_gradient": 0, "margins": 0}
-    for name in calls:
-        honest = getattr(problem, name)
+    gradient, margins = problem.clipped_gradient, problem._fill_margins
 
-        def counted(*args, honest=honest, name=name, **kwargs):
-            calls[name] += 1
-            return honest(*args, **kwargs)
+    def counted_gradient(*args, **kwargs):
+        calls["clipped_gradient"] += 1
+        return gradient(*args, **kwargs)
 
-        monkeypatch.setattr(problem, name, counted)
+    def counted_margins(start, stop, pairs):  # all rows are one chunk here
+        calls["margins"] += len(pairs)
+        return margins(start, stop, pairs)
+
+    monkeypatch.setattr(problem, "clipped_gradient", counted_gradient)
+    monkeypatch.setattr(problem, "_fill_margins", counted_margins)
     _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, clip_norm=9.0,
                         loss_clip=50.0)  # fmt: skip
     choices = len(outcome.history["step"])
