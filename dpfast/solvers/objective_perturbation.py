@@ -146,7 +146,8 @@ def plan(
     TypeError, ValueError
         If an argument is out of range, or the loss is not convex with bounded slope and curvature.
     """
-    check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
+    if not callable(optimizer):
+        check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
     check_choice("noise", noise, ("auto", *_NOISES))
     reason = refusal(shape.loss)
     if reason is not None:
@@ -196,7 +197,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
         return certified_minimizer(
             objective,
             float(plan.parameters["gradient_tolerance"]),
-            str(plan.parameters["optimizer"]),
+            plan.parameters["optimizer"],
         ).w
 
     return Outcome(mechanism.release(query, rng=rng, ledger=ledger, where=_OUTPUT))

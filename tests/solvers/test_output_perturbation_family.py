@@ -52,7 +52,12 @@ def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other
     At the default step the ridge leaves nothing of earlier steps; shorter steps add up."""
     options = {"iterations": 40, "step": 0.5, **options}
     settled = plan(
-        lone_row(1.0, n), "auto", BUDGET, mode="iterate", neighboring_relation=relation, **options
+        lone_row(1.0, n),
+        "output-perturbation",
+        BUDGET,
+        mode="iterate",
+        neighboring_relation=relation,
+        **options,
     )
     declared = settled.parameters["minimizer_sensitivity"]
     ends = [module._last_iterate(settled, lone_row(y, n))[0] for y in (1.0, other)]
@@ -64,7 +69,9 @@ def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other
 def test_random_neighbors_stay_within_the_sensitivity_of_the_iterate(alpha, classification):
     X, y = classification
     problem = Problem(X[:30], y[:30], data_norm=2.0)
-    settled = plan(problem, "auto", BUDGET, mode="iterate", alpha=alpha, iterations=60)
+    settled = plan(
+        problem, "output-perturbation", BUDGET, mode="iterate", alpha=alpha, iterations=60
+    )
     base = module._last_iterate(settled, problem)
     for i in range(30, 60):
         X2, y2 = X[:30].copy(), y[:30].copy()
@@ -93,11 +100,20 @@ def test_defaults_of_the_iterate_follow_the_theorems():
     beta = SHAPE.smoothness
     for budget in (Budget(0.5), Budget(0.5, 1e-6)):
         common = (SHAPE.lipschitz, 2.0, 1000, 5, 0.5, budget.delta)
-        settled = plan(SHAPE, "auto", budget, mode="iterate", alpha="zhang2017", minimizer_norm=2.0)
+        settled = plan(
+            SHAPE,
+            "output-perturbation",
+            budget,
+            mode="iterate",
+            alpha="zhang2017",
+            minimizer_norm=2.0,
+        )
         assert settled.shape.alpha is None
         assert settled.parameters["iterations"] == zhang2017.convex_iterations(beta, *common)
         assert settled.parameters["step"] == 1.0 / beta
-        settled = plan(SHAPE, "auto", budget, mode="iterate", alpha=0.1, minimizer_norm=2.0)
+        settled = plan(
+            SHAPE, "output-perturbation", budget, mode="iterate", alpha=0.1, minimizer_norm=2.0
+        )
         T = zhang2017.strongly_convex_iterations(0.1, beta + 0.1, *common)
         assert settled.parameters["iterations"] == T
         assert settled.parameters["step"] == pytest.approx(2.0 / (beta + 0.2))
@@ -109,10 +125,17 @@ def test_defaults_of_the_iterate_follow_the_theorems():
 def test_other_budgets_and_relations_of_the_iterate():
     for budget in (Budget(rho=0.1), Budget(mu=0.5)):
         for alpha in (0.0, "auto"):
-            settled = plan(SHAPE, "auto", budget, mode="iterate", alpha=alpha)
+            settled = plan(SHAPE, "output-perturbation", budget, mode="iterate", alpha=alpha)
             assert settled.parameters["iterations"] >= 1
     both = [
-        plan(SHAPE, "auto", BUDGET, mode="iterate", alpha=0.1, neighboring_relation=relation)
+        plan(
+            SHAPE,
+            "output-perturbation",
+            BUDGET,
+            mode="iterate",
+            alpha=0.1,
+            neighboring_relation=relation,
+        )
         .events[0]
         .sensitivity
         for relation in ("replace_one", "add_or_remove_one")
@@ -128,7 +151,8 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
         honest = zhang2017.descent_sensitivity
         monkeypatch.setattr(zhang2017, "descent_sensitivity", lambda *args: 0.5 * honest(*args))
     budget = Budget(5.0, 1e-6)
-    settled = plan(lone_row(1.0, 1), "auto", budget, mode="iterate", alpha=0.0, iterations=3,
+    settled = plan(lone_row(1.0, 1), "output-perturbation", budget, mode="iterate",
+                   alpha=0.0, iterations=3,
                    step=0.5, noise="gaussian")  # fmt: skip
 
     def outputs(y, seed):
@@ -161,18 +185,20 @@ def test_excess_risk_of_the_iterate_stays_below_its_bound(alpha, budget, classif
 
 
 def test_calibrations_are_the_formulas():
-    exact = plan(SHAPE, "auto", BUDGET, alpha=0.1, noise="gaussian").events[0]
+    exact = plan(SHAPE, "output-perturbation", BUDGET, alpha=0.1, noise="gaussian").events[0]
     for calibration in ("zhao", "classical"):
-        (event,) = plan(SHAPE, "auto", BUDGET, alpha=0.1, calibration=calibration).events
+        (event,) = plan(
+            SHAPE, "output-perturbation", BUDGET, alpha=0.1, calibration=calibration
+        ).events
         formula = gaussian_stddev(BUDGET, event.sensitivity, calibration)
         assert event.stddev == pytest.approx(formula, rel=1e-6)
         assert event.stddev > exact.stddev
-    (event,) = plan(SHAPE, "auto", BUDGET, alpha=0.1, calibration="paper").events
+    (event,) = plan(SHAPE, "output-perturbation", BUDGET, alpha=0.1, calibration="paper").events
     formula = math.sqrt(2 * math.log(2e6)) * event.sensitivity
     assert event.stddev == pytest.approx(formula, rel=1e-6)
     # Pure budgets have one law of noise, whatever the calibration.
     pure = {
-        c: plan(SHAPE, "auto", Budget(1.0), alpha=0.1, calibration=c).events[0].scale
+        c: plan(SHAPE, "output-perturbation", Budget(1.0), alpha=0.1, calibration=c).events[0].scale
         for c in ("analytic", "zhao", "paper")
     }
     assert len(set(pure.values())) == 1
@@ -181,30 +207,33 @@ def test_calibrations_are_the_formulas():
 def test_the_paper_formula_is_accepted_where_it_is_private():
     """Proved for ε <= 1; at ε = 2, δ = 0.001 (Table 3) the exact condition holds, at 30 not."""
     budget = Budget(2.0, 1e-3)
-    settled = plan(SHAPE, "auto", budget, alpha=0.1, calibration="paper")
+    settled = plan(SHAPE, "output-perturbation", budget, alpha=0.1, calibration="paper")
     ledger = Ledger(budget)
     ledger.spend(settled.events[0])
     assert ledger.guarantee().epsilon < 2.0
     with pytest.raises(ValueError, match=r"calibration='paper' gives .* Use 'analytic'"):
-        plan(SHAPE, "auto", Budget(30.0, 0.1), alpha=0.1, calibration="paper")
+        plan(SHAPE, "output-perturbation", Budget(30.0, 0.1), alpha=0.1, calibration="paper")
     with pytest.raises(ValueError, match="calibration='classical'"):
-        plan(SHAPE, "auto", budget, alpha=0.1, calibration="classical")
+        plan(SHAPE, "output-perturbation", budget, alpha=0.1, calibration="classical")
     with pytest.raises(ValueError, match="calibration='paper' needs"):
-        plan(SHAPE, "auto", Budget(rho=0.1), alpha=0.1, calibration="paper")
+        plan(SHAPE, "output-perturbation", Budget(rho=0.1), alpha=0.1, calibration="paper")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 def test_paper_sensitivities_are_larger(alpha):
     options = {"mode": "iterate", "alpha": alpha, "iterations": 50}
-    paper = plan(SHAPE, "auto", Budget(1.0), calibration="paper", **options)
+    paper = plan(SHAPE, "output-perturbation", Budget(1.0), calibration="paper", **options)
     (event,) = paper.events
     stated = zhang2017.paper_sensitivity(50, alpha, SHAPE.smoothness + alpha, SHAPE.lipschitz, 1000)
     assert event.sensitivity == pytest.approx(stated, rel=1e-6)
-    assert event.sensitivity > plan(SHAPE, "auto", Budget(1.0), **options).events[0].sensitivity
+    assert (
+        event.sensitivity
+        > plan(SHAPE, "output-perturbation", Budget(1.0), **options).events[0].sensitivity
+    )
     with pytest.raises(ValueError, match="with calibration='paper'"):
         plan(
             SHAPE,
-            "auto",
+            "output-perturbation",
             BUDGET,
             calibration="paper",
             step=1.5 / (SHAPE.smoothness + 2 * alpha),
@@ -220,7 +249,9 @@ def test_paper_sensitivities_are_larger(alpha):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_ridges_of_lowy2021(budget, risk, loss):
     shape = ProblemShape(100_000, 4, 1.0, loss)
-    settled = plan(shape, "auto", budget, alpha="lowy2021", risk=risk, minimizer_norm=2.0)
+    settled = plan(
+        shape, "output-perturbation", budget, alpha="lowy2021", risk=risk, minimizer_norm=2.0
+    )
     setting = lowy2021.Setting(
         shape.lipschitz, 2.0, 5, 100_000, 1.0, budget.delta, smoothness=shape.smoothness
     )
@@ -232,18 +263,25 @@ def test_ridges_of_lowy2021(budget, risk, loss):
     # A certificate costs the hinge up to a hundredth of the noise.
     bound = settled.expected["excess_risk_bound"]
     assert bound <= 1.02 * found.exact_risk
-    auto = plan(shape, "auto", budget, minimizer_norm=2.0)
+    auto = plan(shape, "output-perturbation", budget, minimizer_norm=2.0)
     assert auto.expected["excess_risk_bound"] <= 1.001 * bound
 
 
 def test_ridge_of_zhang2017():
-    settled = plan(SHAPE, "auto", BUDGET, alpha="zhang2017", risk="population", minimizer_norm=2.0)
+    settled = plan(
+        SHAPE,
+        "output-perturbation",
+        BUDGET,
+        alpha="zhang2017",
+        risk="population",
+        minimizer_norm=2.0,
+    )
     wanted = zhang2017.population_ridge(SHAPE.smoothness, SHAPE.lipschitz, 2.0, 1000, 5, 1.0, 0.1)
     assert settled.shape.alpha == wanted
     with pytest.raises(ValueError, match="needs mode='iterate'"):
-        plan(SHAPE, "auto", BUDGET, alpha="zhang2017")
+        plan(SHAPE, "output-perturbation", BUDGET, alpha="zhang2017")
     with pytest.raises(ValueError, match="alpha='lowy2021' needs"):
-        plan(SHAPE, "auto", Budget(mu=1.0), alpha="lowy2021")
+        plan(SHAPE, "output-perturbation", Budget(mu=1.0), alpha="lowy2021")
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -253,7 +291,8 @@ def test_excess_risk_stays_below_the_theorem_of_lowy2021(delta, classification):
     reference = OPTIMIZERS["newton"](Erm(problem, 1e-3), tolerance=1e-10).w
     best = problem.value_and_gradient(reference, 0.0)[0]
     runs = [
-        solve(problem, "auto", Budget(1.0, delta), alpha="lowy2021", calibration="zhao",
+        solve(problem, "output-perturbation", Budget(1.0, delta), alpha="lowy2021",
+              calibration="zhao",
               minimizer_norm=float(np.linalg.norm(reference)), random_state=seed)
         for seed in range(30)
     ]  # fmt: skip
@@ -269,9 +308,14 @@ def test_every_optimizer_serves(name, classification, noiseless):
     """Whatever was chosen, and however few passes it had, the certificate holds in the end."""
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    honest = solve(problem, "auto", BUDGET, alpha=0.1).w
+    honest = solve(problem, "output-perturbation", BUDGET, alpha=0.1).w
     result = solve(
-        problem, "auto", BUDGET, alpha=0.1, optimizer=name, optimizer_options={"max_passes": 60}
+        problem,
+        "output-perturbation",
+        BUDGET,
+        alpha=0.1,
+        optimizer=name,
+        optimizer_options={"max_passes": 60},
     )
     error = result.plan.parameters["gradient_tolerance"] / 0.1
     assert np.linalg.norm(result.w - honest) <= 2 * error
@@ -280,18 +324,20 @@ def test_every_optimizer_serves(name, classification, noiseless):
 def test_a_users_optimizer_is_believed_nothing(classification, noiseless):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    honest = solve(problem, "auto", BUDGET, alpha=0.1).w
+    honest = solve(problem, "output-perturbation", BUDGET, alpha=0.1).w
     seen = []
 
     def stubborn(objective, *, tolerance, max_passes, w0):
         seen.append(tolerance)
         return np.ones(7)
 
-    result = solve(problem, "auto", BUDGET, alpha=0.1, optimizer=stubborn)
+    result = solve(problem, "output-perturbation", BUDGET, alpha=0.1, optimizer=stubborn)
     assert seen == [result.plan.parameters["gradient_tolerance"]]
     np.testing.assert_allclose(result.w, honest, atol=1e-4)
     with pytest.raises(ValueError, match="optimizer must return weights"):
-        solve(problem, "auto", BUDGET, alpha=0.1, optimizer=lambda *a, **k: np.ones(3))
+        solve(
+            problem, "output-perturbation", BUDGET, alpha=0.1, optimizer=lambda *a, **k: np.ones(3)
+        )
     model = LogisticRegression(1.0, data_norm=2.0, classes=[-1, 1], optimizer=stubborn, alpha=0.1)
     assert np.all(np.isfinite(model.fit(X, y).coef_))
 
@@ -299,19 +345,19 @@ def test_a_users_optimizer_is_believed_nothing(classification, noiseless):
 def test_machine_precision_is_the_conceptual_algorithm(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    settled = plan(problem, "auto", BUDGET, alpha=0.1, tolerance="machine")
+    settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
     exact = settled.parameters["minimizer_sensitivity"]
     assert settled.parameters["gradient_tolerance"] < 1e-12
     assert settled.events[0].sensitivity <= exact * (1 + 1e-7)
-    solve(problem, "auto", BUDGET, alpha=0.1, tolerance="machine")
-    loose = plan(problem, "auto", BUDGET, alpha=0.1, tolerance=1e-3)
+    solve(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
+    loose = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-3)
     assert loose.events[0].sensitivity >= exact + 2e-3 / 0.1
 
 
 def test_an_unreachable_tolerance_releases_nothing(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    settled = plan(problem, "auto", BUDGET, alpha=0.1, tolerance=1e-30)
+    settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-30)
     ledger = Ledger(BUDGET)
     with pytest.raises(CertificateNotReached, match="nothing is released"):
         SOLVERS["output-perturbation"].run(settled, problem, SecureGenerator(), ledger)
@@ -323,7 +369,9 @@ def test_hinge_is_certified_by_its_duality_gap(optimizer, classification, noisel
     X, y = classification
     problem = Problem(X, y, "hinge", data_norm=2.0)
     options = {"optimizer_options": {"max_passes": 300}} if optimizer == "subgradient" else {}
-    result = solve(problem, "auto", BUDGET, alpha=0.05, optimizer=optimizer, **options)
+    result = solve(
+        problem, "output-perturbation", BUDGET, alpha=0.05, optimizer=optimizer, **options
+    )
     tight = OPTIMIZERS["smoothing"](Erm(problem, 0.05), tolerance=1e-6)
     assert tight.converged
     distance = result.plan.parameters["gradient_tolerance"] / 0.05
@@ -335,7 +383,13 @@ def test_hinge_is_certified_by_its_duality_gap(optimizer, classification, noisel
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
 def test_hinge_reaches_its_declared_sensitivity(relation, other, noiseless):
     ends = [
-        solve(lone_row(y, 20, "hinge"), "auto", BUDGET, alpha=1.0, neighboring_relation=relation)
+        solve(
+            lone_row(y, 20, "hinge"),
+            "output-perturbation",
+            BUDGET,
+            alpha=1.0,
+            neighboring_relation=relation,
+        )
         for y in (1.0, other)
     ]
     (event,) = ends[0].plan.events
@@ -345,9 +399,9 @@ def test_hinge_reaches_its_declared_sensitivity(relation, other, noiseless):
 def test_hinge_refuses_smooth_optimizers_and_iterates():
     shape = ProblemShape(100, 3, 1.0, "hinge")
     with pytest.raises(ValueError, match="optimizer must be one of 'subgradient', 'sgd'"):
-        plan(shape, "auto", BUDGET, optimizer="newton")
+        plan(shape, "output-perturbation", BUDGET, optimizer="newton")
     with pytest.raises(ValueError, match="loss must be smooth, for mode='iterate'"):
-        plan(shape, "auto", BUDGET, mode="iterate")
+        plan(shape, "output-perturbation", BUDGET, mode="iterate")
 
 
 def test_weights_are_projected_on_w_radius(classification):
@@ -355,7 +409,8 @@ def test_weights_are_projected_on_w_radius(classification):
     problem = Problem(X[:50], y[:50], data_norm=2.0)
     for mode in module.MODES:
         for seed in range(5):
-            result = solve(problem, "auto", Budget(0.01, 1e-6), alpha=0.01, mode=mode,
+            result = solve(problem, "output-perturbation", Budget(0.01, 1e-6),
+                           alpha=0.01, mode=mode,
                            w_radius=0.5, random_state=seed)  # fmt: skip
             assert np.linalg.norm(result.w) <= 0.5 * (1 + 1e-12)
 
@@ -378,9 +433,14 @@ class TestObjectives:
         X, y = classification
         problem = Problem(X, y, data_norm=2.0)
         named = solve(
-            problem, "auto", BUDGET, alpha=0.1, objective=name, objective_options=settings
+            problem,
+            "output-perturbation",
+            BUDGET,
+            alpha=0.1,
+            objective=name,
+            objective_options=settings,
         )
-        given = solve(make(problem, 0.1, **settings), "auto", BUDGET)
+        given = solve(make(problem, 0.1, **settings), "output-perturbation", BUDGET)
         assert named.privacy.events == given.privacy.events
         np.testing.assert_allclose(named.w, given.w, atol=1e-9)
         objective = make(problem, 0.1, **settings)
@@ -401,7 +461,8 @@ class TestObjectives:
 
         reference = OPTIMIZERS["newton"](make(problem, 1e-3, **settings), tolerance=1e-9).w
         runs = [
-            solve(problem, "auto", budget, objective=name, objective_options=settings,
+            solve(problem, "output-perturbation", budget, objective=name,
+                  objective_options=settings,
                   minimizer_norm=float(np.linalg.norm(reference)), random_state=seed)
             for seed in range(25)
         ]  # fmt: skip
@@ -411,9 +472,11 @@ class TestObjectives:
 
     def test_auto_alpha_is_the_best_of_a_grid(self, name, settings, make):
         options = {"objective": name, "objective_options": settings}
-        auto = plan(SHAPE, "auto", BUDGET, **options)
+        auto = plan(SHAPE, "output-perturbation", BUDGET, **options)
         for factor in (0.5, 0.9, 1.1, 2.0):
-            other = plan(SHAPE, "auto", BUDGET, alpha=factor * auto.shape.alpha, **options)
+            other = plan(
+                SHAPE, "output-perturbation", BUDGET, alpha=factor * auto.shape.alpha, **options
+            )
             assert auto.expected["excess_risk_bound"] <= other.expected["excess_risk_bound"]
 
     def test_estimator_takes_it(self, name, settings, make, classification):
@@ -430,10 +493,17 @@ class TestObjectives:
 
     def test_row_optimizers_are_refused(self, name, settings, make):
         with pytest.raises(ValueError, match=f"for {name} objectives; got 'katyusha'"):
-            plan(SHAPE, "auto", BUDGET, objective=name, objective_options=settings,
+            plan(SHAPE, "output-perturbation", BUDGET, objective=name, objective_options=settings,
                  optimizer="katyusha")  # fmt: skip
         with pytest.raises(ValueError, match="objective must be 'erm' with mode='iterate'"):
-            plan(SHAPE, "auto", BUDGET, objective=name, objective_options=settings, mode="iterate")
+            plan(
+                SHAPE,
+                "output-perturbation",
+                BUDGET,
+                objective=name,
+                objective_options=settings,
+                mode="iterate",
+            )
 
 
 def spread(rows, **changes):
@@ -478,9 +548,9 @@ def test_objectives_that_others_cannot_take_are_refused(classification):
     with pytest.raises(ValueError, match="must be left out for a given objective"):
         plan(Tilted(problem, 0.1), "auto", BUDGET, objective="tilted")
     with pytest.raises(ValueError, match="objective must be one of"):
-        plan(problem, "auto", BUDGET, objective="max")
+        plan(problem, "output-perturbation", BUDGET, objective="max")
     with pytest.raises(ValueError, match="objective_options must be among"):
-        plan(problem, "auto", BUDGET, objective_options={"tilt": 1.0})
+        plan(problem, "output-perturbation", BUDGET, objective_options={"tilt": 1.0})
     with pytest.raises(ValueError, match="loss must be convex"):
         plan(ErmShape(ProblemShape(10, 2, 1.0, "sigmoid"), 0.1), "auto", BUDGET)
     with pytest.raises(ValueError, match="objective must be smooth"):
