@@ -1,5 +1,7 @@
 """Fixtures shared by all tests."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +26,14 @@ def isa(request):
     _kernels.force_isa(request.param)
     yield request.param
     _kernels.force_isa(before)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, also where the process was started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -380,7 +380,7 @@ class TestPlan:
         assert cli.main(self.ARGUMENTS) == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "10,000 rows x 20 columns" in out
-        assert "excess_risk_bound=" in out
+        assert "excess_loss_by_noise=" in out
 
     def test_picture(self, tmp_path, capsys):
         pytest.importorskip("matplotlib").use("Agg")

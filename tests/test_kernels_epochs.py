@@ -488,7 +488,7 @@ def test_katyusha_is_faster_than_svrg_on_a_badly_conditioned_problem(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ctrl_c_ends_a_long_epoch(layout):
+def test_ctrl_c_ends_a_long_epoch(layout, ctrl_c):
     case = Case(layout, 50, 1000)
     indices = np.tile(case.indices(50_000), 20)
     w, start = case.w.copy(), case.w.copy()

@@ -213,7 +213,7 @@ def test_threads_share_one_stream_without_loss_or_repetition():
     assert np.array_equal(values, np.sort(SecureGenerator(9).uint64(4 * 10 * 60_000)))
 
 
-def test_a_long_draw_can_be_interrupted():
+def test_a_long_draw_can_be_interrupted(ctrl_c):
     rng = SecureGenerator()
     timer = threading.Timer(0.05, _thread.interrupt_main)
     # Seconds each if it cannot; the pages of the result are never touched if it can. However late
