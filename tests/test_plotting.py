@@ -159,7 +159,10 @@ def test_risk_bounds_are_those_of_the_plans(pyplot, delta):
     grid = [0.1, 1.0, 10.0]
     ax = plot_risk_bounds(SHAPE, delta, grid, mark=1.0)
     curves = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
-    expected = [plan(SHAPE, "auto", Budget(e, delta)).expected["excess_risk_bound"] for e in grid]
+    expected = [
+        plan(SHAPE, "output-perturbation", Budget(e, delta)).expected["excess_risk_bound"]
+        for e in grid
+    ]
     np.testing.assert_array_equal(curves["ridge by default"], expected)
     assert len([label for label in curves if not label.startswith("_")]) == 5
     for values in curves.values():
