@@ -66,17 +66,15 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
         X, y = X[: sizes.rows], y[: sizes.rows]
         settings.say(f"  {name}, {X.shape[0]:,} x {X.shape[1]}")
         for strongly in (False, True):
-            records += _errors(settings, sizes, name, X, y, loss, _MU if strongly else 0.0)
+            records += _errors(sizes, name, X, y, loss, _MU if strongly else 0.0)
     return records
 
 
-def _errors(
-    settings: Run, sizes: Sizes, name: str, X: Rows, y: Rows, loss: Any, mu: float
-) -> list[Record]:
+def _errors(sizes: Sizes, name: str, X: Rows, y: Rows, loss: Any, mu: float) -> list[Record]:
     from dpfast import Budget, Problem, plan
     from dpfast.objectives import Erm
     from dpfast.optimizers import OPTIMIZERS
-    from dpfast.solvers import SOLVERS, output_perturbation
+    from dpfast.solvers import output_perturbation
 
     problem = Problem(X, y, loss, data_norm=1.0, intercept=0.0)
     best = OPTIMIZERS["newton"](Erm(problem, mu or _TINY_RIDGE), tolerance=1e-10).w
@@ -106,11 +104,9 @@ def _errors(
                 "ridge": settled.shape.alpha or 0.0,
             }
             records.append(_record(name, X, mu, epsilon, method, errors, start, more))
-        if sizes.sgd_runs and "dp-sgd" in SOLVERS:
+        if sizes.sgd_runs:
             errors = _sgd_errors(problem, budget, mu, sizes.sgd_runs, optimum)
             records.append(_record(name, X, mu, epsilon, SGD, errors, start, {}))
-    if "dp-sgd" not in SOLVERS:
-        settings.note("mini-batch SGD left out: this build has no solver 'dp-sgd'.")
     return records
 
 
@@ -128,10 +124,10 @@ def _perturbed(settled: Any, point: Rows, seed: int) -> Rows:
 
 def _sgd_errors(problem: Any, budget: Any, mu: float, runs: int, optimum: float) -> list[float]:
     from dpfast import solve
-    from dpfast.solvers import SOLVERS
+    from dpfast.solvers.dp_sgd import bassily_options
 
     shape = problem.shape.with_alpha(mu) if mu else problem.shape
-    options = getattr(SOLVERS["dp-sgd"], "bassily_options")(shape)  # noqa: B009
+    options = dict(bassily_options(shape))
     if mu:
         options["alpha"] = mu
     errors = []

@@ -469,5 +469,4 @@ def _kernel_rows(problem: Problem, clip: bool) -> Any:
     """All rows as one kernel object; rows of a layout that kernels do not read are copied."""
     if clip:
         problem._prepare_clipping()
-    kernel, _, _ = problem._rows.block(0, problem.shape.n_samples)
-    return kernel
+    return problem.kernel_rows()
