@@ -6,6 +6,7 @@ down.
 
 import os
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("DPFAST_DEBUG", "0") not in ("", "0")
+# One wheel for every CPython from 3.11 on; free-threaded builds have no stable ABI yet.
+LIMITED = os.environ.get("DPFAST_LIMITED_API", "0") not in ("", "0") and not sysconfig.get_config_var(
+    "Py_GIL_DISABLED"
+)
 MSVC = sys.platform == "win32"
 
 # Setuptools wants paths relative to setup.py.  Every C file and header is a dependency, so that an
@@ -54,7 +59,9 @@ extension = Extension(
     include_dirs=["csrc"],
     extra_compile_args=CFLAGS,
     libraries=LIBRARIES,
-    define_macros=[] if DEBUG else [("NDEBUG", None)],
+    define_macros=([] if DEBUG else [("NDEBUG", None)])
+    + ([("Py_LIMITED_API", "0x030B0000")] if LIMITED else []),
+    py_limited_api=LIMITED,
     language="c",
 )
 
@@ -81,7 +88,10 @@ class ParallelBuild(build_ext):
 # release can then leave a stale object behind.
 setup(
     cmdclass={"build_ext": ParallelBuild},
-    options={"build_ext": {"force": True}},
+    options={
+        "build_ext": {"force": True},
+        "bdist_wheel": {"py_limited_api": "cp311"} if LIMITED else {},
+    },
     ext_modules=cythonize(
         [extension],
         force=True,

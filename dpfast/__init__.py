@@ -1,5 +1,6 @@
 """dpfast: differentially private linear models, fast."""
 
+from dpfast._show_versions import show_versions
 from dpfast._version import __version__
 from dpfast.errors import (
     BudgetExceeded,
@@ -42,5 +43,6 @@ __all__ = [
     "UnsupportedEvent",
     "__version__",
     "plan",
+    "show_versions",
     "solve",
 ]

@@ -1,6 +1,6 @@
 # ---- Randomness ---------------------------------------------------------------------------------
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
@@ -53,7 +53,7 @@ def os_entropy(Py_ssize_t n):
     if n < 0:
         raise ValueError(f"n must be >= 0; got {n}.")
     out = PyBytes_FromStringAndSize(NULL, n)
-    start = PyBytes_AS_STRING(out)
+    start = PyBytes_AsString(out)
     with nogil:
         status = dpfast_os_entropy(start, <size_t>n)
     _check(status, "os_entropy")

@@ -25,7 +25,7 @@ LAYERS = [
     {"rows", "losses", "mechanisms", "preprocessing", "datasets", "theory"},
     {"privacy"},
     {"random"},
-    {"_files"},
+    {"_files", "_show_versions"},
     {"_validation", "errors", "_kernels", "_version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

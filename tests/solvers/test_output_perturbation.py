@@ -100,7 +100,7 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
     def outputs(data, seed):
         rng = SecureGenerator(seed)
         solver = SOLVERS["output-perturbation"]
-        runs = 3000 if budget.kind == "pure" else 10_000
+        runs = 2000 if budget.kind == "pure" else 4000
         return np.array([solver.run(settled, data, rng, Ledger(budget)).w[0] for _ in range(runs)])
 
     audit = audit_epsilon if budget.kind == "pure" else audit_mu
