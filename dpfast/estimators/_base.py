@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,25 @@ Vector = NDArray[np.float64]
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 
 
+class FitParameters(TypedDict, total=False):
+    """What `fit` takes by keyword."""
+
+    sample_weight: ArrayLike | None
+
+
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model whose weights a private solver finds; parameters as in the subclasses."""
+    """A linear model whose weights a private solver finds; parameters as in the subclasses.
+
+    `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
+    a weight of 2 gives the very model that repeating the row does. No private fit can keep that,
+    for its noise depends on the number of rows, which is public. It is declared for metadata
+    routing here, and :meth:`fit` takes it by keyword.
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
 
     # Parameters of the estimator that go to the solver by their own names.
     _solver_parameters: tuple[str, ...] = ("alpha", "optimizer")
@@ -52,6 +66,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -68,6 +83,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.strict = strict
+        self.max_weight = max_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -100,6 +116,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if given.get(name, unasked) == unasked:
                 given.pop(name, None)
         return {**given, **options}
+
+    def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of the Problem that say how much each row counts."""
+        unknown = sorted(set(fit_params) - {"sample_weight"})
+        if unknown:
+            raise TypeError(
+                f"fit must get no keyword arguments but sample_weight; got {', '.join(unknown)}."
+            )
+        bound = self.max_weight
+        if bound is not None:
+            bound = check_real("max_weight", bound, low=1e-100, high=1e100)
+        weight = fit_params.get("sample_weight")
+        if weight is None:
+            return {}
+        if bound is None:
+            raise ValueError(
+                "max_weight must be given with sample_weight; got None. The weights are as private "
+                "as the rows, and noise is in proportion to the largest: declare it, known without "
+                "looking at the data (larger weights are lowered to it)."
+            )
+        return {"sample_weight": weight, "max_weight": bound}
 
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
@@ -152,6 +189,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -169,6 +207,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             n_jobs=n_jobs,
             verbose=verbose,
             strict=strict,
+            max_weight=max_weight,
         )
         self.classes = classes
         self.objective = objective
@@ -180,7 +219,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         tags.classifier_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
@@ -188,6 +227,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Dense float64 and float32 rows and CSR are read in place.
         y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
+            over the number of rows, not over the sum of the weights, which is private.
 
         Returns
         -------
@@ -202,6 +244,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         """
         budget = Budget(self.epsilon, self.delta)
         loss = self._loss()
+        counted = self._weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
         classes, notes = self._resolve_classes(labels)
@@ -213,6 +256,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             intercept=self._constant(),
             n_jobs=self.n_jobs,
             strict=self.strict,
+            **counted,
         )
         if len(classes) == 2:
             w, report = self._solve(problem, budget, notes)
@@ -323,6 +367,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -340,6 +385,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             n_jobs=n_jobs,
             verbose=verbose,
             strict=strict,
+            max_weight=max_weight,
         )
         self.target_bounds = target_bounds
 
@@ -349,7 +395,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         tags.regressor_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
@@ -358,6 +404,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             Dense float64 and float32 rows and CSR are read in place.
         y : array-like of shape (n_samples,)
             Clipped to `target_bounds`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
+            over the number of rows, not over the sum of the weights, which is private.
 
         Returns
         -------
@@ -372,6 +421,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         """
         budget = Budget(self.epsilon, self.delta)
         loss = self._loss()
+        counted = self._weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
         center, half, notes = self._resolve_bounds(target)
@@ -384,6 +434,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             intercept=self._constant(),
             n_jobs=self.n_jobs,
             strict=self.strict,
+            **counted,
         )
         w, report = self._solve(problem, budget, notes)
         d = self.n_features_in_

@@ -67,7 +67,7 @@ class TestEveryEstimator:
         common = [
             "epsilon", "delta", "solver", "alpha", "data_norm", "fit_intercept",
             "intercept_scaling", "neighboring_relation", "solver_options", "optimizer",
-            "accountant", "random_state", "n_jobs", "verbose", "strict",
+            "accountant", "random_state", "n_jobs", "verbose", "strict", "max_weight",
         ]  # fmt: skip
         parameters = list(inspect.signature(cls).parameters)
         assert [name for name in parameters if name in common] == common
