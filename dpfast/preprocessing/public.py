@@ -308,9 +308,9 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    categories : sequence of sequences, or dict of str to sequence
-        Public categories of each column in order, or by column name (for data frames): all text or
-        all numbers within a column.
+    categories : sequence, sequence of sequences, or dict of str to sequence
+        Public categories: one list for all columns, one for each column in order, or one for each
+        column name (for data frames). All text or all numbers within a column.
     handle_unknown : {"other", "ignore"}, default="other"
         What a value that is not in its list becomes: a 1 in a further column ``<other>``, or zeros.
         There is no choice that raises an error, since it would depend on the data.
@@ -333,7 +333,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        categories: Sequence[Sequence[Any]] | Mapping[str, Sequence[Any]],
+        categories: Sequence[Any] | Mapping[str, Sequence[Any]],
         handle_unknown: str = "other",
     ) -> None:
         self.categories = categories
@@ -428,8 +428,21 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
     def _columns(self) -> list[tuple[str, list[Any]]]:
         check_choice("handle_unknown", self.handle_unknown, ("other", "ignore"))
         names = getattr(self, "feature_names_in_", None)
-        entries = by_column("categories", self.categories, self.n_features_in_, names)
-        return [(key, _categories(f"categories of column {key!r}", raw)) for key, raw in entries]
+        raw = self.categories
+        if _is_one_list(raw):
+            raw = [raw] * self.n_features_in_
+        entries = by_column("categories", raw, self.n_features_in_, names)
+        return [(key, _categories(f"categories of column {key!r}", own)) for key, own in entries]
+
+
+def _is_one_list(value: Any) -> bool:
+    """Whether `value` is a list of categories, not of such lists."""
+    return (
+        isinstance(value, Sequence | np.ndarray)
+        and not isinstance(value, str)
+        and len(value) > 0
+        and all(isinstance(entry, str) or np.ndim(entry) == 0 for entry in value)
+    )
 
 
 def _categories(name: str, value: Any) -> list[Any]:

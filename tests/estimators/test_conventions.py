@@ -99,14 +99,31 @@ class TestEveryEstimator:
         assert cross_val_score(pipeline, frame, y, cv=2).mean() > 0.1
         assert list(pipeline.fit(frame, y)[-1].feature_names_in_) == list("abcdef")
 
-    def test_layouts_give_the_same_model(self, cls, classification):
+    def test_layouts_give_the_same_model(self, cls, classification, tmp_path):
         X, y = classification
         X = np.where(np.abs(X) < 0.5, 0.0, X)
-        expected = of(cls).fit(X, y)
-        for data in (X.tolist(), np.asfortranarray(X), pl.DataFrame(X), scipy.sparse.csr_array(X)):
-            model = of(cls).fit(data, y)
+        expected = of(cls, delta=0.0).fit(X, y)
+        np.save(tmp_path / "X.npy", X)
+        names = list("abcdef")
+        for data in (
+            X.tolist(), np.asfortranarray(X), np.load(tmp_path / "X.npy", mmap_mode="r"),
+            pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names),
+            scipy.sparse.csr_array(X), scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X),
+        ):  # fmt: skip
+            model = of(cls, delta=0.0).fit(data, y)
             np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
             np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
+            np.testing.assert_array_equal(model.predict(data), model.predict(data))
+            assert hasattr(model, "feature_names_in_") == hasattr(data, "columns")
+
+    def test_arrow_tables(self, cls, classification):
+        pyarrow = pytest.importorskip("pyarrow")
+        X, y = classification
+        table = pyarrow.table(dict(zip("abcdef", X.T, strict=True)))
+        model = of(cls, delta=0.0).fit(table, pyarrow.array(y))
+        expected = of(cls, delta=0.0).fit(X, y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_array_equal(model.predict(table), expected.predict(X))
 
     def test_what_is_left_on_the_model(self, cls, classification):
         X, y = classification

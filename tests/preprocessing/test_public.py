@@ -24,7 +24,9 @@ from dpfast.preprocessing import (
 )
 
 
-@parametrize_with_checks([BoundedScaler(bounds=(-10, 10)), RowNormClipper()])
+@parametrize_with_checks(
+    [BoundedScaler(bounds=(-10, 10)), RowNormClipper(), PublicOneHotEncoder([0, 1, 2])]
+)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -188,6 +190,11 @@ class TestPublicOneHotEncoder:
             *("x0_no", "x0_yes", "x0_<other>", "x1_a", "x1_<other>")
         ]
 
+    def test_one_list_for_all_columns(self):
+        encoder = PublicOneHotEncoder(["no", "yes"])
+        result = encoder.fit_transform([["yes", "no"], ["no", "?"]])
+        np.testing.assert_array_equal(result, [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1]])
+
     def test_ignore(self):
         encoder = PublicOneHotEncoder([["no", "yes"]], handle_unknown="ignore")
         np.testing.assert_array_equal(encoder.fit_transform([["yes"], ["?"]]), [[0, 1], [0, 0]])
@@ -241,7 +248,11 @@ class TestPublicOneHotEncoder:
         ("categories", "message"),
         [
             ([[]], "non-empty list"),
-            (["ab"], "non-empty list"),
+            ("ab", "categories must be a sequence with one entry for each column of X"),
+            (3, "categories must be a sequence with one entry for each column of X"),
+            (["ab", ["c"]], "one entry for each of the 1 columns"),
+            ([], "one entry for each of the 1 columns"),
+            (["a", 1], "all text or all numbers"),
             ([["a", 1]], "all text or all numbers"),
             ([[1.0, float("nan")]], "all text or all numbers"),
             ([[None]], "all text or all numbers"),
