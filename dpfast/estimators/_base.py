@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_real
 from dpfast.errors import PrivacyLeakWarning
+from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
-from dpfast.solvers import plan, solve
+from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]
 # Layouts and float32 are left as they are: the problem reads them block by block.
@@ -148,15 +149,71 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _solve(
         self, problem: Problem, budget: Budget, notes: tuple[str, ...]
-    ) -> tuple[Vector, PrivacyReport]:
-        """Weights of one problem, the intercept's last, and the report."""
+    ) -> tuple[Vector, PrivacyReport, Plan]:
+        """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
         if self.verbose:
             print(plan(problem, self.solver, budget, **settings))
         result = solve(
             problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
         )
-        return result.w, result.privacy
+        return result.w, result.privacy, result.plan
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
+        """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
+
+        Each holds what its coefficient would be without noise, fitted to the same rows with the
+        same ridge, with this probability over the noise. How a coefficient varies from one sample
+        of rows to another is not covered, nor is what ridge and clipping shift.
+
+        Post-processing: computed from the released coefficients and the public law of the noise.
+        For output perturbation that law is the interval's; for objective perturbation the noise is
+        drawn many times (a parametric bootstrap of the noise alone), and since how far it moves
+        the coefficients depends on curvature that only the data know, the widest case is taken.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            For each coefficient by itself; in (0, 0.9999].
+
+        Returns
+        -------
+        CoefficientInterval
+            With `low` and `high`, `intercept_low` and `intercept_high`, and `covers` in words.
+
+        Raises
+        ------
+        ValueError
+            If the model was not fitted by "output-perturbation" (with its certificate) or
+            "objective-perturbation": what noise in every step does to the coefficients has no law
+            that is known without the data.
+        """
+        check_is_fitted(self)
+        level = check_level(confidence_level)
+        noise: WeightNoise | None = getattr(self, "_noise", None)
+        if noise is None:
+            raise ValueError(
+                "solver must be 'output-perturbation' (with mode='certificate') or "
+                f"'objective-perturbation' for confidence intervals; got solver={self.solver!r}, "
+                "whose noise reaches the coefficients in ways that depend on the data. "
+                "Fit again with one of them."
+            )
+        unit, constant, center = self._unit, self._constant_column, self._center
+        coef = np.atleast_2d(self.coef_) / unit
+        rows = coef
+        if constant != 0.0:
+            intercept = (np.atleast_1d(self.intercept_) - center) / (unit * constant)
+            rows = np.column_stack([coef, intercept])
+        ends = np.stack([np.stack(noise.interval(w, level)) for w in rows], axis=1)
+        d = coef.shape[1]
+        low, high = (end.reshape(np.shape(self.coef_)) * unit for end in ends[:, :, :d])
+        if constant != 0.0:
+            below, above = (end[:, d] * unit * constant + center for end in ends)
+        else:
+            below, above = np.zeros(len(rows)), np.zeros(len(rows))
+        if np.ndim(self.intercept_) == 0:
+            return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
+        return CoefficientInterval(low, high, below, above, level)
 
     def _read(self, X: ArrayLike) -> Any:
         """Rows to predict for."""
@@ -259,10 +316,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             **counted,
         )
         if len(classes) == 2:
-            w, report = self._solve(problem, budget, notes)
+            w, report, settled = self._solve(problem, budget, notes)
             weights = w[np.newaxis]
         else:
-            weights, report = solve_each(
+            weights, report, settled = solve_each(
                 problem,
                 [partial(_signs, labels, label) for label in classes],
                 self.solver,
@@ -278,6 +335,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         self.intercept_ = (
             weights[:, d] * self._constant() if self.fit_intercept else np.zeros(len(weights))
         )
+        self._noise = WeightNoise.of(settled)
+        self._unit, self._constant_column, self._center = 1.0, self._constant(), 0.0
         self.privacy_ = report
         return self
 
@@ -436,12 +495,14 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             strict=self.strict,
             **counted,
         )
-        w, report = self._solve(problem, budget, notes)
+        w, report, settled = self._solve(problem, budget, notes)
         d = self.n_features_in_
         self.coef_ = w[:d] * half
         self.intercept_ = (
             float(w[d] * self._constant() * half + center) if self.fit_intercept else 0.0
         )
+        self._noise = WeightNoise.of(settled)
+        self._unit, self._constant_column, self._center = half, self._constant(), center
         self.privacy_ = report
         return self
 

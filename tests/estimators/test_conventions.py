@@ -26,7 +26,7 @@ from dpfast import (
 )
 from dpfast.estimators import __all__ as names
 
-ESTIMATORS = [getattr(dpfast, name) for name in sorted(names)]
+ESTIMATORS = [getattr(dpfast, name) for name in sorted(names) if hasattr(dpfast, name)]
 OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
 
 

@@ -15,7 +15,9 @@ from dpfast.mechanisms import Mechanism
 from dpfast.preprocessing import BoundedScaler
 from dpfast.solvers import SOLVERS
 
-ESTIMATORS = [getattr(dpfast, name) for name in sorted(dpfast.estimators.__all__)]
+ESTIMATORS = [
+    getattr(dpfast, name) for name in sorted(dpfast.estimators.__all__) if hasattr(dpfast, name)
+]
 DECLARED = {"data_norm": 2.0, "random_state": 0, "strict": True}
 
 
