@@ -104,7 +104,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
 
     def _options(self) -> dict[str, Any]:
-        options = dict(self.solver_options or {})
+        options = _named("solver_options", self.solver_options)
         own = self._solver_parameters
         if not options.keys().isdisjoint(own):
             raise ValueError(
@@ -113,6 +113,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         # Not every solver knows each of them: only what was asked for is passed on.
         given = {name: getattr(self, name) for name in own}
+        _named("objective_options", given.get("objective_options"))
         for name, unasked in _UNASKED.items():
             if given.get(name, unasked) == unasked:
                 given.pop(name, None)
@@ -300,6 +301,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
+        for name in ("fit_intercept", "strict"):
+            _check_flag(name, getattr(self, name))
         loss = self._loss()
         counted = self._weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
@@ -342,7 +345,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         if self.classes is not None:
-            classes = np.asarray(self.classes)
+            try:
+                classes = np.asarray(self.classes)
+            except ValueError:  # lists of several lengths
+                classes = np.empty((0, 0))
             if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
                 raise ValueError(
                     "classes must hold two different labels, or more of them; "
@@ -479,6 +485,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
+        for name in ("fit_intercept", "strict"):
+            _check_flag(name, getattr(self, name))
         loss = self._loss()
         counted = self._weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
@@ -542,6 +550,20 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         """
         prediction: Vector = self._read(X) @ self.coef_ + self.intercept_
         return prediction
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r} ({type(value).__name__}).")
+
+
+def _named(name: str, options: Any) -> dict[str, Any]:
+    """Options by name, from a mapping or None."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise TypeError(f"{name} must be None or a dict of options by name; got {options!r}.")
+    return dict(options)
 
 
 def _pair(bounds: Any) -> tuple[float, float]:
