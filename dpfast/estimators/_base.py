@@ -23,6 +23,7 @@ from dpfast.problem import Problem
 from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 # Layouts and float32 are left as they are: the problem reads them block by block.
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 
@@ -322,16 +323,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             w, report, settled = self._solve(problem, budget, notes)
             weights = w[np.newaxis]
         else:
-            weights, report, settled = solve_each(
-                problem,
-                [partial(_signs, labels, label) for label in classes],
-                self.solver,
-                budget,
-                random_state=self.random_state,
-                notes=notes,
-                verbose=bool(self.verbose),
-                **self._settings(),
-            )
+            weights, report, settled = self._solve_classes(problem, labels, classes, budget, notes)
         d = self.n_features_in_
         self.classes_ = classes
         self.coef_ = weights[:, :d].copy()
@@ -342,6 +334,26 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         self._unit, self._constant_column, self._center = 1.0, self._constant(), 0.0
         self.privacy_ = report
         return self
+
+    def _solve_classes(
+        self,
+        problem: Problem,
+        labels: NDArray[Any],
+        classes: NDArray[Any],
+        budget: Budget,
+        notes: tuple[str, ...],
+    ) -> tuple[Matrix, PrivacyReport, Plan]:
+        """Weights of more than two classes, one against the rest."""
+        return solve_each(
+            problem,
+            [partial(_signs, labels, label) for label in classes],
+            self.solver,
+            budget,
+            random_state=self.random_state,
+            notes=notes,
+            verbose=bool(self.verbose),
+            **self._settings(),
+        )
 
     def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         if self.classes is not None:

@@ -32,7 +32,7 @@ from dpfast.solvers import SOLVERS, Plan, plan, served
 Vector = NDArray[np.float64]
 
 # Accountants under which Gaussian releases add up by squares.
-_BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
+BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
 # The solver for "auto" among those that make Gaussian releases only.
 _GAUSSIAN = "dp-whitened-gd"
 
@@ -64,7 +64,7 @@ def share_of(
     accountant : str
     """
     check_choice("solver", solver, ("auto", *SOLVERS))
-    if budget.kind != "pure" and accountant in _BY_SQUARES:
+    if budget.kind != "pure" and accountant in BY_SQUARES:
         if solver == "auto":
             solver = _GAUSSIAN if served(SOLVERS[_GAUSSIAN], shape, budget, options) else solver
         kinds = () if solver == "auto" else SOLVERS[solver].BUDGET_KINDS

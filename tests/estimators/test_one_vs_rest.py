@@ -26,6 +26,8 @@ def trees():
 
 def fitted(data, cls=LogisticRegression, **settings):
     settings = {"data_norm": 2.0, "classes": NAMES, "random_state": 0, **settings}
+    if cls is LogisticRegression:
+        settings = {"multi_class": "ovr", **settings}
     return cls(**settings).fit(*data)
 
 
