@@ -1,4 +1,5 @@
 /* Stamps the sums of objectives.h for dense and for sparse rows. */
+#include "line_search.h"
 #include "objectives.h"
 #include "vecmath.h"
 
@@ -85,6 +86,62 @@ static dpfast_status shifted_points(const dpfast_loss *loss, int classification,
     *loss_sum += part_loss;
     *pull += part_pull;
     return status;
+}
+
+ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_classes)
+{
+    const ptrdiff_t block = n < DPFAST_OBJECTIVE_BLOCK ? n : DPFAST_OBJECTIVE_BLOCK;
+    return (n_classes + 1) * block + 2 * dim;
+}
+
+/* z[k m + i], the margin of row i for class k, becomes minus the clipped and weighted derivative
+ * of its loss by that margin; lost[i] its weighted loss. */
+static dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const double *target,
+                                    const double *weight, const float *inverse_norm,
+                                    double clip_norm, double *z, double *lost)
+{
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i++) {
+        const ptrdiff_t label = target[i] >= 0.0 && target[i] < (double)n_classes
+                                    ? (ptrdiff_t)target[i]
+                                    : -1;
+        double top = z[i], own;
+        if (label < 0 || (double)label != target[i]) {
+            return DPFAST_ERR_ARGUMENT;
+        }
+        own = z[label * m + i];
+        for (k = 1; k < n_classes; k++) {
+            top = z[k * m + i] > top ? z[k * m + i] : top;
+        }
+        /* NaN and infinity, which may be lost in the comparisons, come back here. */
+        for (k = 0; k < n_classes; k++) {
+            z[k * m + i] -= top;
+        }
+        lost[i] = top - own;
+    }
+    dpfast_exp_points(n_classes * m, z, z);
+    for (i = 0; i < m; i++) {
+        const ptrdiff_t label = (ptrdiff_t)target[i];
+        const double c = weight != NULL ? weight[i] : 1.0;
+        double sum = 0.0, square = 0.0, factor, length;
+        for (k = 0; k < n_classes; k++) {
+            sum += z[k * m + i];
+        }
+        for (k = 0; k < n_classes; k++) {
+            const double slope = (k == label) - z[k * m + i] / sum;
+            z[k * m + i] = slope;
+            square += slope * slope;
+        }
+        /* The gradient is the outer product of the slopes and the row. */
+        length = sqrt(square);
+        factor = inverse_norm != NULL ? clip_norm * (double)inverse_norm[i] : INFINITY;
+        factor = length > factor ? c * (factor / length) : c;
+        for (k = 0; k < n_classes; k++) {
+            z[k * m + i] *= factor;
+        }
+        lost[i] = c * (lost[i] + log(sum));
+    }
+    return DPFAST_OK;
 }
 
 static ptrdiff_t dense_block(const dpfast_dense *rows)

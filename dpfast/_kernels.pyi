@@ -147,6 +147,15 @@ def shifted_sum(
     w: _F64,
     out: _F64,
 ) -> tuple[float, float]: ...
+def multinomial_sum(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    label: _F64,
+    w: _F64,
+    clip_norm: float,
+    out: _F64,
+) -> float: ...
 def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...

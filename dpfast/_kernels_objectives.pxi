@@ -18,6 +18,13 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_csr_shifted(
         const dpfast_csr *rows, const dpfast_loss *loss, double shift, double rounding,
         const double *w, double *scratch, double *gradient, double *loss_sum, double *pull)
+    ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_classes)
+    dpfast_status dpfast_dense_multinomial(
+        const dpfast_dense *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
+        double *scratch, double *gradient, double *loss_sum)
+    dpfast_status dpfast_csr_multinomial(
+        const dpfast_csr *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
+        double *scratch, double *gradient, double *loss_sum)
 
 
 cdef int _check_block(rows, ptrdiff_t start, ptrdiff_t stop, ptrdiff_t dim) except -1:
@@ -145,3 +152,39 @@ def weighted_gram_block(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1]
         with nogil:
             status = dpfast_csr_add_hessian(&sparse, &squared._loss, &zeros[0], &out[0, 0])
     _check(status, "weighted Gram matrix")
+
+
+def multinomial_sum(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] label not None,
+                    const double[:, ::1] w not None, double clip_norm,
+                    double[:, ::1] out not None):
+    """Loss sum of multinomial logistic regression, and out = its gradient, rows clipped.
+
+    label[i], a class 0, 1, ..., is that of row `start` + i; w and out have shape (n_classes, dim).
+    """
+    cdef dpfast_dense dense
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    cdef double loss_sum = 0.0
+    cdef ptrdiff_t n_classes = w.shape[0]
+    _check_block(rows, start, stop, w.shape[1])
+    _check_block(rows, start, stop, out.shape[1])
+    if out.shape[0] != n_classes or n_classes < 2:
+        raise ValueError(f"w and out must have two rows or more; got {n_classes}, {out.shape[0]}.")
+    if label.shape[0] != stop - start:
+        raise ValueError(f"label must have {stop - start} entries; got {label.shape[0]}.")
+    cdef double[::1] scratch = np.empty(
+        dpfast_multinomial_scratch(stop - start, rows.dim, n_classes))
+    if isinstance(rows, DenseRows):
+        dense = (<DenseRows>rows)._slice(start, stop)
+        dense.target = &label[0]
+        with nogil:
+            status = dpfast_dense_multinomial(
+                &dense, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0], &loss_sum)
+    else:
+        sparse = (<CsrRows>rows)._slice(start, stop)
+        sparse.target = &label[0]
+        with nogil:
+            status = dpfast_csr_multinomial(
+                &sparse, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0], &loss_sum)
+    _check(status, "multinomial gradient")
+    return loss_sum

@@ -27,12 +27,12 @@ from dpfast.privacy import Budget, Ledger, PrivacyReport, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, plan, served
+from dpfast.solvers import SOLVERS, Plan, plan, served
 
 Vector = NDArray[np.float64]
 
 # Accountants under which Gaussian releases add up by squares.
-_BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
+BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
 # The solver for "auto" among those that make Gaussian releases only.
 _GAUSSIAN = "dp-whitened-gd"
 
@@ -64,7 +64,7 @@ def share_of(
     accountant : str
     """
     check_choice("solver", solver, ("auto", *SOLVERS))
-    if budget.kind != "pure" and accountant in _BY_SQUARES:
+    if budget.kind != "pure" and accountant in BY_SQUARES:
         if solver == "auto":
             solver = _GAUSSIAN if served(SOLVERS[_GAUSSIAN], shape, budget, options) else solver
         kinds = () if solver == "auto" else SOLVERS[solver].BUDGET_KINDS
@@ -88,7 +88,7 @@ def solve_each(
     notes: tuple[str, ...] = (),
     verbose: bool = False,
     **settings: Any,
-) -> tuple[NDArray[np.float64], PrivacyReport]:
+) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
     """Solve one problem for each vector of targets, on one ledger.
 
     Parameters
@@ -106,6 +106,8 @@ def solve_each(
     -------
     weights : ndarray of shape (len(targets), dim)
     report : PrivacyReport
+    settled : Plan
+        Of each one of the problems.
 
     Raises
     ------
@@ -133,4 +135,4 @@ def solve_each(
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
     )
-    return np.stack(weights), report
+    return np.stack(weights), report, settled

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax, softmax
 
+from dpfast._validation import check_choice
 from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.losses import Loss
+from dpfast.privacy import Budget, PrivacyReport
+from dpfast.problem import Problem
+from dpfast.solvers import Plan, dp_whitened_gd, served
+from dpfast.solvers.multinomial import solve_multinomial
 
 
 class LogisticRegression(PrivateLinearClassifier):
@@ -15,7 +24,7 @@ class LogisticRegression(PrivateLinearClassifier):
 
     Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
     scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`. More
-    than two classes are learned one against the rest, within the one budget.
+    than two classes are learned within the one budget, see `multi_class`.
 
     Parameters
     ----------
@@ -63,11 +72,19 @@ class LogisticRegression(PrivateLinearClassifier):
         1 prints the plan before anything is spent.
     strict : bool, default=False
         Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    max_weight : float or None, default=None
+        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
+        lowered to it, and the noise is in proportion to it.
+    multi_class : {"auto", "multinomial", "ovr"}, default="auto"
+        How more than two classes are learned: all at once by the multinomial loss, which
+        ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
+        rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
+        other parameters: it needs less noise.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private weights; one row for two classes, otherwise one for each class against the rest.
+        Private weights; one row for two classes, otherwise one for each class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
@@ -81,9 +98,13 @@ class LogisticRegression(PrivateLinearClassifier):
     -----
     The number of rows and the shape of X are treated as public.
 
-    More than two classes are learned one against the rest. Each row is in all of these problems, so
-    their privacy losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in
-    units of µ (about ``√k`` times the noise of a binary fit), with a pure budget ``ε/k``.
+    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
+    times hurts more than noise that is added once. Fit on all rows at a time.
+
+    With ``multi_class="ovr"`` each row is in the problem of every class, so that their privacy
+    losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in units of µ (about
+    ``√k`` times the noise of a binary fit), with a pure budget ``ε/k``. The multinomial loss is
+    learned in one sequence of releases for all classes (:mod:`dpfast.solvers.multinomial`).
 
     Examples
     --------
@@ -95,8 +116,91 @@ class LogisticRegression(PrivateLinearClassifier):
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        solver: str = "auto",
+        alpha: float | str = "auto",
+        data_norm: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        neighboring_relation: str = "replace_one",
+        classes: ArrayLike | None = None,
+        objective: str = "erm",
+        objective_options: Mapping[str, Any] | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        accountant: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        strict: bool = False,
+        max_weight: float | None = None,
+        multi_class: str = "auto",
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            solver=solver,
+            alpha=alpha,
+            data_norm=data_norm,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            neighboring_relation=neighboring_relation,
+            classes=classes,
+            objective=objective,
+            objective_options=objective_options,
+            solver_options=solver_options,
+            optimizer=optimizer,
+            accountant=accountant,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            strict=strict,
+            max_weight=max_weight,
+        )
+        self.multi_class = multi_class
+
     def _loss(self) -> Loss:
+        check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
+        if self.multi_class == "multinomial" and self.solver not in ("auto", dp_whitened_gd.NAME):
+            raise ValueError(
+                f"solver must be 'auto' or {dp_whitened_gd.NAME!r} with multi_class='multinomial'; "
+                f"got {self.solver!r}. multi_class='ovr' takes other solvers."
+            )
         return Loss("logistic")
+
+    def _solve_classes(
+        self,
+        problem: Problem,
+        labels: NDArray[Any],
+        classes: NDArray[Any],
+        budget: Budget,
+        notes: tuple[str, ...],
+    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+        self._softmax = self.multi_class == "multinomial" or (
+            self.multi_class == "auto" and self._multinomial_serves(problem, budget)
+        )
+        if not self._softmax:
+            return super()._solve_classes(problem, labels, classes, budget, notes)
+        return solve_multinomial(
+            problem,
+            np.searchsorted(classes, labels).astype(np.float64),
+            len(classes),
+            budget,
+            random_state=self.random_state,
+            notes=notes,
+            verbose=bool(self.verbose),
+            **self._settings(),
+        )
+
+    def _multinomial_serves(self, problem: Problem, budget: Budget) -> bool:
+        return (
+            self.solver in ("auto", dp_whitened_gd.NAME)
+            and self.accountant in BY_SQUARES
+            and served(dp_whitened_gd, problem.shape, budget, self._options())
+        )
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probability of each class.
@@ -108,11 +212,14 @@ class LogisticRegression(PrivateLinearClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Of more than two classes, each one's probability against the rest, divided by their sum.
+            Of more than two classes, each one's probability against the rest, divided by their sum;
+            with ``multi_class="multinomial"`` the softmax of the margins.
         """
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return np.column_stack([expit(-margins), expit(margins)])
+        if self._softmax:
+            return np.asarray(softmax(margins, axis=1))
         # By logarithms: all of them may be too small for float64.
         return np.exp(_normalized(margins))
 
@@ -130,7 +237,7 @@ class LogisticRegression(PrivateLinearClassifier):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return -np.column_stack([np.logaddexp(0.0, margins), np.logaddexp(0.0, -margins)])
-        return _normalized(margins)
+        return np.asarray(log_softmax(margins, axis=1)) if self._softmax else _normalized(margins)
 
 
 def _normalized(margins: NDArray[np.float64]) -> NDArray[np.float64]:

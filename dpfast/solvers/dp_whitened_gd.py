@@ -285,13 +285,21 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    transform = learn_coordinates(plan, problem, rng, ledger)
+    return _descend(plan, problem, transform, rng, ledger)
+
+
+def learn_coordinates(
+    plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger
+) -> Matrix:
+    """``W``, private: the coordinates ``Wᵀ x̃`` in which the rows are nearly centered and white."""
     center, scale = _moments(plan, problem, rng, ledger)
     limit = float(plan.parameters["limit"])
     transform = _bounded(plan.shape, _transform(plan.shape, center, scale), limit)
     if plan.parameters["correlation"] is not None:
         change = _correlation(plan, problem, transform, rng, ledger)
         transform = _bounded(plan.shape, transform @ change, limit)
-    return _descend(plan, problem, transform, rng, ledger)
+    return transform
 
 
 def _moments(

@@ -128,6 +128,75 @@ static void check_sums(const problem *p, const dpfast_loss *loss, const double *
     free(scratch);
 }
 
+/* Three classes, with weights and clipping; targets are replaced. */
+static void check_multinomial(problem p, unsigned state)
+{
+    enum { CLASSES = 3 };
+    const ptrdiff_t n = p.dense.n, d = p.dense.d, dim = p.dim;
+    const double *x = p.dense.x, clip = 0.4;
+    double *w = uniforms(CLASSES * dim, &state), *weight = uniforms(n, &state);
+    double *label = uniforms(n, &state), *row = malloc((size_t)dim * sizeof *row);
+    double *expected = calloc((size_t)(CLASSES * dim), sizeof *expected), loss = 0.0;
+    double *out = malloc((size_t)(CLASSES * dim) * sizeof *out);
+    double *scratch =
+        malloc((size_t)dpfast_multinomial_scratch(n, dim, CLASSES) * sizeof *scratch);
+    float *inverse = malloc((size_t)n * sizeof *inverse);
+    ptrdiff_t i, j;
+    int k, sparse;
+    for (i = 0; i < n; i++) {
+        double s[CLASSES], sum = 0.0, square = 0.0, length = 0.0, factor;
+        label[i] = label[i] < -0.3 ? 0.0 : (label[i] < 0.3 ? 1.0 : 2.0);
+        weight[i] = fabs(weight[i]);
+        for (j = 0; j < d; j++) row[j] = x[i * d + j];
+        row[d] = p.dense.intercept;
+        for (j = 0; j < dim; j++) length += row[j] * row[j];
+        inverse[i] = (float)(1.0 / sqrt(length));
+        for (k = 0; k < CLASSES; k++) {
+            double z = 0.0;
+            for (j = 0; j < dim; j++) z += row[j] * w[k * dim + j];
+            s[k] = exp(z);
+            sum += s[k];
+        }
+        loss += weight[i] * -log(s[(int)label[i]] / sum);
+        for (k = 0; k < CLASSES; k++) {
+            s[k] = s[k] / sum - (k == (int)label[i]);
+            square += s[k] * s[k];
+        }
+        factor = clip * (double)inverse[i] / sqrt(square);
+        factor = weight[i] * (factor < 1.0 ? factor : 1.0);
+        for (k = 0; k < CLASSES; k++) {
+            for (j = 0; j < dim; j++) expected[k * dim + j] += factor * s[k] * row[j];
+        }
+    }
+    p.dense.target = p.csr.target = label;
+    p.dense.weight = p.csr.weight = weight;
+    p.dense.inverse_norm = p.csr.inverse_norm = inverse;
+    for (sparse = 0; sparse < 2; sparse++) {
+        double found = 0.0;
+        CHECK((sparse
+                   ? dpfast_csr_multinomial(&p.csr, CLASSES, w, clip, scratch, out, &found)
+                   : dpfast_dense_multinomial(&p.dense, CLASSES, w, clip, scratch, out, &found)) ==
+              DPFAST_OK);
+        CHECK(near(found, loss));
+        for (j = 0; j < CLASSES * dim; j++) CHECK(near(out[j], expected[j]));
+    }
+    CHECK(dpfast_dense_multinomial(&p.dense, 1, w, clip, scratch, out, &loss) ==
+          DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_multinomial(&p.dense, CLASSES, w, NAN, scratch, out, &loss) ==
+          DPFAST_ERR_ARGUMENT);
+    label[0] = 3.0;
+    CHECK(dpfast_csr_multinomial(&p.csr, CLASSES, w, clip, scratch, out, &loss) ==
+          DPFAST_ERR_ARGUMENT);
+    free(w);
+    free(weight);
+    free(label);
+    free(row);
+    free(expected);
+    free(out);
+    free(scratch);
+    free(inverse);
+}
+
 static void check_problem(ptrdiff_t n, ptrdiff_t d, const char *name, double parameter)
 {
     unsigned state = 7u;
@@ -161,6 +230,7 @@ static void check_problem(ptrdiff_t n, ptrdiff_t d, const char *name, double par
     p.csr.index_type = DPFAST_INT32;
     check_sums(&p, &loss, w, 1e-4);
     check_sums(&p, &loss, w, 3.0);
+    check_multinomial(p, state);
     free(x);
     free(w);
     free(y);

@@ -1,0 +1,310 @@
+"""Multinomial regression: kernel against its twin, sensitivity, the noiseless optimum, budgets."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from reference.multinomial import multinomial
+from sklearn.linear_model import LogisticRegression as Reference
+
+import dpfast
+from dpfast import Budget, Ledger, LogisticRegression, Problem, ProblemShape, _kernels
+from dpfast.mechanisms import Gaussian
+from dpfast.random import SecureGenerator
+from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers.multinomial import (
+    CURVATURE,
+    SLOPE,
+    multinomial_gradient,
+    plan_multinomial,
+    run_multinomial,
+)
+
+
+def rows_of(kind, X, intercept, weight=None, scale=None, inverse=None):
+    target = np.zeros(len(X))
+    if kind == "csr":
+        csr = scipy.sparse.csr_array(X)
+        rows = _kernels.CsrRows(
+            csr.indptr, csr.indices, csr.data, X.shape[1], target, intercept
+        )  # fmt: skip
+    else:
+        rows = _kernels.DenseRows(np.ascontiguousarray(X, dtype=kind), target, intercept)
+    rows.set_weight(weight)
+    rows.set_row_scale(scale)
+    rows.set_inverse_norm(inverse)
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "csr"])
+@pytest.mark.parametrize(("n", "d", "classes"), [(1, 1, 2), (37, 5, 3), (60, 300, 4)])
+def test_kernel_is_its_slow_twin(isa, kind, n, d, classes):
+    rng = np.random.default_rng(n)
+    X = np.where(rng.random((n, d)) < 0.5, 0.0, rng.normal(size=(n, d))).astype(np.float32)
+    X = X.astype(np.float64)
+    scale, weight, labels = rng.random(n), rng.random(n), rng.integers(classes, size=n) * 1.0
+    stored = np.hstack([scale[:, None] * X, np.full((n, 1), 0.5)])
+    w = rng.normal(size=(classes, d + 1))
+    lengths = np.linalg.norm(stored, axis=1)
+    inverse = (1.0 / lengths).astype(np.float32)
+    for clip_norm in (0.3, np.inf):
+        rows = rows_of(kind, X, 0.5, weight, scale, inverse)
+        out = np.empty_like(w)
+        loss = _kernels.multinomial_sum(rows, 0, n, labels, w, clip_norm, out)
+        expected = multinomial(stored, labels, w, clip_norm, weight, 1.0 / inverse.astype(float))
+        np.testing.assert_allclose(out, expected[0], rtol=1e-11, atol=1e-12)
+        assert loss == pytest.approx(expected[1], rel=1e-12)
+    # A range of the rows, without weights, lengths and factors.
+    plain = rows_of(kind, X, 0.0)
+    first, out = n // 2, np.empty((classes, d))
+    _kernels.multinomial_sum(plain, first, n, labels[first:], w[:, :d].copy(), 0.1, out)
+    np.testing.assert_allclose(out, multinomial(X[first:], labels[first:], w[:, :d])[0], atol=1e-12)
+
+
+def test_gradient_is_the_derivative_of_the_loss():
+    rng = np.random.default_rng(0)
+    rows = rows_of("float64", rng.normal(size=(30, 4)), 1.0)
+    labels, w, out = rng.integers(3, size=30) * 1.0, rng.normal(size=(3, 5)), np.empty((3, 5))
+    _kernels.multinomial_sum(rows, 0, 30, labels, w, np.inf, out)
+    for index in np.ndindex(3, 5):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = w.copy()
+            moved[index] += step
+            ends.append(
+                _kernels.multinomial_sum(rows, 0, 30, labels, moved, np.inf, np.empty((3, 5)))
+            )
+        assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(out[index], rel=1e-6, abs=1e-6)
+
+
+def test_large_margins_and_what_is_no_number():
+    rows = rows_of("float64", np.array([[1000.0], [-1000.0]]), 0.0)
+    out, w = np.empty((2, 1)), np.array([[1.0], [-1.0]])
+    assert _kernels.multinomial_sum(rows, 0, 2, np.array([0.0, 0.0]), w, np.inf, out) == 2000.0
+    np.testing.assert_allclose(out, [[1000.0], [-1000.0]])
+    for bad in (np.nan, np.inf):
+        broken = rows_of("float64", np.array([[bad]]), 0.0)
+        with pytest.raises(FloatingPointError):
+            _kernels.multinomial_sum(broken, 0, 1, np.array([0.0]), w, np.inf, out)
+    for label in (-1.0, 2.0, 0.5, np.nan, 1e300):
+        with pytest.raises(ValueError, match="outside its documented range"):
+            _kernels.multinomial_sum(rows, 0, 1, np.array([label]), w, np.inf, out)
+    for clip_norm in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="outside its documented range"):
+            _kernels.multinomial_sum(rows, 0, 1, np.array([0.0]), w, clip_norm, out)
+    with pytest.raises(ValueError, match="w and out must have two rows or more"):
+        _kernels.multinomial_sum(rows, 0, 1, np.array([0.0]), w[:1], np.inf, out[:1])
+    with pytest.raises(ValueError, match="label must have 1 entries; got 2"):
+        _kernels.multinomial_sum(rows, 0, 1, np.zeros(2), w, np.inf, out)
+    with pytest.raises(ValueError, match="must have 1 entries; got 2"):
+        _kernels.multinomial_sum(rows, 0, 1, np.zeros(1), np.ones((2, 2)), np.inf, out)
+    with pytest.raises(TypeError, match="rows must be DenseRows or CsrRows"):
+        _kernels.multinomial_sum(None, 0, 1, np.zeros(1), w, np.inf, out)
+
+
+def test_the_constants_bound_slope_and_curvature():
+    rng = np.random.default_rng(0)
+    slope = curvature = 0.0
+    for p in [np.array([0.5, 0.5, 0.0]), *rng.dirichlet([0.2, 0.2, 0.2], size=300)]:
+        slope = max(slope, np.linalg.norm(p - np.eye(3)[0]))
+        curvature = max(curvature, np.linalg.norm(np.diag(p) - np.outer(p, p), 2))
+    assert 0.99 * SLOPE < slope <= SLOPE
+    assert 0.99 * CURVATURE < curvature <= CURVATURE
+
+
+@pytest.fixture(scope="module")
+def trees():
+    rng = np.random.default_rng(5)
+    kind = rng.integers(3, size=3000)
+    X = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[kind] + 0.4 * rng.normal(size=(3000, 2))
+    X *= 2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, kind
+
+
+def problem_of(X, **settings):
+    return Problem(X, np.ones(X.shape[0]), data_norm=2.0, **settings)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_do_not_depend_on_threads_or_storage(sparse):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30_000, 40))
+    labels, w = rng.integers(4, size=30_000) * 1.0, rng.normal(size=(4, 41))
+    data = scipy.sparse.csr_array(X) if sparse else X
+    one = multinomial_gradient(problem_of(data), labels, w)
+    two = multinomial_gradient(problem_of(data, n_jobs=2), labels, w)
+    np.testing.assert_array_equal(one[0], two[0])
+    assert one[1] == two[1]
+    other = multinomial_gradient(problem_of(np.asfortranarray(X)), labels, w)
+    np.testing.assert_allclose(one[0], other[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("max_weight", [1.0, 2.5])
+def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weight):
+    """The clipped contributions of single rows, of any class, at weights far out."""
+    shape = ProblemShape(3000, 2, 2.0, max_weight=max_weight)
+    plan = plan_multinomial(shape, 3, Budget(1.0, 1e-6), neighboring_relation=relation)
+    event, clip_norm = plan.events[-1], plan.parameters["clip_norm"]
+    rng = np.random.default_rng(0)
+    transform = np.diag([3.0, 2.0, 1.0])
+    X = 2.0 * np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 40)])
+    seen = []
+    for x in X:
+        problem = Problem(
+            x[None], [1.0], data_norm=2.0, sample_weight=[max_weight], max_weight=max_weight
+        )
+        view = problem.clipped_by(dp_whitened_gd._lengths(problem, transform))
+        for label in range(3):
+            w = 20.0 * rng.normal(size=(3, 3))
+            gradient = multinomial_gradient(view, np.array([float(label)]), w, clip_norm)[0]
+            seen.append(gradient @ transform)
+    sums = np.array(seen).reshape(len(seen), -1)
+    others = sums if relation == "replace_one" else np.zeros((1, sums.shape[1]))
+    largest = max(np.linalg.norm(sums - other, axis=1).max() for other in others)
+    assert largest <= event.sensitivity
+    assert largest > 0.95 * event.sensitivity
+
+
+def test_events_are_those_of_the_plan_and_come_before_the_data(trees, monkeypatch):
+    X, kind = trees
+    problem, budget = problem_of(X), Budget(1.0, 1e-6)
+    plan = plan_multinomial(problem.shape, 3, budget)
+    ledger = Ledger(budget)
+    w = run_multinomial(plan, problem, kind * 1.0, SecureGenerator(0), ledger)
+    assert w.shape == (3, 3)
+    np.testing.assert_allclose(w.sum(axis=0), 0.0, atol=1e-12)
+    counted = {}
+    for event in ledger.events:
+        counted[event.where] = counted.get(event.where, 0) + event.count
+    planned = {}
+    for event in plan.events:
+        planned[event.where] = planned.get(event.where, 0) + event.count
+    assert counted == planned
+    assert 0.99 < ledger.guarantee().epsilon <= 1.0
+    # With a spent ledger no row is read.
+    monkeypatch.setattr(Problem, "map_rows", lambda *a: pytest.fail("data were touched"))
+    with pytest.raises(dpfast.BudgetExceeded):
+        run_multinomial(plan, problem, kind * 1.0, SecureGenerator(0), ledger)
+
+
+def test_its_noise_is_drawn_with_the_calibrated_scale(trees, monkeypatch):
+    X, kind = trees
+    used = []
+    release = Gaussian.release
+
+    def record(self, query, **settings):
+        used.append((self.stddev / self.charged_sensitivity, self.dimension))
+        return release(self, query, **settings)
+
+    monkeypatch.setattr(Gaussian, "release", record)
+    model = fitted(X, kind)
+    assert [d for _, d in used[-10:]] == [9] * 10
+    total = sum(1.0 / ratio**2 for ratio, _ in used) ** 0.5
+    assert total == pytest.approx(model.privacy_.mu, rel=1e-6)
+
+
+def fitted(X, y, **settings):
+    declared = {"data_norm": 2.0, "classes": np.unique(y), "random_state": 0, "strict": True}
+    return LogisticRegression(**{**declared, "multi_class": "multinomial", **settings}).fit(X, y)
+
+
+@pytest.mark.parametrize(("fit_intercept", "weighted"), [(True, False), (False, True)])
+def test_without_noise_it_is_scikit_learns(noiseless, trees, fit_intercept, weighted):
+    X, y = trees[0][:400], trees[1][:400]
+    weight = np.linspace(0.0, 2.0, 400) if weighted else None
+    declared = {"max_weight": 2.0} if weighted else {}
+    model = LogisticRegression(
+        epsilon=1e4, alpha=0.05, data_norm=2.0, classes=[0, 1, 2], fit_intercept=fit_intercept,
+        solver_options={"iterations": 400, "clip": 10.0, "average": 0.0}, **declared,
+    ).fit(X, y, sample_weight=weight)  # fmt: skip
+    rows = np.hstack([X, np.ones((400, 1))]) if fit_intercept else X
+    reference = Reference(C=1 / (0.05 * 400), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    w = reference.fit(rows, y, sample_weight=weight).coef_
+    np.testing.assert_allclose(model.coef_, w[:, :2], atol=1e-4)
+    np.testing.assert_allclose(model.intercept_, w[:, 2] if fit_intercept else 0.0, atol=1e-4)
+    probability = model.predict_proba(X)
+    np.testing.assert_allclose(probability, reference.predict_proba(rows), atol=1e-4)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probability)
+    np.testing.assert_array_equal(model.predict(X), reference.predict(rows))
+
+
+def test_auto_is_multinomial_where_that_is_served(trees):
+    X, y = trees
+    for settings, expected in (
+        ({}, True),
+        ({"solver": "dp-whitened-gd", "solver_options": {"iterations": 5}}, True),
+        ({"delta": 0.0}, False),
+        ({"solver": "output-perturbation"}, False),
+        ({"solver_options": {"noise": "gaussian"}, "solver": "output-perturbation"}, False),
+        ({"accountant": "optimal", "delta": 1e-6}, False),
+    ):
+        model = fitted(X, y, multi_class="auto", epsilon=3.0, **settings)
+        found = any("all classes" in event.where for event in model.privacy_.events)
+        assert found == expected, settings
+        assert model.privacy_.epsilon <= 3.0
+        assert model.coef_.shape == (3, 2)
+        assert model.score(X, y) > 0.5
+
+
+def test_it_needs_less_noise_than_one_against_the_rest(trees):
+    X, y = trees
+    rng = np.random.default_rng(0)
+    losses = {}
+    for multi_class in ("multinomial", "ovr"):
+        chances = []
+        for _ in range(3):
+            model = fitted(X, y, multi_class=multi_class, epsilon=0.5, random_state=rng)
+            chances.append(np.log(model.predict_proba(X)[np.arange(len(y)), y]).mean())
+        losses[multi_class] = -np.mean(chances)
+    assert losses["multinomial"] < losses["ovr"]
+
+
+def test_two_classes_are_one_problem(trees):
+    X, y = trees[0], trees[1] > 0
+    np.testing.assert_array_equal(fitted(X, y).coef_, fitted(X, y, multi_class="ovr").coef_)
+
+
+def test_pickle_clone_verbose_and_layouts(trees, capsys):
+    import pickle
+
+    from sklearn.base import clone
+
+    X, y = trees
+    model = fitted(X, y, verbose=1)
+    assert "3 classes, multinomial:\nPlan: dp-whitened-gd" in capsys.readouterr().out
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert clone(model).multi_class == "multinomial"
+    other = fitted(scipy.sparse.csr_array(X), y)
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-8)
+    assert np.all(fitted(X, y, random_state=None).coef_ != model.coef_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"multi_class": "crammer"}, "multi_class must be one of 'auto', 'multinomial', 'ovr'"),
+        ({"solver": "dp-gd"}, "solver must be 'auto' or 'dp-whitened-gd' with multi_class='mult"),
+        ({"delta": 0.0}, "budget must be one of"),
+        ({"accountant": "pure"}, "Gaussian|pure"),
+        ({"neighboring_relation": "swap"}, "neighboring_relation must be"),
+        ({"solver_options": {"cheese": 1}}, "options must be among .* got cheese"),
+        ({"solver_options": {"iterations": 0}}, "iterations must be an integer"),
+        ({"objective": "tilted"}, "options must be among .* got objective"),
+    ],
+)
+def test_bad_parameters_spend_nothing(trees, settings, message):
+    with (
+        dpfast.BudgetAccountant(Budget(9.0, 1e-5)) as account,
+        pytest.raises(ValueError, match=message),
+    ):
+        fitted(*trees, **settings)
+    assert account.events == ()
+
+
+def test_bad_plans():
+    shape = ProblemShape(100, 2, 1.0)
+    with pytest.raises(ValueError, match="n_classes must be an integer in"):
+        plan_multinomial(shape, 1, Budget(1.0, 1e-6))
+    with pytest.raises(ValueError, match="loss must be 'logistic'"):
+        plan_multinomial(ProblemShape(100, 2, 1.0, "huber"), 3, Budget(1.0, 1e-6))
