@@ -486,7 +486,7 @@ class TestBench:
             cli.main([*self.SMALL, "--delta", "0", "--solver", "auto", "--solver", "dp-sgd"]) == 0
         )
         out, err = capsys.readouterr()
-        assert "not private (scikit-learn)" in out and "auto" in out
+        assert "not private" in out and "auto" in out
         assert "note: dp-sgd is left out: budget must be" in err
 
     @pytest.mark.parametrize(

@@ -383,7 +383,8 @@ class TestUtility:
             model, X, y, solvers=solvers, references={"other": 0.5}, **test
         )
         assert [name for name, _ in seen] == [solvers[0]] * 2 + [solvers[1]] * 2
-        np.testing.assert_allclose(compared.points_.lines[0].get_xdata(), [1.5, 1.5])
+        drawn = np.asarray(compared.points_.lines[0].get_xdata(), dtype=float)
+        np.testing.assert_allclose(drawn, [1.5, 1.5])
         assert compared.seconds.shape == (2,)
         no_overlaps(compared.ax_)
         ticks = [label.get_window_extent() for label in compared.ax_.get_xticklabels()]

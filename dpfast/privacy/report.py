@@ -21,6 +21,11 @@ _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
     "add_or_remove_one": "if any one record were added to the data or removed from it",
 }
+_NOT_COVERED = (
+    "Not covered: all records of one person together, if there are several; the number of records; "
+    "the running time; and whatever else was computed from the data, such as scaling, scores, or "
+    "parameters chosen by results."
+)
 _COLUMNS = ("where", "mechanism", "count", "dimension", "sensitivity", "noise")
 
 
@@ -62,9 +67,11 @@ class PrivacyReport:
 be concluded from this result would change by a factor of at most 2.55, plus at most 1e-06, if any \
 one record of the data were replaced by any other.
     This holds for one record, whatever else is known about the others, and for this result alone: \
-the guarantees of other results from the same data add up with it, and the number of records is \
-taken as public.
+the guarantees of other results from the same data add up with it.
     reproducible: do not release (the noise came from a fixed random_state and can be recomputed)
+    Not covered: all records of one person together, if there are several; the number of records; \
+the running time; and whatever else was computed from the data, such as scaling, scores, or \
+parameters chosen by results.
     Accountant: gdp. Accesses to the data:
       where   mechanism  count  dimension  sensitivity  noise
       output  gaussian   1      3          1            4.5
@@ -152,7 +159,7 @@ taken as public.
         return to_dp_event(self.events)
 
     def __str__(self) -> str:
-        lines = [*self._sentences(), *self._warnings()]
+        lines = [*self._sentences(), *self._warnings(), _NOT_COVERED]
         lines.append(f"Accountant: {self.accountant}. {self._heading()}")
         table = self._table()
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -173,7 +180,7 @@ taken as public.
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return (
-            f"<div>{paragraphs}{warnings}<p>Accountant: {html.escape(self.accountant)}. "
+            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED}</p><p>Accountant: {html.escape(self.accountant)}. "
             f"{html.escape(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         )
@@ -190,8 +197,7 @@ taken as public.
             f"change by a factor of at most {_round_up(factor)}{plus} "
             f"{_CHANGES[self.neighboring_relation]}.",
             "This holds for one record, whatever else is known about the others, and for this "
-            "result alone: the guarantees of other results from the same data add up with it, and "
-            "the number of records is taken as public.",
+            "result alone: the guarantees of other results from the same data add up with it.",
         ]
 
     def _warnings(self) -> list[str]:
