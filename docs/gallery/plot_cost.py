@@ -1,0 +1,19 @@
+"""
+What privacy costs, before any data is there
+============================================
+
+Plans are made from public numbers: rows, columns, the bound of the norm. Below, the accuracy loss that
+they expect against ε. An upper bound is not what will happen; estimates and bounds are named as such.
+"""
+
+from dpfast import ProblemShape
+from dpfast.plotting import PrivacyUtilityDisplay
+
+shape = ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
+display = PrivacyUtilityDisplay.from_plans(shape, delta=1e-6, mark=1.0)
+
+# %%
+# Four times the rows, at the same ε:
+
+more = ProblemShape(n_samples=200_000, n_features=30, data_norm=1.0)
+display = PrivacyUtilityDisplay.from_plans(more, delta=1e-6, mark=1.0)
