@@ -433,6 +433,22 @@ class TestPlan:
         assert len(result["events"]) == len(settled.events)
         assert result["parameters"]["iterations"] == settled.parameters["iterations"]
 
+    def test_the_size_follows_from_bounds(self, folder, capsys):
+        budget = ["--epsilon", "1", "--delta", "0", "--json"]
+        arguments = ["plan", "--rows", "3000", "--bounds", str(folder / "bounds.json"), *budget]
+        assert cli.main([*arguments, "--target", "label"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["columns"], result["data_norm"]) == (4, math.sqrt(2.0))
+        for more, expected in (
+            ([], "--target must name"),
+            (["--target", "label", "--columns", "3"], "leave them out"),
+            (["--target", "nope"], "the target 'nope' is not in the bounds"),
+        ):
+            assert_one_error_line(capsys, cli.main([*arguments, *more]), expected)
+        for wrong in ([], ["--columns", "3", "--target", "label"]):
+            code = cli.main(["plan", "--rows", "3000", *budget, *wrong])
+            assert_one_error_line(capsys, code, "give --columns, or --bounds with --target")
+
     @pytest.mark.parametrize("solver", sorted(SOLVERS))
     def test_every_expectation_is_explained(self, solver, capsys):
         loss = "squared" if solver == "dp-adassp" else "logistic"

@@ -2,8 +2,8 @@
 What privacy costs, before any data is there
 ============================================
 
-Plans are made from public numbers: rows, columns, the bound of the norm. Below, the accuracy loss that
-they expect against ε. An upper bound is not what will happen; estimates and bounds are named as such.
+Plans are made from public numbers: rows, columns, the bound of the norm. Below, the accuracy loss
+that they expect against ε. An upper bound is not what will happen; the legend says which is which.
 """
 
 from dpfast import ProblemShape

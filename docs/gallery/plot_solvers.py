@@ -2,8 +2,8 @@
 Solvers compared on public data
 ===============================
 
-The same model and budget, by several private algorithms. Such a comparison fits many times and scores
-without noise, so it is for public or made-up data, as here.
+The same model and budget, by several private algorithms. Such a comparison fits many times and
+scores without noise, so it is for public or made-up data, as here.
 """
 
 import math

@@ -23,9 +23,9 @@ for name, (low, high) in data.bounds.items():
 # %%
 # The bounds are public
 # ---------------------
-# They come from the design of the study, not from the table; ``data.DESCR`` gives the reason of each.
-# The scaler maps them to [-1, 1], so a row of nine features is at most 3 long. Nothing was looked at
-# so far.
+# They come from the design of the study, not from the table; ``data.DESCR`` gives the reason of
+# each. The scaler maps them to [-1, 1], so a row of nine features is at most 3 long. Nothing was
+# looked at so far.
 
 X = BoundedScaler(list(data.bounds.values())).fit_transform(data.data)
 data_norm = math.sqrt(X.shape[1])
@@ -63,8 +63,8 @@ print(f"larger class {max(y_test.mean(), 1 - y_test.mean()):.3f}")
 # %%
 # What may be read from the coefficients?
 # ---------------------------------------
-# With output perturbation the noise in each coefficient is known exactly, without the data, so it can
-# be drawn. (This is a second fit on the same rows: together they cost more than either; see the
+# With output perturbation the noise in each coefficient is known exactly, without the data, so it
+# can be drawn. (This is a second fit on the same rows: together they cost more than either; see the
 # example on budgets.)
 
 second = dpfast.LogisticRegression(

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
+from dpfast.tabular import TableSchema, read_bounds
 
 Commands = Any  # argparse keeps the type of add_subparsers() to itself
 
@@ -43,6 +44,25 @@ def add_solver(command: argparse.ArgumentParser, **settings: Any) -> None:
     """Add ``--solver``."""
     settings = {"default": "auto", "help": "private algorithm (default: auto)", **settings}
     suggest(command.add_argument("--solver", metavar="S", **settings), ("auto", *SOLVERS))
+
+
+def add_categorical(command: argparse.ArgumentParser) -> None:
+    """Add ``--categorical``."""
+    command.add_argument(
+        "--categorical",
+        default="",
+        metavar="A,B",
+        help="columns whose list of numbers means categories, not a range",
+    )
+
+
+def schema_of(arguments: argparse.Namespace) -> TableSchema:
+    """What ``--bounds``, ``--target`` and ``--categorical`` declare."""
+    return TableSchema.from_bounds(
+        read_bounds(arguments.bounds),
+        target=arguments.target,
+        categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
+    )
 
 
 def count(text: str) -> int:

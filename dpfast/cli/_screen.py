@@ -105,7 +105,8 @@ def show_events(events: Sequence[Event], limit: int = 20) -> None:
                 screen.add_row(f"({len(events) - 2 * (limit // 2):,} more)")
             continue
         cells = ("-" if number is None else f"{number:.4g}" for number in numbers(event))
-        screen.add_row(event.where, event.mechanism, str(event.count), *cells)
+        mechanism = event.mechanism.replace("_", " ")
+        screen.add_row(event.where, mechanism, str(event.count), *cells)
     console().print(screen, "")
 
 
@@ -175,8 +176,11 @@ def _progress(*columns: Any) -> Progress:
 
 
 def note(text: str) -> None:
-    """Print one line on standard error."""
-    print(text, file=sys.stderr)
+    """Print one line on standard error; a terminal gets it wrapped between words."""
+    if sys.stderr.isatty():
+        Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
+    else:
+        print(text, file=sys.stderr)
 
 
 def show_warning(

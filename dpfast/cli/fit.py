@@ -11,10 +11,12 @@ from rich.table import Table
 
 from dpfast.cli._arguments import (
     Commands,
+    add_categorical,
     add_json,
     add_relation,
     add_solver,
     alpha,
+    schema_of,
     seed,
 )
 from dpfast.cli._screen import (
@@ -38,7 +40,7 @@ from dpfast.errors import DpfastError
 from dpfast.estimators import LogisticRegression
 from dpfast.model_file import TabularModel, save_model
 from dpfast.privacy import Budget, BudgetAccountant
-from dpfast.tabular import TableSchema, read_bounds, read_table
+from dpfast.tabular import TableSchema, read_table
 
 _CHANGES = {
     "replace_one": "one row replaced by any other",
@@ -75,12 +77,7 @@ def add(commands: Commands) -> None:
     fit.add_argument(
         "--bounds", required=True, metavar="BOUNDS.json", help="public bounds and categories"
     )
-    fit.add_argument(
-        "--categorical",
-        default="",
-        metavar="A,B",
-        help="columns whose list of numbers means categories, not a range",
-    )
+    add_categorical(fit)
     fit.add_argument("--test", metavar="TEST", help="also measure accuracy on these rows")
     add_relation(fit)
     add_solver(fit)
@@ -106,11 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
     # All that can be refused is refused before anything is spent.
     budget = Budget(arguments.epsilon, arguments.delta)
     check_writable(arguments.output)
-    schema = TableSchema.from_bounds(
-        read_bounds(arguments.bounds),
-        target=arguments.target,
-        categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
-    )
+    schema = schema_of(arguments)
     X, y, unused = _read_labeled(arguments.data, schema)
     test = _read_labeled(arguments.test, schema)[:2] if arguments.test else None
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-from dpfast.cli._arguments import Commands, add_json, add_relation, add_solver, count, suggest
+from dpfast.cli._arguments import (
+    Commands,
+    add_categorical,
+    add_json,
+    add_relation,
+    add_solver,
+    count,
+    schema_of,
+    suggest,
+)
 from dpfast.cli._screen import (
     check_writable,
     console,
@@ -55,16 +64,21 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("--rows", required=True, type=count, metavar="N", help="number of rows")
     command.add_argument(
-        "--columns", required=True, type=count, metavar="D", help="number of features"
+        "--bounds", metavar="BOUNDS.json",
+        help="bounds and categories as for 'dpfast fit', from which columns and norm follow",
+    )  # fmt: skip
+    command.add_argument("--target", metavar="COLUMN", help="column to predict, with --bounds")
+    add_categorical(command)
+    command.add_argument(
+        "--columns", type=count, metavar="D", help="number of features, without --bounds"
     )
     command.add_argument("--epsilon", required=True, type=float, metavar="E", help="privacy loss")
     command.add_argument(
         "--delta", required=True, type=float, metavar="D", help="0 for pure privacy"
     )
     command.add_argument(
-        "--data-norm", default=1.0, type=float, metavar="R",
-        help="bound of the rows' Euclidean norms (default: 1); 'dpfast fit' has the square root "
-        "of the number of columns of the table",
+        "--data-norm", type=float, metavar="R",
+        help="bound of the rows' Euclidean norms, without --bounds (default: 1)",
     )  # fmt: skip
     suggest(
         command.add_argument(
@@ -86,9 +100,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Plan, print, draw."""
     if arguments.plot:
         check_writable(arguments.plot)
-    shape = ProblemShape(
-        arguments.rows, arguments.columns, arguments.data_norm, Loss(arguments.loss)
-    )
+    columns, data_norm = _size(arguments)
+    shape = ProblemShape(arguments.rows, columns, data_norm, Loss(arguments.loss))
     budget = Budget(arguments.epsilon, arguments.delta)
     relation = arguments.neighboring_relation
     settled = plan(shape, arguments.solver, budget, neighboring_relation=relation)
@@ -105,6 +118,23 @@ def run(arguments: argparse.Namespace) -> None:
     _show(settled)
     if arguments.plot:
         say(f"Picture written to {arguments.plot}.")
+
+
+def _size(arguments: argparse.Namespace) -> tuple[int, float]:
+    """Number of features and bound of the rows' norms."""
+    if arguments.bounds is None:
+        if arguments.columns is None or arguments.target is not None or arguments.categorical:
+            raise ValueError(
+                "give --columns, or --bounds with --target: without bounds the number of features "
+                "is not known, and no column is."
+            )
+        return arguments.columns, 1.0 if arguments.data_norm is None else arguments.data_norm
+    if arguments.columns is not None or arguments.data_norm is not None:
+        raise ValueError("--columns and --data-norm follow from --bounds; leave them out.")
+    if arguments.target is None:
+        raise ValueError("--target must name the column to predict, as --bounds is given.")
+    schema = schema_of(arguments)
+    return len(schema.feature_names), schema.row_norm_bound
 
 
 def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
@@ -168,4 +198,7 @@ def _show(settled: Plan) -> None:
     chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(settled.events)
-    say("Nothing was spent. The same numbers are what 'dpfast fit' would take.")
+    say(
+        f"Nothing was spent. 'dpfast solvers {settled.solver}' says what this solver does and "
+        "where its guarantee comes from."
+    )

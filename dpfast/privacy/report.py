@@ -180,7 +180,8 @@ parameters chosen by results.
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return (
-            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED}</p><p>Accountant: {html.escape(self.accountant)}. "
+            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED}</p>"
+            f"<p>Accountant: {html.escape(self.accountant)}. "
             f"{html.escape(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         )

@@ -51,6 +51,10 @@ def test_the_words():
     leaky = report(notes=("data_norm",))
     assert "apart from what is listed below" in str(leaky)
     assert "not covered by the guarantee: data_norm" in str(leaky)
+    # What no guarantee covers is said in every form.
+    for text in (str(report()), report()._repr_html_()):
+        assert "Not covered: all records of one person together" in text
+        assert "the running time" in text
 
 
 def test_the_table_has_a_row_for_every_event():
