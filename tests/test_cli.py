@@ -332,6 +332,19 @@ class TestPredict:
 
 
 class TestDemo:
+    @pytest.fixture(autouse=True)
+    def once(self, monkeypatch):
+        monkeypatch.setattr(demo, "_REPEATS", 1)
+
+    def test_json(self, capsys, monkeypatch):
+        monkeypatch.setattr(demo, "_EPSILONS", (1.0, 8.0))
+        assert cli.main(["demo", "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["rows"], result["test_rows"], result["features"]) == (16_152, 4_038, 9)
+        assert [one["epsilon"] for one in result["private"]] == [1.0, 8.0]
+        assert result["private"][1]["accuracy"] > result["majority_class"]["accuracy"]
+        assert result["privacy"]["epsilon"] <= 1.0
+
     def test_table_and_report(self, capsys):
         assert cli.main(["demo"]) == 0
         out, err = capsys.readouterr()

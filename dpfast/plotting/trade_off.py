@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from dpfast.plotting._axes import Display
+from dpfast.plotting._axes import Display, legend_above
 from dpfast.privacy import Budget, PrivacyReport, zcdp_delta
 
 Curve = NDArray[np.float64]
@@ -132,7 +132,7 @@ class TradeOffDisplay(Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on given axes, or on a new figure; returns the display."""
-        ax = self._begin(ax, (4.8, 4.8))
+        ax = self._begin(ax, (4.8, 5.6))
         alpha = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 100), np.linspace(0.01, 1.0, 400)])
         ax.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=1.0, label="blind guessing")
         self.lines_ = [
@@ -144,5 +144,5 @@ class TradeOffDisplay(Display):
         ax.set_aspect("equal")
         ax.set_xlabel("type I error: a wrong accusation")
         ax.set_ylabel("type II error: a miss")
-        ax.legend(loc="upper right", frameon=False)
+        legend_above(ax)
         return self
