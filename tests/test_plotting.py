@@ -267,6 +267,8 @@ class TestTradeOff:
         for line, guarantee in zip(display.lines_, display.guarantees.values(), strict=True):
             np.testing.assert_array_equal(line.get_ydata(), trade_off(line.get_xdata(), guarantee))
         no_overlaps(display.ax_)
+        many = {f"a long label, as they are for Gaussian noise, {i}": Budget(1.0) for i in range(6)}
+        no_overlaps(TradeOffDisplay(many).plot().ax_)
 
     def test_what_cannot_be_drawn(self):
         with pytest.raises(ValueError, match="guarantees must be"):

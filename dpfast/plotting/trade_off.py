@@ -132,7 +132,8 @@ class TradeOffDisplay(Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on given axes, or on a new figure; returns the display."""
-        ax = self._begin(ax, (4.8, 5.6))
+        # The square, and above it a line of the legend for each curve.
+        ax = self._begin(ax, (4.8, 4.9 + 0.24 * (1 + len(self.guarantees))))
         alpha = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 100), np.linspace(0.01, 1.0, 400)])
         ax.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=1.0, label="blind guessing")
         self.lines_ = [
