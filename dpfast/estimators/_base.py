@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,22 +15,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_real
 from dpfast.errors import PrivacyLeakWarning
+from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
-from dpfast.solvers import plan, solve
+from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]
 # Layouts and float32 are left as they are: the problem reads them block by block.
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 
 
+class FitParameters(TypedDict, total=False):
+    """What `fit` takes by keyword."""
+
+    sample_weight: ArrayLike | None
+
+
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model whose weights a private solver finds; parameters as in the subclasses."""
+    """A linear model whose weights a private solver finds; parameters as in the subclasses.
+
+    `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
+    a weight of 2 gives the very model that repeating the row does. No private fit can keep that,
+    for its noise depends on the number of rows, which is public. It is declared for metadata
+    routing here, and :meth:`fit` takes it by keyword.
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
 
     # Parameters of the estimator that go to the solver by their own names.
     _solver_parameters: tuple[str, ...] = ("alpha", "optimizer")
@@ -52,6 +67,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -68,6 +84,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.strict = strict
+        self.max_weight = max_weight
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,7 +104,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
 
     def _options(self) -> dict[str, Any]:
-        options = dict(self.solver_options or {})
+        options = _named("solver_options", self.solver_options)
         own = self._solver_parameters
         if not options.keys().isdisjoint(own):
             raise ValueError(
@@ -96,10 +113,32 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         # Not every solver knows each of them: only what was asked for is passed on.
         given = {name: getattr(self, name) for name in own}
+        _named("objective_options", given.get("objective_options"))
         for name, unasked in _UNASKED.items():
             if given.get(name, unasked) == unasked:
                 given.pop(name, None)
         return {**given, **options}
+
+    def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of the Problem that say how much each row counts."""
+        unknown = sorted(set(fit_params) - {"sample_weight"})
+        if unknown:
+            raise TypeError(
+                f"fit must get no keyword arguments but sample_weight; got {', '.join(unknown)}."
+            )
+        bound = self.max_weight
+        if bound is not None:
+            bound = check_real("max_weight", bound, low=1e-100, high=1e100)
+        weight = fit_params.get("sample_weight")
+        if weight is None:
+            return {}
+        if bound is None:
+            raise ValueError(
+                "max_weight must be given with sample_weight; got None. The weights are as private "
+                "as the rows, and noise is in proportion to the largest: declare it, known without "
+                "looking at the data (larger weights are lowered to it)."
+            )
+        return {"sample_weight": weight, "max_weight": bound}
 
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
@@ -111,15 +150,71 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _solve(
         self, problem: Problem, budget: Budget, notes: tuple[str, ...]
-    ) -> tuple[Vector, PrivacyReport]:
-        """Weights of one problem, the intercept's last, and the report."""
+    ) -> tuple[Vector, PrivacyReport, Plan]:
+        """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
         if self.verbose:
             print(plan(problem, self.solver, budget, **settings))
         result = solve(
             problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
         )
-        return result.w, result.privacy
+        return result.w, result.privacy, result.plan
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
+        """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
+
+        Each holds what its coefficient would be without noise, fitted to the same rows with the
+        same ridge, with this probability over the noise. How a coefficient varies from one sample
+        of rows to another is not covered, nor is what ridge and clipping shift.
+
+        Post-processing: computed from the released coefficients and the public law of the noise.
+        For output perturbation that law is the interval's; for objective perturbation the noise is
+        drawn many times (a parametric bootstrap of the noise alone), and since how far it moves
+        the coefficients depends on curvature that only the data know, the widest case is taken.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            For each coefficient by itself; in (0, 0.9999].
+
+        Returns
+        -------
+        CoefficientInterval
+            With `low` and `high`, `intercept_low` and `intercept_high`, and `covers` in words.
+
+        Raises
+        ------
+        ValueError
+            If the model was not fitted by "output-perturbation" (with its certificate) or
+            "objective-perturbation": what noise in every step does to the coefficients has no law
+            that is known without the data.
+        """
+        check_is_fitted(self)
+        level = check_level(confidence_level)
+        noise: WeightNoise | None = getattr(self, "_noise", None)
+        if noise is None:
+            raise ValueError(
+                "solver must be 'output-perturbation' (with mode='certificate') or "
+                f"'objective-perturbation' for confidence intervals; got solver={self.solver!r}, "
+                "whose noise reaches the coefficients in ways that depend on the data. "
+                "Fit again with one of them."
+            )
+        unit, constant, center = self._unit, self._constant_column, self._center
+        coef = np.atleast_2d(self.coef_) / unit
+        rows = coef
+        if constant != 0.0:
+            intercept = (np.atleast_1d(self.intercept_) - center) / (unit * constant)
+            rows = np.column_stack([coef, intercept])
+        ends = np.stack([np.stack(noise.interval(w, level)) for w in rows], axis=1)
+        d = coef.shape[1]
+        low, high = (end.reshape(np.shape(self.coef_)) * unit for end in ends[:, :, :d])
+        if constant != 0.0:
+            below, above = (end[:, d] * unit * constant + center for end in ends)
+        else:
+            below, above = np.zeros(len(rows)), np.zeros(len(rows))
+        if np.ndim(self.intercept_) == 0:
+            return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
+        return CoefficientInterval(low, high, below, above, level)
 
     def _read(self, X: ArrayLike) -> Any:
         """Rows to predict for."""
@@ -152,6 +247,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -169,6 +265,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             n_jobs=n_jobs,
             verbose=verbose,
             strict=strict,
+            max_weight=max_weight,
         )
         self.classes = classes
         self.objective = objective
@@ -180,7 +277,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         tags.classifier_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
@@ -188,6 +285,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Dense float64 and float32 rows and CSR are read in place.
         y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
+            over the number of rows, not over the sum of the weights, which is private.
 
         Returns
         -------
@@ -201,7 +301,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
+        for name in ("fit_intercept", "strict"):
+            _check_flag(name, getattr(self, name))
         loss = self._loss()
+        counted = self._weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
         classes, notes = self._resolve_classes(labels)
@@ -213,12 +316,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             intercept=self._constant(),
             n_jobs=self.n_jobs,
             strict=self.strict,
+            **counted,
         )
         if len(classes) == 2:
-            w, report = self._solve(problem, budget, notes)
+            w, report, settled = self._solve(problem, budget, notes)
             weights = w[np.newaxis]
         else:
-            weights, report = solve_each(
+            weights, report, settled = solve_each(
                 problem,
                 [partial(_signs, labels, label) for label in classes],
                 self.solver,
@@ -234,12 +338,17 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         self.intercept_ = (
             weights[:, d] * self._constant() if self.fit_intercept else np.zeros(len(weights))
         )
+        self._noise = WeightNoise.of(settled)
+        self._unit, self._constant_column, self._center = 1.0, self._constant(), 0.0
         self.privacy_ = report
         return self
 
     def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         if self.classes is not None:
-            classes = np.asarray(self.classes)
+            try:
+                classes = np.asarray(self.classes)
+            except ValueError:  # lists of several lengths
+                classes = np.empty((0, 0))
             if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
                 raise ValueError(
                     "classes must hold two different labels, or more of them; "
@@ -323,6 +432,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -340,6 +450,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             n_jobs=n_jobs,
             verbose=verbose,
             strict=strict,
+            max_weight=max_weight,
         )
         self.target_bounds = target_bounds
 
@@ -349,7 +460,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         tags.regressor_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
@@ -358,6 +469,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             Dense float64 and float32 rows and CSR are read in place.
         y : array-like of shape (n_samples,)
             Clipped to `target_bounds`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
+            over the number of rows, not over the sum of the weights, which is private.
 
         Returns
         -------
@@ -371,7 +485,10 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
+        for name in ("fit_intercept", "strict"):
+            _check_flag(name, getattr(self, name))
         loss = self._loss()
+        counted = self._weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
         center, half, notes = self._resolve_bounds(target)
@@ -384,13 +501,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             intercept=self._constant(),
             n_jobs=self.n_jobs,
             strict=self.strict,
+            **counted,
         )
-        w, report = self._solve(problem, budget, notes)
+        w, report, settled = self._solve(problem, budget, notes)
         d = self.n_features_in_
         self.coef_ = w[:d] * half
         self.intercept_ = (
             float(w[d] * self._constant() * half + center) if self.fit_intercept else 0.0
         )
+        self._noise = WeightNoise.of(settled)
+        self._unit, self._constant_column, self._center = half, self._constant(), center
         self.privacy_ = report
         return self
 
@@ -430,6 +550,20 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         """
         prediction: Vector = self._read(X) @ self.coef_ + self.intercept_
         return prediction
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r} ({type(value).__name__}).")
+
+
+def _named(name: str, options: Any) -> dict[str, Any]:
+    """Options by name, from a mapping or None."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise TypeError(f"{name} must be None or a dict of options by name; got {options!r}.")
+    return dict(options)
 
 
 def _pair(bounds: Any) -> tuple[float, float]:

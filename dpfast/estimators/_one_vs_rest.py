@@ -27,7 +27,7 @@ from dpfast.privacy import Budget, Ledger, PrivacyReport, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, plan, served
+from dpfast.solvers import SOLVERS, Plan, plan, served
 
 Vector = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ def solve_each(
     notes: tuple[str, ...] = (),
     verbose: bool = False,
     **settings: Any,
-) -> tuple[NDArray[np.float64], PrivacyReport]:
+) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
     """Solve one problem for each vector of targets, on one ledger.
 
     Parameters
@@ -106,6 +106,8 @@ def solve_each(
     -------
     weights : ndarray of shape (len(targets), dim)
     report : PrivacyReport
+    settled : Plan
+        Of each one of the problems.
 
     Raises
     ------
@@ -133,4 +135,4 @@ def solve_each(
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
     )
-    return np.stack(weights), report
+    return np.stack(weights), report, settled

@@ -62,6 +62,9 @@ class HuberRegressor(PrivateLinearRegressor):
         1 prints the plan before anything is spent.
     strict : bool, default=False
         Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    max_weight : float or None, default=None
+        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
+        lowered to it, and the noise is in proportion to it.
 
     Attributes
     ----------
@@ -78,6 +81,9 @@ class HuberRegressor(PrivateLinearRegressor):
     Notes
     -----
     The number of rows and the shape of X are treated as public.
+
+    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
+    times hurts more than noise that is added once. Fit on all rows at a time.
 
     Examples
     --------
@@ -110,6 +116,7 @@ class HuberRegressor(PrivateLinearRegressor):
         n_jobs: int | None = None,
         verbose: int = 0,
         strict: bool = False,
+        max_weight: float | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -128,6 +135,7 @@ class HuberRegressor(PrivateLinearRegressor):
             n_jobs=n_jobs,
             verbose=verbose,
             strict=strict,
+            max_weight=max_weight,
         )
         self.threshold = threshold
 

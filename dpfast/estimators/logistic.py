@@ -63,6 +63,9 @@ class LogisticRegression(PrivateLinearClassifier):
         1 prints the plan before anything is spent.
     strict : bool, default=False
         Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    max_weight : float or None, default=None
+        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
+        lowered to it, and the noise is in proportion to it.
 
     Attributes
     ----------
@@ -80,6 +83,9 @@ class LogisticRegression(PrivateLinearClassifier):
     Notes
     -----
     The number of rows and the shape of X are treated as public.
+
+    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
+    times hurts more than noise that is added once. Fit on all rows at a time.
 
     More than two classes are learned one against the rest. Each row is in all of these problems, so
     their privacy losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in

@@ -193,7 +193,7 @@ def test_weights_and_bounds_go_with_the_rows(trees, noiseless):
         problem.with_target(np.zeros(len(y)))
     with pytest.raises(ValueError, match="y must have shape"):
         problem.with_target([1.0])
-    weights, report = solve_each(
+    weights, report, _ = solve_each(
         problem, [lambda t=t: t for t in target], "auto", Budget(1.0, 1e-6), accountant="auto",
         random_state=None,
     )  # fmt: skip

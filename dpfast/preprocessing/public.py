@@ -1,23 +1,22 @@
 """Data-independent transformers: what they do is fixed by public parameters, never by the data.
 
-Scaling by a range, a mean or a list of categories that was read off private data leaks them, and no
-noise added later takes that back. The transformers here learn nothing in ``fit``, so they cost no
-privacy budget and can stand in front of a private estimator in a pipeline.
+They learn nothing in ``fit``, so they cost no privacy budget.
 """
 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_real
+from dpfast.preprocessing._columns import by_column, column_bounds, interval
 
 
 def scale_to_range(
@@ -194,15 +193,109 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     def _columns(self) -> tuple[list[float], list[float], tuple[float, float]]:
         # Derived from the parameters at each call, not kept: they are the only state.
-        feature_range = _interval("feature_range", self.feature_range)
-        if _is_pair(self.bounds):
-            pairs = [_interval("bounds", self.bounds)] * self.n_features_in_
-        else:
-            names = getattr(self, "feature_names_in_", None)
-            entries = _by_column("bounds", self.bounds, self.n_features_in_, names)
-            pairs = [_interval(f"bounds of column {key!r}", pair) for key, pair in entries]
-        low, high = zip(*pairs, strict=True)
-        return list(low), list(high), feature_range
+        feature_range = interval("feature_range", self.feature_range)
+        names = getattr(self, "feature_names_in_", None)
+        low, high = column_bounds(self.bounds, self.n_features_in_, names)
+        return low, high, feature_range
+
+
+class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scale rows that are too long onto the ball of a public radius.
+
+    A transform of one row at a time, which costs no privacy. Private estimators do the same with
+    their own `data_norm`; here it can stand before other steps.
+
+    Parameters
+    ----------
+    data_norm : float, default=1.0
+        Radius of the ball: no row of the result has a larger Euclidean norm. Shorter rows are left
+        as they are.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+
+    Examples
+    --------
+    >>> RowNormClipper(data_norm=5.0).fit_transform([[3.0, 4.0], [6.0, 8.0]]).round(6)
+    array([[3., 4.],
+           [3., 4.]])
+    """
+
+    def __init__(self, data_norm: float = 1.0) -> None:
+        self.data_norm = data_norm
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> RowNormClipper:
+        """Check the parameter; nothing is learned from `X` but its number of columns.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `data_norm` is not a positive number.
+        """
+        validate_data(self, X, dtype=(np.float64, np.float32), accept_sparse="csr")
+        self._radius()
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Shorten the rows that are too long.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
+        factor = _shortening(X, self._radius())
+        if scipy.sparse.issparse(X):
+            result = X.copy()
+            result.data *= np.repeat(factor, np.diff(X.indptr)).astype(X.dtype)
+            return result
+        # In float64, or the factor is rounded before the product is.
+        return (X * factor[:, np.newaxis]).astype(X.dtype, copy=False)
+
+    def _radius(self) -> float:
+        return check_real("data_norm", self.data_norm, low=1e-30, high=1e30)
+
+
+def _shortening(X: Any, radius: float) -> NDArray[np.float64]:
+    """Factor of each row; it leaves none longer than `radius`, whatever rounding does."""
+    size = abs(X)
+    largest = np.asarray(size.max(axis=1).todense() if scipy.sparse.issparse(X) else size.max(1))
+    # By the largest entry, so that no square overflows or vanishes.
+    unit = np.where(largest > 0.0, largest, 1.0).ravel().astype(np.float64)
+    if scipy.sparse.issparse(X):
+        scaled = scipy.sparse.csr_array(size, dtype=np.float64)
+        scaled.data /= np.repeat(unit, np.diff(X.indptr))
+        squares = np.asarray(scaled.power(2).sum(axis=1)).ravel()
+    else:
+        squares = np.square(size / unit[:, np.newaxis]).sum(axis=1)
+    # A norm of d entries is known to d/2 + 2 units; the factor, the product and the result in the
+    # dtype of X are rounded once each.
+    norms = np.sqrt(squares) * unit * (1.0 + (X.shape[1] + 8) * 2.0**-52)
+    shorter = radius / np.maximum(norms, radius) * (1.0 - 2.0 * float(np.finfo(X.dtype).eps))
+    return np.where(norms <= radius, 1.0, shorter)
 
 
 class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -215,9 +308,9 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    categories : sequence of sequences, or dict of str to sequence
-        Public categories of each column in order, or by column name (for data frames): all text or
-        all numbers within a column.
+    categories : sequence, sequence of sequences, or dict of str to sequence
+        Public categories: one list for all columns, one for each column in order, or one for each
+        column name (for data frames). All text or all numbers within a column.
     handle_unknown : {"other", "ignore"}, default="other"
         What a value that is not in its list becomes: a 1 in a further column ``<other>``, or zeros.
         There is no choice that raises an error, since it would depend on the data.
@@ -240,7 +333,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        categories: Sequence[Sequence[Any]] | Mapping[str, Sequence[Any]],
+        categories: Sequence[Any] | Mapping[str, Sequence[Any]],
         handle_unknown: str = "other",
     ) -> None:
         self.categories = categories
@@ -335,54 +428,21 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
     def _columns(self) -> list[tuple[str, list[Any]]]:
         check_choice("handle_unknown", self.handle_unknown, ("other", "ignore"))
         names = getattr(self, "feature_names_in_", None)
-        entries = _by_column("categories", self.categories, self.n_features_in_, names)
-        return [(key, _categories(f"categories of column {key!r}", raw)) for key, raw in entries]
+        raw = self.categories
+        if _is_one_list(raw):
+            raw = [raw] * self.n_features_in_
+        entries = by_column("categories", raw, self.n_features_in_, names)
+        return [(key, _categories(f"categories of column {key!r}", own)) for key, own in entries]
 
 
-def _by_column(
-    name: str, value: Any, n_features: int, feature_names: NDArray[Any] | None
-) -> list[tuple[str, Any]]:
-    """Pairs (column name, entry) in column order, from a sequence or a dict."""
-    if isinstance(value, Mapping):
-        if feature_names is None:
-            raise ValueError(
-                f"{name} is a dict, but X has no column names. Pass a data frame, or "
-                f"list({name}.values()) if the dict is in column order."
-            )
-        columns = list(feature_names)
-        missing = [column for column in columns if column not in value]
-        unused = [key for key in value if key not in columns]
-        if missing or unused:
-            raise ValueError(
-                f"{name} must name the columns of X; no entry for {missing}, no column for "
-                f"{unused}."
-            )
-        return [(column, value[column]) for column in columns]
-    entries = list(value)
-    if len(entries) != n_features:
-        raise ValueError(
-            f"{name} must have one entry for each of the {n_features} columns of X; "
-            f"got {len(entries)}."
-        )
-    columns = [f"x{j}" for j in range(n_features)] if feature_names is None else list(feature_names)
-    return list(zip(columns, entries, strict=True))
-
-
-def _is_pair(value: Any) -> bool:
+def _is_one_list(value: Any) -> bool:
+    """Whether `value` is a list of categories, not of such lists."""
     return (
         isinstance(value, Sequence | np.ndarray)
-        and len(value) == 2
-        and all(isinstance(end, numbers.Real) for end in value)
+        and not isinstance(value, str)
+        and len(value) > 0
+        and all(isinstance(entry, str) or np.ndim(entry) == 0 for entry in value)
     )
-
-
-def _interval(name: str, value: Any) -> tuple[float, float]:
-    if not _is_pair(value):
-        raise ValueError(f"{name} must be a pair of numbers (low, high); got {value!r}.")
-    low, high = (check_real(name, end) for end in value)
-    if not 0.0 < high - low < math.inf:
-        raise ValueError(f"{name} must have low < high (and a finite width); got {value!r}.")
-    return low, high
 
 
 def _categories(name: str, value: Any) -> list[Any]:

@@ -1,10 +1,12 @@
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -13,10 +15,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dpfast.preprocessing import BoundedScaler, PublicOneHotEncoder, one_hot, scale_to_range
+from dpfast.preprocessing import (
+    BoundedScaler,
+    PublicOneHotEncoder,
+    RowNormClipper,
+    one_hot,
+    scale_to_range,
+)
 
 
-@parametrize_with_checks([BoundedScaler(bounds=(-10, 10))])
+@parametrize_with_checks(
+    [BoundedScaler(bounds=(-10, 10)), RowNormClipper(), PublicOneHotEncoder([0, 1, 2])]
+)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -87,6 +97,8 @@ class TestBoundedScaler:
             ([(0, 1), "ab"], "bounds of column 'x1' must be a pair of numbers"),
             ([(0, 1), (0, [1])], "bounds of column 'x1' must be a pair of numbers"),
             ({"x0": (0, 1), "x1": (0, 1)}, "X has no column names"),
+            (None, "must be a sequence with one entry for each column of X, or a dict"),
+            ("ab", "must be a sequence with one entry for each column of X, or a dict"),
         ],
     )
     def test_wrong_bounds(self, bounds, message):
@@ -128,6 +140,46 @@ class TestBoundedScaler:
             assert result == pytest.approx(stop)
 
 
+class TestRowNormClipper:
+    @given(
+        row=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=5),
+        radius=st.floats(1e-30, 1e30),
+        single=st.booleans(),
+    )
+    @settings(max_examples=200)
+    def test_no_row_is_left_outside(self, row, radius, single):
+        X = np.array([row])
+        if single:
+            X = np.clip(X, -1e38, 1e38).astype(np.float32)
+        result = RowNormClipper(radius).fit_transform(X)
+        assert result.dtype == X.dtype
+        # In exact arithmetic.
+        assert sum(Fraction(float(x)) ** 2 for x in result[0]) <= Fraction(radius) ** 2
+        exact = sum(Fraction(float(x)) ** 2 for x in X[0])
+        if exact <= Fraction(radius) ** 2 * Fraction(1.0 - 1e-14):
+            np.testing.assert_array_equal(result, X)
+        else:
+            length = float(sum(Fraction(float(x)) ** 2 for x in result[0])) ** 0.5
+            assert length == pytest.approx(radius, rel=1e-6 if single else 1e-13)
+
+    def test_directions_and_sparse_rows(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)
+        X[0] = 0.0
+        clipper = RowNormClipper(0.7).fit(X)
+        expected = X * np.minimum(1.0, 0.7 / np.maximum(np.linalg.norm(X, axis=1), 1e-9))[:, None]
+        np.testing.assert_allclose(clipper.transform(X), expected, atol=1e-12)
+        for kind in (scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array):
+            result = clipper.transform(kind(X))
+            assert result.format == "csr"
+            np.testing.assert_array_equal(result.toarray(), clipper.transform(X))
+
+    @pytest.mark.parametrize("data_norm", [0.0, -1.0, np.inf, np.nan, "1", None])
+    def test_bad_radius(self, data_norm):
+        with pytest.raises((TypeError, ValueError), match="data_norm must be a real number"):
+            RowNormClipper(data_norm).fit([[1.0]])
+
+
 class TestPublicOneHotEncoder:
     def test_values_and_names(self):
         encoder = PublicOneHotEncoder([["no", "yes"], ["a"]])
@@ -137,6 +189,11 @@ class TestPublicOneHotEncoder:
         assert list(encoder.get_feature_names_out()) == [
             *("x0_no", "x0_yes", "x0_<other>", "x1_a", "x1_<other>")
         ]
+
+    def test_one_list_for_all_columns(self):
+        encoder = PublicOneHotEncoder(["no", "yes"])
+        result = encoder.fit_transform([["yes", "no"], ["no", "?"]])
+        np.testing.assert_array_equal(result, [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1]])
 
     def test_ignore(self):
         encoder = PublicOneHotEncoder([["no", "yes"]], handle_unknown="ignore")
@@ -191,7 +248,11 @@ class TestPublicOneHotEncoder:
         ("categories", "message"),
         [
             ([[]], "non-empty list"),
-            (["ab"], "non-empty list"),
+            ("ab", "categories must be a sequence with one entry for each column of X"),
+            (3, "categories must be a sequence with one entry for each column of X"),
+            (["ab", ["c"]], "one entry for each of the 1 columns"),
+            ([], "one entry for each of the 1 columns"),
+            (["a", 1], "all text or all numbers"),
             ([["a", 1]], "all text or all numbers"),
             ([[1.0, float("nan")]], "all text or all numbers"),
             ([[None]], "all text or all numbers"),

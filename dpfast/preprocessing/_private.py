@@ -1,0 +1,100 @@
+"""What the private scalers share: parameters, validation, one ledger, one report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpfast._validation import check_choice
+from dpfast.preprocessing._columns import column_bounds
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
+from dpfast.random import SecureGenerator
+
+Vector = NDArray[np.float64]
+
+DTYPES = (np.float64, np.float32)
+BLOCK_ROWS = 4096
+
+
+class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A scaler that learns from the data what its budget allows; parameters as in the subclasses.
+
+    Every value is cut to its declared bounds before anything is computed from it.
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[Any] | Mapping[str, Sequence[float]] | NDArray[Any],
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        neighboring_relation: str = "replace_one",
+        random_state: Any = None,
+    ) -> None:
+        self.bounds = bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighboring_relation = neighboring_relation
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn privately; the budget is spent when this returns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is not as documented, or does not match the columns; nothing is spent.
+        dpfast.BudgetExceeded
+            If an accountant around this cannot afford it; nothing is spent.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
+        X = validate_data(self, X, dtype=DTYPES)
+        low, high = self._bounds()
+        rng = SecureGenerator(self.random_state)
+        ledger = Ledger(budget)
+        self._learn(X, low, high, rng, ledger)
+        self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        return self
+
+    def _learn(
+        self, X: NDArray[Any], low: Vector, high: Vector, rng: SecureGenerator, ledger: Ledger
+    ) -> None:
+        """Set the fitted attributes, from releases on `ledger`."""
+        raise NotImplementedError
+
+    def _bounds(self) -> tuple[Vector, Vector]:
+        names = getattr(self, "feature_names_in_", None)
+        low, high = column_bounds(self.bounds, self.n_features_in_, names)
+        return np.asarray(low), np.asarray(high)
+
+    def _read(self, X: Any) -> NDArray[Any]:
+        """Rows to transform."""
+        check_is_fitted(self)
+        rows: NDArray[Any] = validate_data(self, X, dtype=DTYPES, reset=False)
+        return rows
+
+
+def blocks(X: NDArray[Any]) -> Iterator[Vector]:
+    """The rows as float64, a few thousand at a time."""
+    for start in range(0, len(X), BLOCK_ROWS):
+        yield X[start : start + BLOCK_ROWS].astype(np.float64)

@@ -1,0 +1,200 @@
+"""Bring columns to a fixed range by private quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer, check_real
+from dpfast.mechanisms import Exponential
+from dpfast.preprocessing._columns import interval, is_pair
+from dpfast.preprocessing._private import PrivateScaler, Vector, blocks
+from dpfast.preprocessing.public import scale_to_range
+from dpfast.privacy import (
+    Budget,
+    ExponentialEvent,
+    Ledger,
+    budget_epsilon,
+    budget_rho,
+    smallest_noise,
+)
+from dpfast.privacy.calibration import MARGIN
+from dpfast.random import SecureGenerator
+
+
+class PrivateQuantileScaler(PrivateScaler):
+    """Cut each column to two quantiles that are learned privately, and scale it linearly.
+
+    A :class:`BoundedScaler` whose bounds need to be known only roughly: the error of a quantile is
+    one of rank, which grows with the logarithm of `resolution` and not with the width of the
+    declared bounds.
+
+    Parameters
+    ----------
+    bounds : (low, high), sequence of (low, high), or dict of str to (low, high)
+        Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
+    quantiles : (float, float), default=(0.05, 0.95)
+        Which two quantiles, ``0 <= low < high <= 1``. They should leave out far more rows than the
+        noise moves the rank, or the bounds are found.
+    feature_range : (float, float), default=(-1, 1)
+        Where the quantiles are mapped to; with the default no row is longer than ``√d``.
+    resolution : int, default=4096
+        The bounds of each column are divided into this many equal steps, and a quantile is the end
+        of one of them.
+    epsilon : float, default=1.0
+        Privacy loss ε > 0 of the fit.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What one person's influence means: her record replaced by any other, or absent.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+
+    Attributes
+    ----------
+    quantiles_ : ndarray of shape (2, n_features)
+        Private lower and upper quantile of each column, one step apart at least.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    Guarantee. Each of the 2d quantiles is one choice by the exponential mechanism among the
+    ``resolution + 1`` ends of steps, end c with the score ``-|#{i : x_i < c} - round(q n)|`` (Smith
+    2011, Algorithm 2, on a grid). The counts are integers: nothing is rounded, and the number of
+    rows is public. One record, replaced or absent, changes each count by at most 1 and so each
+    score, up for some ends and down for others: ``score_range = 2`` for both relations. The 2d
+    choices share the budget equally; where there is a δ, they are priced by their Rényi divergence.
+
+    Missing or infinite values are an error, which itself depends on the data.
+
+    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast.preprocessing import PrivateQuantileScaler
+    >>> X = np.random.default_rng(0).normal(40.0, 10.0, size=(20_000, 1))
+    >>> scaler = PrivateQuantileScaler(bounds=(-1000, 1000), random_state=0).fit(X)
+    >>> bool(np.all(abs(scaler.quantiles_[:, 0] - [23.6, 56.4]) < 2.0))
+    True
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[Any] | Mapping[str, Sequence[float]] | NDArray[Any],
+        quantiles: tuple[float, float] = (0.05, 0.95),
+        feature_range: tuple[float, float] = (-1, 1),
+        resolution: int = 4096,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        neighboring_relation: str = "replace_one",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(bounds, epsilon, delta, neighboring_relation, random_state)
+        self.quantiles = quantiles
+        self.feature_range = feature_range
+        self.resolution = resolution
+
+    def _learn(
+        self, X: NDArray[Any], low: Vector, high: Vector, rng: SecureGenerator, ledger: Ledger
+    ) -> None:
+        n, d = X.shape
+        targets = [round(q * n) for q in _pair_of_quantiles(self.quantiles)]
+        interval("feature_range", self.feature_range)
+        steps = check_integer("resolution", self.resolution, low=1, high=2**20)
+        mechanism = Exponential(
+            _epsilon_each(ledger.budget, 2 * d, self.neighboring_relation),
+            score_range=2.0,
+            candidates=steps + 1,
+            neighboring_relation=self.neighboring_relation,
+        )
+        # An accountant refuses all the choices, not the last ones.
+        ledger.check(mechanism.event("quantiles", 2 * d))
+        found = np.empty((2, d))
+        for j in range(d):
+            ends = np.linspace(low[j], high[j], steps + 1)
+            first, second = sorted(
+                mechanism.release(
+                    partial(_scores, X[:, j], ends, target),
+                    rng=rng,
+                    ledger=ledger,
+                    where="quantiles",
+                )
+                for target in targets
+            )
+            if ends[first] == ends[second]:
+                first, second = max(first - 1, 0), min(second + 1, steps)
+            if ends[first] == ends[second]:  # bounds so narrow that float64 has no steps
+                first, second = 0, steps
+            found[:, j] = ends[first], ends[second]
+        self.quantiles_ = found
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Cut to the private quantiles and scale.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        X = self._read(X)
+        low, high = self.quantiles_
+        return scale_to_range(X, low, high, interval("feature_range", self.feature_range))
+
+
+def _scores(column: NDArray[Any], ends: Vector, target: int) -> NDArray[np.float64]:
+    """``-|#{i : x_i < c} - target|`` for each of the ascending ends c."""
+    first_above = np.zeros(len(ends) + 1, dtype=np.int64)
+    for block in blocks(column):
+        # The first end that a value is below; values below all ends count at the second, as if they
+        # were at the first.
+        at = np.maximum(np.searchsorted(ends, block, side="right"), 1)
+        first_above += np.bincount(at, minlength=len(first_above))
+    counts = np.cumsum(first_above[:-1])
+    return -np.abs(counts - target).astype(np.float64)
+
+
+@lru_cache(maxsize=64)
+def _epsilon_each(budget: Budget, parts: int, neighboring_relation: str) -> float:
+    """The largest epsilon of that many choices by the exponential mechanism within a budget.
+
+    Kept, for the search takes half a second.
+    """
+    if budget.kind == "pure":
+        return budget_epsilon(budget) / parts * (1.0 - MARGIN)
+
+    def events(noise: float) -> list[ExponentialEvent]:
+        return [
+            ExponentialEvent(
+                epsilon=1.0 / noise,
+                neighboring_relation=neighboring_relation,
+                where="quantiles",
+                count=parts,
+            )
+        ]
+
+    # One choice is (epsilon² / 8)-zCDP.
+    guess = math.sqrt(8.0 * budget_rho(budget) / parts)
+    return 1.0 / smallest_noise(events, budget, start=1.0 / guess) * (1.0 - MARGIN)
+
+
+def _pair_of_quantiles(value: Any) -> tuple[float, float]:
+    if not is_pair(value):
+        raise ValueError(f"quantiles must be a pair of numbers (low, high); got {value!r}.")
+    low, high = (check_real("quantiles", end, low=0.0, high=1.0) for end in value)
+    if not low < high:
+        raise ValueError(f"quantiles must have low < high; got {value!r}.")
+    return low, high

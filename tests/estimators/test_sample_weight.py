@@ -1,0 +1,253 @@
+"""Weights of rows: their meaning, their sensitivity, metadata routing, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+
+import dpfast
+from dpfast import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
+from dpfast.mechanisms import Mechanism
+from dpfast.preprocessing import BoundedScaler
+from dpfast.solvers import SOLVERS
+
+ESTIMATORS = [
+    getattr(dpfast, name) for name in sorted(dpfast.estimators.__all__) if hasattr(dpfast, name)
+]
+DECLARED = {"data_norm": 2.0, "random_state": 0, "strict": True}
+
+
+def of(cls, **settings):
+    """An estimator with everything public declared."""
+    names = cls().get_params()
+    declared = DECLARED | ({"classes": [-1, 1]} if "classes" in names else {})
+    declared |= {"target_bounds": (-1, 1)} if "target_bounds" in names else {}
+    return cls(**{**declared, **settings})
+
+
+@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC, HuberRegressor])
+def test_without_noise_weights_are_repetitions(noiseless, classification, cls):
+    """The mean is over the rows as they are, so alpha is over their number."""
+    X, y = classification
+    weight = np.arange(500) % 4
+    settings = {"epsilon": 1e4, "solver": "output-perturbation"}
+    weighted = of(cls, alpha=0.01, max_weight=3.0, **settings).fit(X, y, sample_weight=weight)
+    total = weight.sum()
+    repeated = of(cls, alpha=0.01 * 500 / total, **settings).fit(
+        X.repeat(weight, axis=0), y.repeat(weight)
+    )
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+    np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_weights_beyond_the_bound_are_lowered_and_the_report_counts_the_bound(cls, classification):
+    X, y = classification
+    weight = np.linspace(0.0, 5.0, 500)
+    first = of(cls, max_weight=2.0).fit(X, y, sample_weight=weight)
+    second = of(cls, max_weight=2.0).fit(X, y, sample_weight=np.minimum(weight, 2.0))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert first.privacy_.epsilon <= 1.0
+    assert first.privacy_.notes == ()
+    assert np.any(first.coef_ != of(cls, max_weight=2.0).fit(X, y).coef_)
+    # What is promised does not depend on the weights, only on their bound.
+    unit = of(cls, max_weight=2.0).fit(X, y, sample_weight=np.ones(500))
+    assert unit.privacy_.events == first.privacy_.events
+
+
+def test_three_classes_take_weights(classification):
+    X, y = classification
+    kind = np.where(X[:, 0] > 1.0, 2, y)
+    model = of(LogisticRegression, classes=[-1, 1, 2], max_weight=1.0, epsilon=20.0)
+    weighted = model.fit(X, kind, sample_weight=np.where(kind == 2, 0.0, 1.0))
+    # Rows that do not count are not learned.
+    assert not np.any(weighted.predict(X) == 2)
+
+
+WEIGHT = 5.0
+
+
+def first_release(monkeypatch, solver, X, y, weight, **settings):
+    """What the first mechanism of a fit is asked for, and its event; no noise is added."""
+    seen = []
+    look = Mechanism._look
+
+    def record(self, query, size, *, ledger, where):
+        value = look(self, query, size, ledger=ledger, where=where)
+        seen.append((value, self.event(where)))
+        return value
+
+    monkeypatch.setattr(Mechanism, "_look", record)
+    of(LogisticRegression, solver=solver, max_weight=WEIGHT, **settings).fit(
+        X, y, sample_weight=weight
+    )
+    monkeypatch.setattr(Mechanism, "_look", look)
+    return seen[0]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    [
+        ("output-perturbation", {}),
+        ("dp-gd", {"iterations": 2}),
+        ("dp-nag", {"iterations": 2}),
+        ("dp-agd", {}),
+        ("dp-whitened-gd", {"iterations": 2, "rounds": 1, "correlation_share": 0.0}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_worst_neighbors_are_within_the_declared_sensitivity(
+    monkeypatch, noiseless, classification, solver, options, relation
+):
+    X, y = classification[0][:60].copy(), classification[1][:60].copy()
+    weight = np.full(60, 0.5)
+    # One row of the largest weight, and its opposite, or its absence.
+    X[0], y[0], weight[0] = [2.0, 0, 0, 0, 0, 0], 1.0, WEIGHT
+    other_X, other_y, other_weight = X.copy(), y.copy(), weight.copy()
+    other_y[0] = -1.0
+    other_weight[0] = WEIGHT if relation == "replace_one" else 0.0
+    settings = {"solver_options": options, "neighboring_relation": relation}
+    if solver == "output-perturbation":
+        settings["alpha"] = 0.5
+    value, event = first_release(monkeypatch, solver, X, y, weight, **settings)
+    other, _ = first_release(monkeypatch, solver, other_X, other_y, other_weight, **settings)
+    distance = np.linalg.norm(value - other)
+    assert distance <= event.sensitivity
+    if solver in ("dp-gd", "dp-nag"):
+        # The bound of the weights is needed: without it the declaration would be wrong.
+        assert distance > event.sensitivity / WEIGHT
+
+
+def test_every_solver_charges_the_bound_of_the_weights():
+    """The same noise for a larger bound is a larger loss: each solver's noise grows with it."""
+    budget = dpfast.Budget(1.0, 1e-6)
+    for name, module in SOLVERS.items():
+        loss = getattr(module, "LOSS", "logistic")
+        options = {"alpha": 0.01} if "alpha" in module.OPTIONS else {}
+        try:
+            plans = [
+                dpfast.plan(
+                    dpfast.ProblemShape(1000, 3, 1.0, dpfast.Loss(loss), max_weight=bound),
+                    name,
+                    budget if "approximate" in module.BUDGET_KINDS else dpfast.Budget(1.0),
+                    **options,
+                )
+                for bound in (1.0, 4.0)
+            ]
+        except ValueError as error:
+            pytest.fail(f"{name}: {error}")
+        small, large = (
+            [(getattr(e, "sensitivity", None), getattr(e, "lipschitz", None)) for e in p.events]
+            for p in plans
+        )
+        if name in ("exponential", "localized-exponential", "privgene"):
+            continue  # their events are priced in epsilon alone; see their own tests
+        assert small != large, name
+
+
+class TestRouting:
+    def test_requests(self, classification):
+        with sklearn.config_context(enable_metadata_routing=True):
+            X, y = classification
+            model = of(LogisticRegression, max_weight=1.0).set_fit_request(sample_weight=True)
+            model.set_score_request(sample_weight=False)
+            assert model.get_metadata_routing().fit.requests["sample_weight"] is True
+            pipeline = make_pipeline(BoundedScaler((-2, 2)), model)
+            weight = np.where(y > 0, 1.0, 0.0)
+            routed = pipeline.fit(X, y, sample_weight=weight)[-1]
+            direct = of(LogisticRegression, max_weight=1.0).fit(
+                BoundedScaler((-2, 2)).fit_transform(X), y, sample_weight=weight
+            )
+            np.testing.assert_array_equal(routed.coef_, direct.coef_)
+            silent = of(LogisticRegression, max_weight=1.0)
+            with pytest.raises(ValueError, match="sample_weight"):
+                make_pipeline(BoundedScaler((-2, 2)), silent).fit(X, y, sample_weight=weight)
+            scores = cross_validate(model, X, y, params={"sample_weight": weight}, cv=2)
+            assert len(scores["test_score"]) == 2
+
+    def test_without_routing(self, classification):
+        X, y = classification
+        weight = np.where(y > 0, 1.0, 0.0)
+        model = of(LogisticRegression, max_weight=1.0, epsilon=9.0)
+        pipeline = make_pipeline(BoundedScaler((-2, 2)), model)
+        pipeline.fit(X, y, logisticregression__sample_weight=weight)
+        assert pipeline.predict(X).mean() > 0.99
+        search = GridSearchCV(model, {"alpha": [0.1, 1.0]}, cv=2)
+        assert search.fit(X, y, sample_weight=weight).predict(X).mean() > 0.99
+
+    def test_calibration(self, classification):
+        X, y = classification
+        model = CalibratedClassifierCV(of(LogisticRegression, epsilon=9.0), cv=2).fit(X, y)
+        assert model.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+class TestWhatIsAccepted:
+    def test_containers(self, cls, classification):
+        X, y = classification
+        weight = np.linspace(0.0, 1.0, 500)
+        expected = of(cls, max_weight=1.0).fit(X, y, sample_weight=weight).coef_
+        for other in (weight.tolist(), pd.Series(weight), weight.astype(np.float32)):
+            found = of(cls, max_weight=1.0).fit(X, y, sample_weight=other).coef_
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+        nothing = of(cls, max_weight=1.0).fit(X, y, sample_weight=None).coef_
+        np.testing.assert_array_equal(nothing, of(cls).fit(X, y).coef_)
+
+    @pytest.mark.filterwarnings("ignore::dpfast.PrivacyLeakWarning")
+    @pytest.mark.parametrize(
+        "check",
+        [
+            estimator_checks.check_sample_weights_pandas_series,
+            estimator_checks.check_sample_weights_not_an_array,
+            estimator_checks.check_sample_weights_list,
+            estimator_checks.check_sample_weights_shape,
+            estimator_checks.check_sample_weights_not_overwritten,
+        ],
+        ids=lambda check: check.__name__,
+    )
+    def test_scikit_learn_checks_that_hold_for_private_fits(self, cls, check):
+        check(cls.__name__, cls(delta=0.0, max_weight=10.0, solver="output-perturbation"))
+
+    @pytest.mark.parametrize(
+        ("bound", "weight", "error", "message"),
+        [
+            (None, np.ones(500), ValueError, "max_weight must be given with sample_weight; got N"),
+            (0.0, np.ones(500), ValueError, "max_weight must be a real number in"),
+            ("1", None, TypeError, "max_weight must be a real number in"),
+            (1.0, np.ones(3), ValueError, r"sample_weight must have shape \(500,\)"),
+            (1.0, -np.ones(500), ValueError, "sample_weight must hold numbers >= 0"),
+            (1.0, np.full(500, np.nan), ValueError, "sample_weight must hold finite"),
+            (1.0, ["a"] * 500, TypeError, "sample_weight must hold real numbers"),
+        ],
+        ids=["undeclared", "zero-bound", "text-bound", "short", "negative", "nan", "text"],
+    )
+    def test_bad_weights_spend_nothing(self, cls, classification, bound, weight, error, message):
+        X, y = classification
+        with (
+            dpfast.BudgetAccountant(dpfast.Budget(9.0, 1e-5)) as account,
+            pytest.raises(error, match=message),
+        ):
+            of(cls, max_weight=bound).fit(X, y, sample_weight=weight)
+        assert account.events == ()
+
+    def test_other_keywords(self, cls, classification):
+        with pytest.raises(TypeError, match="no keyword arguments but sample_weight; got cheese"):
+            of(cls).fit(*classification, cheese=1)
+
+
+def test_partial_fit_is_absent_and_the_reason_is_told():
+    for cls in ESTIMATORS:
+        assert not hasattr(cls(), "partial_fit")
+        assert "no `partial_fit`" in cls.__doc__
+
+
+def test_squares_take_weights(classification):
+    X, y = classification
+    model = of(LinearRegression, solver="dp-adassp", max_weight=1.0, epsilon=50.0)
+    weighted = model.fit(X, y, sample_weight=np.where(y > 0, 1.0, 0.0))
+    assert weighted.predict(X).mean() > 0.5

@@ -1,0 +1,363 @@
+"""The private scalers: sensitivity, noise, budgets, and pipelines on one account."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+import scipy.stats
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dpfast
+from dpfast import Budget, BudgetAccountant
+from dpfast.preprocessing import PrivateQuantileScaler, PrivateStandardScaler, RowNormClipper
+from dpfast.preprocessing.private_quantile_scaler import _scores
+from dpfast.preprocessing.private_standard_scaler import _WEIGHTS, _sums
+from dpfast.privacy import gaussian_epsilon
+
+SCALERS = [PrivateStandardScaler, PrivateQuantileScaler]
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+@parametrize_with_checks(
+    [PrivateStandardScaler(bounds=(-10, 10)), PrivateQuantileScaler(bounds=(-10, 10), delta=0.0)]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    return rng.normal([40.0, -2.0, 0.1], [10.0, 0.5, 0.02], size=(5000, 3))
+
+
+BOUNDS = [(0, 100), (-5, 5), (0, 1)]
+
+
+class TestMeansAndVariances:
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_worst_neighbors_of_one_column_are_as_far_apart_as_declared(self, relation):
+        grid = np.linspace(-1.0, 1.0, 201)
+        low, high, weight = np.array([-1.0]), np.array([1.0]), _WEIGHTS[relation]
+
+        def largest(weight):
+            sums = np.array([_sums(np.array([[u]]), low, high, weight) for u in grid])
+            others = sums if relation == "replace_one" else np.zeros((1, 2))
+            return np.linalg.norm(sums[:, None] - others[None], axis=2).max()
+
+        declared = 2.0 if relation == "replace_one" else 1.0
+        assert largest(weight) == pytest.approx(declared, rel=1e-12)
+        # Squares of a larger weight would not be free: the test can fail.
+        assert largest(1.05 * weight) > declared * (1.0 + 1e-3)
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_the_declared_sensitivity_covers_neighbors_of_all_columns(self, relation, table):
+        model = PrivateStandardScaler(BOUNDS, neighboring_relation=relation, random_state=0)
+        event = model.fit(table[:500]).privacy_.events[0]
+        low, high = (np.array(ends, dtype=float) for ends in zip(*BOUNDS, strict=True))
+        whole = _sums(table[:500], low, high, _WEIGHTS[relation])
+        changed = table[:500].copy()
+        changed[7] = low
+        distance = [np.linalg.norm(whole - _sums(changed, low, high, _WEIGHTS[relation]))]
+        changed[8] = high
+        rest = _sums(np.delete(changed, 8, axis=0), low, high, _WEIGHTS[relation])
+        distance.append(np.linalg.norm(_sums(changed, low, high, _WEIGHTS[relation]) - rest))
+        assert distance[relation == "add_or_remove_one"] <= event.sensitivity
+        assert event.sensitivity < (2.0 if relation == "replace_one" else 1.0) * 1.000001 * 3**0.5
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_without_noise_it_is_scikit_learns(self, noiseless, table, delta):
+        model = PrivateStandardScaler(BOUNDS, epsilon=1e4, delta=delta).fit(table)
+        np.testing.assert_allclose(model.mean_, table.mean(axis=0), rtol=1e-6)
+        np.testing.assert_allclose(model.var_, table.var(axis=0), rtol=1e-3)
+        scaled = model.transform(table)
+        np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-3)
+        np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-3)
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_the_noise_is_that_of_the_event(self, delta):
+        """The spread of 600 released means: 2/3 and 3/2 of the noise would be seen."""
+        X = np.full((300, 20), 0.25)
+        rng = np.random.default_rng(0)
+        fits = [
+            PrivateStandardScaler((-1, 1), epsilon=99.0, delta=delta, random_state=rng).fit(X)
+            for _ in range(30)
+        ]
+        event = fits[0].privacy_.events[0]
+        stddev = event.noise * (1.0 if delta else 41.0**0.5) / 300.0
+        errors = (np.array([model.mean_ for model in fits]) - 0.25).ravel() / stddev
+        # The deviation of 600 values' spread is 3 to 5 %: a false alarm has six of them.
+        assert 0.8 < np.sqrt(np.mean(errors**2)) < 1.25
+        assert abs(errors.mean()) < 0.25
+
+    def test_values_beyond_the_bounds_are_cut(self, table):
+        wild = table.copy()
+        wild[0] = 1e300, -1e300, 50.0
+        cut = np.clip(wild, *np.array(BOUNDS, dtype=float).T)
+        models = [PrivateStandardScaler(BOUNDS, random_state=0).fit(X) for X in (wild, cut)]
+        np.testing.assert_array_equal(models[0].mean_, models[1].mean_)
+        np.testing.assert_array_equal(models[0].transform(wild), models[1].transform(cut))
+
+    def test_a_constant_column_is_not_blown_up(self):
+        X = np.full((1000, 1), 0.3)
+        model = PrivateStandardScaler((0, 1), random_state=0).fit(X)
+        assert abs(model.transform(X)).max() < 3.0
+
+    def test_with_a_budget_too_small_it_says_so_by_its_scale(self):
+        model = PrivateStandardScaler((0, 1), epsilon=1e-3, random_state=0).fit([[0.2], [0.9]])
+        assert 0.0 <= model.mean_[0] <= 1.0
+        assert model.scale_[0] == 0.5
+
+
+class TestQuantiles:
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_no_neighbors_scores_change_by_more_than_declared(self, relation):
+        rng = np.random.default_rng(0)
+        ends = np.linspace(0.0, 1.0, 9)
+        seen = 0.0
+        for _ in range(200):
+            column = rng.choice(np.linspace(-0.1, 1.1, 25), size=9)
+            other = column.copy()
+            other[0] = rng.uniform(-0.1, 1.1)
+            if relation == "add_or_remove_one":
+                other = other[1:]
+            change = _scores(column, ends, 4) - _scores(other, ends, 4)
+            assert abs(change).max() <= 1.0
+            seen = max(seen, np.ptp(np.append(change, 0.0)))
+        assert seen == 2.0
+
+    def test_scores_are_those_of_the_definition(self):
+        rng = np.random.default_rng(1)
+        column, ends = rng.normal(size=9000), np.linspace(-1.0, 1.0, 6)
+        column[:3] = ends[0], ends[2], ends[5]
+        expected = [-abs(np.sum(np.clip(column, -1.0, 1.0) < end) - 17) for end in ends]
+        np.testing.assert_array_equal(_scores(column, ends, 17), expected)
+
+    def test_choices_follow_the_exponential_mechanism(self):
+        """Chi-square over 4 steps; the false-alarm rate is 1e-6."""
+        X = np.repeat([[0.1], [0.4], [0.6], [0.9]], 2, axis=0)
+        rng = np.random.default_rng(0)
+        settings = {"quantiles": (0.5, 1.0), "resolution": 4, "epsilon": 40.0, "delta": 0.0}
+        fits = [
+            PrivateQuantileScaler((0, 1), random_state=rng, **settings).fit(X.repeat(20, axis=1))
+            for _ in range(15)
+        ]
+        # Each of the 40 choices has epsilon 1: weights exp(score / 2).
+        weights = [np.exp(0.5 * _scores(X[:, 0], np.linspace(0, 1, 5), t)) for t in (4, 8)]
+        joint = np.outer(*(w / w.sum() for w in weights))
+        expected, observed = np.zeros((5, 5)), np.zeros((5, 5))
+        for i in range(5):
+            for j in range(5):
+                low, high = min(i, j), max(i, j)
+                if low == high:
+                    low, high = max(low - 1, 0), min(high + 1, 4)
+                expected[low, high] += joint[i, j]
+        for i, j in np.rint(4.0 * np.hstack([model.quantiles_ for model in fits])).astype(int).T:
+            observed[i, j] += 1
+        reached = expected > 0
+        assert observed[~reached].sum() == 0
+        statistic = np.sum((observed - 300 * expected)[reached] ** 2 / (300 * expected[reached]))
+        assert statistic < scipy.stats.chi2.isf(1e-6, reached.sum() - 1)
+
+    def test_without_noise_it_finds_the_quantiles(self, noiseless, table):
+        model = PrivateQuantileScaler(BOUNDS, (0.1, 0.9), delta=0.0).fit(table)
+        width = np.diff(BOUNDS, axis=1)[:, 0] / 4096
+        found = np.abs(model.quantiles_ - np.quantile(table, [0.1, 0.9], axis=0))
+        assert np.all(found <= 1.01 * width + [1e-2, 1e-3, 1e-4])
+        scaled = model.transform(table)
+        assert scaled.min() == -1.0
+        assert scaled.max() == 1.0
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_bounds_a_thousand_times_too_wide_do_little_harm(self, table, delta):
+        model = PrivateQuantileScaler((-1e4, 1e4), resolution=2**18, delta=delta, random_state=0)
+        low, high = model.fit(table[:, :1]).quantiles_[:, 0]
+        assert 20.0 < low < 27.0
+        assert 53.0 < high < 60.0
+
+    def test_quantiles_never_coincide(self):
+        model = PrivateQuantileScaler((0, 1), epsilon=99, delta=0.0, resolution=8)
+        low, high = model.fit(np.full((100, 1), 0.5)).quantiles_[:, 0]
+        assert low < high
+        narrow = (1e15, 1e15 + 0.25)
+        low, high = PrivateQuantileScaler(narrow, delta=0.0).fit([[1e15]]).quantiles_[:, 0]
+        assert narrow[0] <= low < high <= narrow[1]
+
+
+@pytest.mark.parametrize("cls", SCALERS)
+class TestBoth:
+    @pytest.mark.parametrize("relation", RELATIONS)
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_the_budget_is_used_and_kept(self, cls, delta, relation, table):
+        model = cls(BOUNDS, 0.7, delta=delta) if cls is PrivateStandardScaler else cls(BOUNDS)
+        model.set_params(epsilon=0.7, delta=delta, neighboring_relation=relation)
+        privacy = model.fit(table).privacy_
+        assert 0.69 < privacy.epsilon <= 0.7
+        assert privacy.delta <= delta
+        assert privacy.neighboring_relation == relation
+        assert privacy.notes == ()
+        assert not privacy.reproducible
+
+    def test_random_states(self, cls, table):
+        def learned(random_state):
+            model = cls(BOUNDS, delta=0.0, random_state=random_state).fit(table)
+            assert model.privacy_.reproducible == (random_state is not None)
+            return model.transform(table)
+
+        np.testing.assert_array_equal(learned(3), learned(3))
+        assert np.any(learned(None) != learned(None))
+
+    def test_frames_names_and_types(self, cls, table):
+        names = ["a", "b", "c"]
+        bounds = dict(zip(reversed(names), reversed(BOUNDS), strict=True))
+        frame = pd.DataFrame(table, columns=names)
+        model = cls(bounds, delta=0.0, random_state=0).set_output(transform="pandas").fit(frame)
+        result = model.transform(frame)
+        assert list(result.columns) == names == list(model.get_feature_names_out())
+        expected = cls(BOUNDS, delta=0.0, random_state=0).fit(table).transform(table)
+        np.testing.assert_array_equal(result, expected)
+        polars = pl.DataFrame(table, schema=names)
+        model = clone(model).set_output(transform="polars").fit(polars)
+        np.testing.assert_array_equal(model.transform(polars).to_numpy(), expected)
+        single = cls(BOUNDS, delta=0.0, random_state=0).fit_transform(table.astype(np.float32))
+        assert single.dtype == np.float32
+        np.testing.assert_allclose(single, expected, atol=1e-4)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.transform(polars), expected)
+
+    def test_the_report_lists_every_access(self, cls, table):
+        privacy = cls(BOUNDS).fit(table).privacy_
+        assert len(privacy.events) == (1 if cls is PrivateStandardScaler else 6)
+        assert cls.__name__ not in str(privacy)
+        assert "Differential privacy with epsilon" in str(privacy)
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"epsilon": 0.0}, "epsilon must be"),
+            ({"epsilon": "1"}, "epsilon must be"),
+            ({"delta": 1.0}, "delta must be"),
+            ({"neighboring_relation": "swap"}, "neighboring_relation must be one of 'replace_one'"),
+            ({"random_state": -1}, "random_state must be"),
+            ({"random_state": "x"}, "random_state must be None"),
+            ({"bounds": (1, 0)}, "bounds must have low < high"),
+            ({"bounds": [(0, 1)]}, "bounds must have one entry for each of the 3 columns"),
+            ({"bounds": None}, "bounds must be a sequence with one entry for each column of X"),
+            ({"bounds": {"a": (0, 1)}}, "bounds is a dict, but X has no column names"),
+        ],
+    )
+    def test_bad_parameters_spend_nothing(self, cls, settings, message, table):
+        model = cls(BOUNDS).set_params(**settings)
+        with (
+            BudgetAccountant(Budget(9.0, 1e-5)) as account,
+            pytest.raises((TypeError, ValueError), match=message),
+        ):
+            model.fit(table)
+        assert account.events == ()
+
+    @pytest.mark.parametrize(
+        ("X", "message"),
+        [
+            ([[np.nan]], "NaN"),
+            ([[np.inf]], "infinity"),
+            (np.empty((0, 1)), "0 sample"),
+            ([1.0], "2D array"),
+            (scipy.sparse.csr_array([[1.0]]), "[Ss]parse"),
+        ],
+        ids=["nan", "inf", "empty", "vector", "sparse"],
+    )
+    def test_bad_data_spends_nothing(self, cls, X, message):
+        with (
+            BudgetAccountant(Budget(9.0, 1e-5)) as account,
+            pytest.raises((TypeError, ValueError), match=message),
+        ):
+            cls((0, 1)).fit(X)
+        assert account.events == ()
+
+    def test_partial_fit_is_absent(self, cls):
+        assert not hasattr(cls((0, 1)), "partial_fit")
+        assert "`partial_fit`" in cls.__doc__
+
+    def test_an_account_that_cannot_pay_is_not_charged(self, cls, table):
+        with (
+            BudgetAccountant(Budget(0.5, 1e-6)) as account,
+            pytest.raises(dpfast.BudgetExceeded),
+        ):
+            cls(BOUNDS, epsilon=0.7).fit(table)
+        assert account.events == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"quantiles": 0.5}, "quantiles must be a pair"),
+        ({"quantiles": (0.5, 0.5)}, "quantiles must have low < high"),
+        ({"quantiles": (0.5, 1.5)}, "quantiles must be a real number in"),
+        ({"resolution": 0}, "resolution must be an integer in"),
+        ({"resolution": 2.0}, "resolution must be an integer in"),
+        ({"feature_range": (1, -1)}, "feature_range must have low < high"),
+    ],
+)
+def test_bad_parameters_of_the_quantile_scaler(settings, message):
+    with (
+        BudgetAccountant(Budget(9.0, 1e-5)) as account,
+        pytest.raises((TypeError, ValueError), match=message),
+    ):
+        PrivateQuantileScaler((0, 1), **settings).fit([[0.5]])
+    assert account.events == ()
+
+
+class TestPipelineOnOneAccount:
+    @pytest.fixture
+    def data(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal([50.0, 3.0], [10.0, 0.2], size=(6000, 2))
+        score = (X - [50.0, 3.0]) / [10.0, 0.2] @ [2.0, -2.0]
+        return X, np.where(score + rng.logistic(size=6000) > 0, "yes", "no")
+
+    @pytest.mark.parametrize("scaler", SCALERS)
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_the_total_is_one_number(self, data, scaler, delta):
+        X, y = data
+        pipeline = make_pipeline(
+            scaler([(0, 100), (0, 10)], epsilon=0.3, delta=delta / 2),
+            RowNormClipper(data_norm=3.0),
+            dpfast.LogisticRegression(
+                epsilon=0.7, delta=delta / 2, data_norm=3.0, classes=["no", "yes"], strict=True
+            ),
+        )
+        total = Budget(1.0, delta)
+        with BudgetAccountant(total) as account:
+            pipeline.fit(X, y)
+        guarantee = account.guarantee()
+        assert guarantee.epsilon <= 1.0
+        assert guarantee.delta <= delta
+        # More than either part, and what the two ledgers hold, in order.
+        assert guarantee.epsilon > 0.7
+        assert account.events == (*pipeline[0].privacy_.events, *pipeline[-1].privacy_.events)
+        assert "used" in account.to_text()
+        assert pipeline.score(X, y) > 0.7
+        if delta and scaler is PrivateStandardScaler:
+            # Gaussian releases add up by squares: less than the sum of the parts.
+            mu = np.hypot(pipeline[0].privacy_.mu, pipeline[-1].privacy_.mu)
+            assert guarantee.epsilon == pytest.approx(gaussian_epsilon(mu, delta), rel=1e-6)
+            assert guarantee.epsilon < 0.95
+        # There is nothing left for a second fit.
+        with account, pytest.raises(dpfast.BudgetExceeded):
+            pipeline.fit(X, y)
+
+    def test_neighboring_relations_must_agree(self, data):
+        pipeline = make_pipeline(
+            PrivateStandardScaler((0, 100), 0.3, neighboring_relation="add_or_remove_one"),
+            dpfast.LogisticRegression(0.3, data_norm=3.0, classes=["no", "yes"]),
+        )
+        with (
+            BudgetAccountant(Budget(1.0, 1e-5)),
+            pytest.raises(ValueError, match="cannot mix neighboring relations"),
+        ):
+            pipeline.fit(*data)
