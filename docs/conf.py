@@ -1,5 +1,6 @@
 """Sphinx configuration; `sphinx-build -W docs docs/_build/html` makes the pages."""
 
+import importlib
 import inspect
 import warnings
 from pathlib import Path
@@ -100,6 +101,88 @@ def _write(path, text):
 
 
 _solver_pages()
+
+
+#: Pages of the API: title, and for each module the names on it; None takes all that it exports.
+API = {
+    "estimators": ("Estimators", {"dpfast.estimators": None}),
+    "planning": (
+        "Planning and solving",
+        {"dpfast": ["plan", "solve", "Plan", "Result", "Problem", "ProblemShape", "Loss"]},
+    ),
+    "privacy": ("Privacy", {"dpfast.privacy": None, "dpfast.errors": None}),
+    "preprocessing": (
+        "Preprocessing and data",
+        {
+            "dpfast.preprocessing": None,
+            "dpfast.datasets": ["load_randhie", "make_uniform_classification"],
+            "dpfast.tabular": ["TableSchema", "read_bounds"],
+            "dpfast.model_file": ["TabularModel", "load_model", "save_model"],
+        },
+    ),
+    "plotting": ("Pictures", {"dpfast.plotting": None}),
+    "parts": (
+        "Parts underneath",
+        {
+            "dpfast.mechanisms": None,
+            "dpfast.objectives": None,
+            "dpfast.optimizers": None,
+            "dpfast.random": ["SecureGenerator"],
+        },
+    ),
+    "theory": (
+        "Theory of the papers",
+        dict.fromkeys(f"dpfast.theory.{name}" for name in ("zhang2017", "lowy2021", "kuru2020")),
+    ),
+}
+
+
+def _api_pages():
+    """A page for each entry of `API`: a table, then everything at length."""
+    folder = HERE / "api"
+    folder.mkdir(exist_ok=True)
+    for page, (title, modules) in API.items():
+        tables, entries = [], []
+        for name, names in modules.items():
+            module = importlib.import_module(name)
+            found = [n for n in names or _exported(module) if not n.isupper()]
+            head = [f".. currentmodule:: {name}", ""]
+            tables += [*head, ".. autosummary::", "", *(f"   {n}" for n in found), ""]
+            entries += head
+            for n in found:
+                kind = _directive(getattr(module, n))
+                members = ["   :members:", "   :inherited-members:"] if kind == "autoclass" else []
+                entries += [f".. {kind}:: {n}", *members, ""]
+        lines = [title, "=" * len(title), "", *tables, *entries]
+        _write(folder / f"{page}.rst", "\n".join(lines))
+    toctree = [
+        "API",
+        "===",
+        "",
+        ".. toctree::",
+        "   :maxdepth: 1",
+        "",
+        *(f"   {p}" for p in API),
+        "",
+    ]
+    _write(folder / "index.rst", "\n".join(toctree))
+
+
+def _exported(module):
+    return getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _directive(value):
+    if isinstance(value, type):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if callable(value) else "autodata"
+
+
+_api_pages()
 
 
 def _skip(app, what, name, obj, skip, options):

@@ -279,55 +279,37 @@ class TestTradeOff:
             TradeOffDisplay.from_report(Ledger(Budget(1.0)))
 
 
-def deviation(event):
-    """Standard deviation of each entry of the noise."""
-    if event.mechanism == "gaussian":
-        return event.stddev
-    assert event.mechanism == "l2_laplace"
-    return event.scale * np.sqrt(event.dimension + 1.0)
-
-
 class TestCoefficients:
-    @pytest.mark.parametrize("delta", [1e-6, 0.0])
-    def test_bands_are_the_noise_of_the_ledger(self, pyplot, classification, delta):
+    @pytest.mark.parametrize("solver", ["output-perturbation", "objective-perturbation"])
+    def test_bands_are_the_intervals_of_the_model(self, pyplot, classification, solver):
         X, y = classification
         model = LogisticRegression(
-            epsilon=1.0, delta=delta, solver="output-perturbation", data_norm=2.0, classes=[-1, 1],
-            random_state=0,
-        ).fit(X, y)  # fmt: skip
-        display = CoefficientDisplay.from_estimator(model, deviations=3.0)
-        (event,) = model.privacy_.events
-        noise = deviation(event)
+            solver=solver, data_norm=2.0, classes=[-1, 1], random_state=0
+        ).fit(X, y)
+        display = CoefficientDisplay.from_estimator(model, confidence_level=0.9)
         np.testing.assert_array_equal(display.points_.get_xdata(), model.coef_[0])
         ends = np.array([segment[:, 0] for segment in display.bands_.get_segments()])
-        np.testing.assert_allclose(ends[:, 1] - ends[:, 0], 6.0 * noise)
-        np.testing.assert_allclose(ends.mean(axis=1), model.coef_[0], atol=1e-12)
+        expected = model.confidence_interval(0.9)
+        np.testing.assert_array_equal(ends[:, 0], expected.low[0])
+        np.testing.assert_array_equal(ends[:, 1], expected.high[0])
         no_overlaps(display.ax_)
 
-    def test_l2_laplace_deviation(self):
-        # sqrt(d + 1) scale, from 100,000 draws: radius Gamma(d), direction uniform.
-        rng = np.random.default_rng(0)
-        z = rng.standard_normal((100_000, 3))
-        z *= (rng.gamma(3.0, size=100_000) / np.linalg.norm(z, axis=1))[:, None]
-        assert np.std(z) == pytest.approx(np.sqrt(4.0), rel=0.02)
-
-    def test_regressors_in_the_unit_of_the_target(self, pyplot):
+    def test_names_and_regressors(self, pyplot):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1.0, 1.0, (500, 3))
         model = HuberRegressor(
             solver="output-perturbation", data_norm=2.0, target_bounds=(0.0, 40.0), random_state=0
         ).fit(X, 20.0 + 5.0 * X[:, 0])
         display = CoefficientDisplay.from_estimator(model, feature_names=["a", "b", "c"])
-        (event,) = model.privacy_.events
-        np.testing.assert_allclose(display.upper - display.lower, 4.0 * 20.0 * deviation(event))
+        np.testing.assert_array_equal(display.upper, model.confidence_interval().high)
         assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
 
     def test_given_intervals_and_refusals(self, pyplot, classification):
         X, y = classification
         model = LogisticRegression(
-            solver="objective-perturbation", data_norm=2.0, classes=[-1, 1], random_state=0
+            solver="dp-gd", data_norm=2.0, classes=[-1, 1], random_state=0
         ).fit(X, y)
-        with pytest.raises(ValueError, match="solver='output-perturbation', or intervals be given"):
+        with pytest.raises(ValueError, match="'objective-perturbation' for confidence intervals"):
             CoefficientDisplay.from_estimator(model)
         with pytest.raises(ValueError, match="intervals must have shape"):
             CoefficientDisplay.from_estimator(model, intervals=[[0.0, 1.0]] * 99)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpfast._validation import check_integer, check_real
+from dpfast._validation import check_integer
 from dpfast.plotting._axes import Display
-from dpfast.privacy import GaussianEvent, L2LaplaceEvent
 
 
 class CoefficientDisplay(Display):
@@ -64,7 +63,7 @@ class CoefficientDisplay(Display):
         estimator: Any,
         *,
         intervals: ArrayLike | None = None,
-        deviations: float = 2.0,
+        confidence_level: float = 0.95,
         row: int = 0,
         feature_names: Sequence[str] | None = None,
         ax: Any = None,
@@ -74,12 +73,12 @@ class CoefficientDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted. Without `intervals` it must come from ``solver="output-perturbation"``: only
-            there is the noise of each coefficient known without the data.
+            Fitted. Without `intervals` it must have a ``confidence_interval``: that is, come from
+            the solver "output-perturbation" or "objective-perturbation".
         intervals : array-like of shape (n_features, 2), optional
-            Bands to draw instead.
-        deviations : float, default=2.0
-            Half the width of a band, in standard deviations of the noise.
+            Bands to draw instead. One that is not finite is left out.
+        confidence_level : float, default=0.95
+            Of each band by itself, over the privacy noise.
         row : int, default=0
             Which class, for a classifier of more than two.
         feature_names : sequence of str, optional
@@ -119,10 +118,9 @@ class CoefficientDisplay(Display):
                 )
             lower, upper, band = ends[:, 0], ends[:, 1], "given interval"
         else:
-            deviations = check_real("deviations", deviations, low=0.0)
-            half = deviations * _noise(estimator, row)
-            lower, upper = coefficients - half, coefficients + half
-            band = f"± {deviations:g} standard deviations of the privacy noise"
+            found = estimator.confidence_interval(confidence_level)
+            lower, upper = np.atleast_2d(found.low)[row], np.atleast_2d(found.high)[row]
+            band = f"{100.0 * confidence_level:g} % interval of the privacy noise alone"
         return cls(feature_names, coefficients, lower, upper, band).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -143,31 +141,3 @@ class CoefficientDisplay(Display):
             loc="lower left", bbox_to_anchor=(0.0, 1.01), borderaxespad=0.0, ncols=2, frameon=False
         )
         return self
-
-
-def _noise(estimator: Any, row: int) -> float:
-    """Standard deviation of the noise in a coefficient."""
-    events = estimator.privacy_.events
-    output = [event for event in events if event.where.startswith("output")]
-    if len(output) != len(events):
-        raise ValueError(
-            "estimator must be fitted with solver='output-perturbation', or intervals be given: "
-            "only there is the noise of each coefficient known without the data; its accesses are "
-            f"{sorted({event.where for event in events})}."
-        )
-    event = output[row]
-    if isinstance(event, GaussianEvent):
-        noise = float(event.stddev)
-    elif isinstance(event, L2LaplaceEvent):
-        # The squared radius, Gamma(d) distributed, has the mean d (d + 1), spread over d entries.
-        noise = event.scale * float(np.sqrt(event.dimension + 1.0))
-    else:
-        raise ValueError(f"estimator must have Gaussian or l2-Laplace noise; got {event}.")
-    if not hasattr(estimator, "target_bounds"):
-        return noise
-    if estimator.target_bounds is None:
-        raise ValueError(
-            "estimator must have target_bounds, to which its coefficients are scaled; got None."
-        )
-    low, high = estimator.target_bounds
-    return float(noise * (high - low) / 2.0)
