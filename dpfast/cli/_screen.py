@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegress
 
 from dpfast._version import __version__
 from dpfast.privacy import Event, PrivacyReport
-from dpfast.privacy.report import numbers
+from dpfast.privacy.report import condensed, numbers
 
 T = TypeVar("T")
 Matrix = NDArray[np.float64]
@@ -93,7 +93,8 @@ def show_report(report: PrivacyReport) -> None:
 
 
 def show_events(events: Sequence[Event], limit: int = 20) -> None:
-    """Print accesses to the data, one line each; of very many the first and the last."""
+    """Print accesses to the data, equal ones together; of very many the first and the last."""
+    events = condensed(events)
     screen = Table()
     for name in ("where", "mechanism"):
         screen.add_column(name)

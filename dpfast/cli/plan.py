@@ -34,6 +34,7 @@ from dpfast.solvers import Plan, plan
 #: What the entries of `Plan.expected` mean; an entry without a line here is shown by its name.
 _MEANINGS = {
     "choice_noise_scale": "scale of the noise in the scores by which a step size is chosen",
+    "excess_loss": "expected mean loss above the best possible",
     "excess_loss_by_noise": "mean loss that the noise adds, expected for rows as they mostly are",
     "excess_risk_bound": "expected mean loss above the best possible: at most this",
     "excess_risk_guess": "expected mean loss above the best possible: about this",
@@ -50,6 +51,7 @@ _MEANINGS = {
     "noise_stddev_per_row": "noise in each sum of products, over the number of rows",
     "noise_stddev_per_weight": "noise in each weight, standard deviation at most",
     "proposals": "samples drawn until one is accepted, expected at most; each reads all rows",
+    "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
     "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
 }
 

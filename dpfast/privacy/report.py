@@ -3,7 +3,8 @@
 import html
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
@@ -220,7 +221,7 @@ parameters chosen by results.
         )
 
     def _table(self) -> list[tuple[str, ...]]:
-        """Return the names of the columns and a row for each event."""
+        """Return the names of the columns and a row for each event, or for equal ones in a row."""
         rows = [
             (
                 event.where,
@@ -229,10 +230,22 @@ parameters chosen by results.
                 *map(_shown, numbers(event)),
                 ", ".join(f"{name}={_shown(v)}" for name, v in _details(event).items()),
             )
-            for event in self.events
+            for event in condensed(self.events)
         ]
         table = [(*_COLUMNS, "details"), *rows]
         return table if any(row[-1] for row in rows) else [row[:-1] for row in table]
+
+
+def condensed(events: Iterable[Event]) -> list[Event]:
+    """Events for a table: equal ones in a row become one, their counts added up."""
+    result: list[Event] = []
+    for event in events:
+        last = result[-1] if result else None
+        if last is not None and replace(last, count=1) == replace(event, count=1):
+            result[-1] = replace(last, count=last.count + event.count)
+        else:
+            result.append(event)
+    return result
 
 
 def numbers(event: Event) -> tuple[float | None, ...]:
