@@ -1,9 +1,10 @@
-"""Strict reading of JSON and CSV files, and atomic writing."""
+"""Strict reading of JSON, CSV and Parquet files, and atomic writing."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import itertools
 import json
 import math
@@ -13,10 +14,10 @@ import sys
 import time
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,10 +86,10 @@ def is_json_number(value: Any) -> bool:
 
 
 @contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a UTF-8 text file that replaces `path` only if the block succeeds.
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a binary file that replaces `path` only if the block succeeds.
 
-    The text goes to a temporary file in the same directory, which is renamed at the end; whoever
+    The bytes go to a temporary file in the same directory, which is renamed at the end; whoever
     reads `path` meanwhile sees the old file or the new one, never half of one. On any exception,
     Ctrl-C included, the temporary file is removed and `path` is as it was. Devices and pipes
     (``/dev/stdout``) cannot be replaced and are written directly.
@@ -102,14 +103,14 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory; give the name of a file")
     if target.exists() and not target.is_file():
-        with open(target, "w", encoding="utf-8", newline="") as stream:
+        with open(target, "wb") as stream:
             yield stream
         return
     # A link is followed, so that the file it points to is replaced and not the link.
     target = target.resolve()
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="") as stream:
+        with open(temporary, "xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -117,6 +118,32 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Open a UTF-8 text file like :func:`atomic_file`; a name ending in ``.gz`` is compressed.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    with atomic_file(path) as raw:
+        if os.fspath(path).endswith(".gz"):
+            # No time of writing in the file: the same text gives the same bytes.
+            with (
+                gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+                io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream,
+            ):
+                yield stream
+            return
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            text.detach()  # the file is closed by its own block
 
 
 @contextmanager
@@ -170,8 +197,115 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
+Progress = Callable[[float], None]
+"""Called with the share of a file that was read, between 0 and 1."""
+
+PARQUET = (".parquet", ".pq")
+"""Endings of the names of Parquet files."""
+
+
+def read_table(
+    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Read columns of a CSV or, by the name's ending, of a Parquet file.
+
+    Parameters, results and errors are those of :func:`read_csv` and :func:`read_parquet`.
+    """
+    reader = read_parquet if os.fspath(path).endswith(PARQUET) else read_csv
+    return reader(path, columns, progress)
+
+
+def import_parquet() -> Any:
+    """The module ``pyarrow.parquet``.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message names the extra.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files need pyarrow; install it with `pip install 'dpfast[parquet]'`."
+        ) from error
+    return parquet
+
+
+def read_parquet(
+    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Read columns of a Parquet file.
+
+    Parameters
+    ----------
+    path : path-like
+    columns : collection of str
+        Columns to return; nested ones cannot be.
+    progress : callable, optional
+        Called with the share that was read, after every group of rows.
+
+    Returns
+    -------
+    table : dict of str to ndarray of shape (n,)
+        In the order of `columns`: float64 for a column of floating-point numbers (NaN where a value
+        is missing), int64 for integers of which none is missing, otherwise text ("" where a value
+        is missing, "true" and "false" for booleans), without the spaces around it.
+    unused : tuple of str
+        The other columns of the file.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, repeated or nested, the file has no rows, or it is not Parquet.
+    ImportError
+        If pyarrow is not installed.
+    OSError
+        If the file cannot be read.
+    """
+    parquet = import_parquet()
+    name = os.fspath(path)
+    import pyarrow
+
+    with open(path, "rb") as stream:
+        try:
+            file = parquet.ParquetFile(stream)
+            header = list(file.schema_arrow.names)
+            _check_header(path, header, columns)
+            groups = file.num_row_groups
+            parts = []
+            for group in range(groups):
+                parts.append(file.read_row_group(group, columns=list(columns)))
+                if progress is not None:
+                    progress((group + 1) / groups)
+            if not sum(len(part) for part in parts):
+                raise DataError(f"{name} has columns but no rows.")
+            rows = pyarrow.concat_tables(parts)
+            table = {column: _plain_column(rows.column(column)) for column in columns}
+        except pyarrow.ArrowNotImplementedError as error:
+            raise DataError(
+                f"{name} has a column that is neither numbers nor text: {error}."
+            ) from (error)
+        except pyarrow.ArrowInvalid as error:
+            raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
+    return table, tuple(column for column in header if column not in columns)
+
+
+def _plain_column(values: Any) -> NDArray[Any]:
+    """An Arrow column as float64, int64 or text."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if types.is_floating(values.type):
+        return np.asarray(values.to_numpy(), dtype=np.float64)
+    if types.is_integer(values.type) and not values.null_count:
+        return np.asarray(values.cast(pyarrow.int64()).to_numpy())
+    text = compute.fill_null(values.cast(pyarrow.string()), "")
+    return np.strings.strip(np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_))
+
+
 def read_csv(
-    path: str | os.PathLike[str], columns: Collection[str]
+    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
 ) -> tuple[dict[str, NDArray[np.str_]], tuple[str, ...]]:
     """Read columns of a CSV file as text.
 
@@ -184,6 +318,8 @@ def read_csv(
     path : path-like
     columns : collection of str
         Columns to return.
+    progress : callable, optional
+        Called with the share that was read, now and then.
 
     Returns
     -------
@@ -200,7 +336,7 @@ def read_csv(
     OSError
         If the file cannot be read.
     """
-    with _csv_rows(path) as reader:
+    with _csv_rows(path) as (reader, share):
         header = [name.strip() for name in next(filter(None, reader), [])]
         if not any(header):
             raise DataError(f"{os.fspath(path)} is empty; expected a line of column names.")
@@ -218,6 +354,8 @@ def read_csv(
             if fields := list(zip(*filter(None, rows), strict=True)):
                 # A width for each column: one long text would blow up every other column.
                 chunks.append([np.array(fields[j], dtype=np.str_) for j in positions.values()])
+            if progress is not None:
+                progress(share())
     if not chunks:
         raise DataError(f"{os.fspath(path)} has a header but no rows.")
     parts = zip(*chunks, strict=True)
@@ -229,14 +367,20 @@ def read_csv(
 
 
 @contextmanager
-def _csv_rows(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """A csv reader over the file; whatever is wrong with its form becomes a DataError."""
+def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], float]]]:
+    """A csv reader over the file, and a function for the share of the file that was read.
+
+    Whatever is wrong with its form becomes a DataError.
+    """
     name = os.fspath(path)
-    opener: Any = gzip.open if name.endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+    with open(path, "rb") as raw:
+        size = os.fstat(raw.fileno()).st_size
+        plain = gzip.GzipFile(fileobj=raw, mode="rb") if name.endswith(".gz") else raw
+        stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding="utf-8-sig", newline="")
         reader = csv.reader(stream, strict=True, skipinitialspace=True)
         try:
-            yield reader
+            # A pipe has no size, and no position.
+            yield reader, lambda: raw.tell() / size if size else 0.0
         except csv.Error as error:
             raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
         except UnicodeDecodeError as error:
@@ -264,7 +408,7 @@ def _check_header(
 
 def _refuse_row(path: str | os.PathLike[str], index: int, width: int, expected: int) -> NoReturn:
     # Quoted line breaks make the line differ from the row; only a second reading knows it.
-    with _csv_rows(path) as reader:
+    with _csv_rows(path) as (reader, _):
         next(filter(None, reader))
         deque(itertools.islice(reader, index + 1), maxlen=0)
         line = reader.line_num

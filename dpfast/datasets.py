@@ -96,18 +96,16 @@ def load_randhie(
     Returns
     -------
     sklearn.utils.Bunch
-        data : ndarray of shape (20190, 9), float64
-        target : ndarray of shape (20190,), int64
-        feature_names : list of str
-        target_names : list of str
-            ``["no_visit", "visit"]``, or ``["mdvis"]`` for the count.
-        classes : tuple of int or None
-            ``(0, 1)``, public, negative class first; None for the count.
-        bounds : dict of str to (float, float)
-            Public bounds of the features in column order, taken from the design of the study and
-            not from the data.
-        DESCR : str
-            Origin, meaning of each column and the reason of each bound.
+        With these entries:
+
+        - ``data``: ndarray of shape (20190, 9), float64.
+        - ``target``: ndarray of shape (20190,), int64.
+        - ``feature_names``: list of str.
+        - ``target_names``: list of str, ``["no_visit", "visit"]``, or ``["mdvis"]`` for the count.
+        - ``classes``: ``(0, 1)``, public, negative class first; None for the count.
+        - ``bounds``: dict of str to (float, float). Public bounds of the features in column order,
+          taken from the design of the study and not from the data.
+        - ``DESCR``: str. Origin, meaning of each column and the reason of each bound.
 
     Raises
     ------

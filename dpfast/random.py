@@ -208,13 +208,13 @@ class SecureGenerator:
     def discrete_laplace(self, scale: int, n: int) -> NDArray[np.int64]:
         """Draw from the discrete Laplace distribution, exactly.
 
-        P(x) is proportional to exp(-|x| / scale) over the integers x (Canonne, Kamath & Steinke
+        P(x) is proportional to ``exp(-|x| / scale)`` over the integers x (Canonne, Kamath & Steinke
         2020, algorithm 2), with integer arithmetic only; within 2^-1000 a value in total variation.
 
         Parameters
         ----------
         scale : int
-            In [1, 2^52]; then |x| < 2^62 always.
+            In [1, 2^52]; then ``|x| < 2^62`` always.
         n : int
             Number of values, >= 0.
 
@@ -245,7 +245,7 @@ class SecureGenerator:
             Scale of the noise in the same units, in [1, 2^52].
         noise : {"laplace", "exponential", "gumbel"}
             "laplace" and "exponential" add discrete noise with P(x) proportional to
-            exp(-|x| / scale), the latter to x >= 0 only, and take the first maximum.  If a
+            ``exp(-|x| / scale)``, the latter to x >= 0 only, and take the first maximum.  If a
             neighbor moves every score by at most D, both are (2 D / scale)-differentially private,
             and (D / scale)-differentially private if it moves all of them the same way: the proofs
             of Dwork & Roth (2014), claim 3.9, and Ding et al. (2021) hold on the integers, where

@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._files import is_json_number, parse_json, read_csv, show_names
+from dpfast._files import is_json_number, parse_json, read_csv, read_table, show_names
 from dpfast.errors import DataError
 from dpfast.preprocessing import one_hot, scale_to_range
 
-__all__ = ["CategoricalColumn", "NumericColumn", "Table", "TableSchema", "read_bounds", "read_csv"]
+__all__ = [
+    "CategoricalColumn",
+    "NumericColumn",
+    "Table",
+    "TableSchema",
+    "read_bounds",
+    "read_csv",
+    "read_table",
+]
 
-Table = Mapping[str, NDArray[np.str_]]
-"""Column name to a one-dimensional array of text; all of one length."""
+Table = Mapping[str, NDArray[Any]]
+"""Column name to a one-dimensional array of text or numbers; all of one length."""
 
 # Short, and safe for values nested too deeply for repr.
 _REPR = reprlib.Repr()
@@ -45,7 +53,7 @@ class NumericColumn:
     def feature_names(self) -> list[str]:
         return [self.name]
 
-    def encode(self, values: NDArray[np.str_]) -> NDArray[np.float64]:
+    def encode(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """The values scaled from ``[low, high]`` to [-1, 1]; shape (n, 1)."""
         numbers = _parse_numbers(self.name, values)
         return scale_to_range(numbers[:, np.newaxis], self.low, self.high)
@@ -65,9 +73,9 @@ class CategoricalColumn:
     def feature_names(self) -> list[str]:
         return [f"{self.name}_{category}" for category in (*self.categories, "<other>")]
 
-    def encode(self, values: NDArray[np.str_]) -> NDArray[np.float64]:
+    def encode(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """One-hot; shape (n, number of categories + 1)."""
-        return one_hot(values, self.categories)
+        return one_hot(_texts(self.name, values), self.categories)
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "type": "categorical", "categories": list(self.categories)}
@@ -229,7 +237,7 @@ class TableSchema:
         DataError
             If the column is missing or holds any other label.
         """
-        values = _values(table, self.target)
+        values = _texts(self.target, _values(table, self.target))
         negative, positive = self.classes
         labels = values == positive
         known = labels | (values == negative)
@@ -260,7 +268,7 @@ def read_bounds(path: str | os.PathLike[str]) -> Any:
         raise DataError(f"{os.fspath(path)} is not valid JSON: {error}.") from error
 
 
-def _parse_numbers(name: str, values: NDArray[np.str_]) -> NDArray[np.float64]:
+def _parse_numbers(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     try:
         numbers = values.astype(np.float64)
         row = None if (finite := np.isfinite(numbers)).all() else int(np.argmin(finite))
@@ -290,10 +298,21 @@ def _first_unparseable(values: NDArray[np.str_]) -> int:
     return low
 
 
-def _values(table: Table, name: str) -> NDArray[np.str_]:
+def _values(table: Table, name: str) -> NDArray[Any]:
     if name not in table:
         raise DataError(f"the table lacks the column {name!r}; it has {show_names(list(table))}.")
-    return np.asarray(table[name], dtype=np.str_)
+    values = np.asarray(table[name])
+    return values if values.dtype.kind in "iuf" else values.astype(np.str_)
+
+
+def _texts(name: str, values: NDArray[Any]) -> NDArray[np.str_]:
+    """Values to be compared with categories; integers as they are written."""
+    if values.dtype.kind == "f":
+        raise DataError(
+            f"column {name!r}: categories and classes are compared as text, and floating-point "
+            "numbers can be written in several ways; store them as text or as integers."
+        )
+    return values.astype(np.str_)
 
 
 def _checked(schema: TableSchema) -> TableSchema:

@@ -2,6 +2,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -11,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpfast import __version__, cli
+from dpfast import Budget, ProblemShape, __version__, cli, plan
+from dpfast.cli import _screen, demo, fit, predict
+from dpfast.cli import plan as plan_command
 from dpfast.model_file import load_model
-from dpfast.tabular import read_csv
+from dpfast.solvers import SOLVERS
+from dpfast.tabular import read_csv, read_table
 
 BOUNDS = {"age": [20, 70], "city": ["A", "B"], "label": ["no", "yes"]}
 
@@ -52,6 +56,13 @@ def fit_arguments(folder, tmp_path):
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "500")
+
+
+def raising(error):
+    def raise_it(*_, **__):
+        raise error
+
+    return raise_it
 
 
 def assert_one_error_line(capsys, code, expected):
@@ -217,7 +228,7 @@ class TestFit:
     def test_bad_data_spends_nothing(
         self, fit_arguments, tmp_path, capsys, monkeypatch, row, expected
     ):
-        monkeypatch.setattr(cli, "LogisticRegression", None)
+        monkeypatch.setattr(fit, "LogisticRegression", None)
         data = tmp_path / "bad.csv"
         data.write_text(f"age,city,secret,label\n30,A,1,no\n{row}\n")
         for arguments in (fit_arguments(data=data), fit_arguments(test=str(data))):
@@ -225,7 +236,7 @@ class TestFit:
             assert_one_error_line(capsys, code, expected)
 
     def test_unwritable_output_spends_nothing(self, fit_arguments, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(cli, "LogisticRegression", None)
+        monkeypatch.setattr(fit, "LogisticRegression", None)
         for output, expected in (
             (tmp_path, "is a directory"),
             (tmp_path / "no" / "model.json", "there is no directory"),
@@ -233,15 +244,25 @@ class TestFit:
             assert_one_error_line(capsys, cli.main(fit_arguments("-o", str(output))), expected)
 
     def test_interruption(self, fit_arguments, tmp_path, capsys, monkeypatch):
-        class Interrupted:
-            def __init__(self, **_):
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(cli, "LogisticRegression", Interrupted)
         (tmp_path / "model.json").write_text("old")
-        assert cli.main(fit_arguments()) == 130
-        assert "its budget is spent and stays spent" in capsys.readouterr().err
+        for module, name, expected in (
+            (fit, "LogisticRegression", "interrupted. Nothing was spent."),
+            (fit, "save_model", "interrupted. The budget was spent and stays spent."),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, raising(KeyboardInterrupt))
+                assert cli.main(fit_arguments()) == 130
+            assert capsys.readouterr().err.splitlines()[-1] == expected
         assert (tmp_path / "model.json").read_text() == "old"
+
+    def test_failure_after_spending_has_a_code_of_its_own(self, fit_arguments, capsys, monkeypatch):
+        full = OSError(28, "No space left on device", "model.json")
+        monkeypatch.setattr(fit, "save_model", raising(full))
+        assert cli.main(fit_arguments()) == 3
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == (
+            "error: model.json: No space left on device The budget was spent and stays spent."
+        )
 
     @given(
         bounds=st.dictionaries(
@@ -270,7 +291,7 @@ class TestPredict:
         return tmp_path / "model.json"
 
     def test_rows_in_order(self, model, folder, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(cli, "_CHUNK_ROWS", 7)
+        monkeypatch.setattr(predict, "_CHUNK_ROWS", 7)
         out = tmp_path / "out.csv"
         assert cli.main(["predict", str(model), str(folder / "test.csv"), "-o", str(out)]) == 0
         result, others = read_csv(out, ["prediction", "probability"])
@@ -311,6 +332,19 @@ class TestPredict:
 
 
 class TestDemo:
+    @pytest.fixture(autouse=True)
+    def once(self, monkeypatch):
+        monkeypatch.setattr(demo, "_REPEATS", 1)
+
+    def test_json(self, capsys, monkeypatch):
+        monkeypatch.setattr(demo, "_EPSILONS", (1.0, 8.0))
+        assert cli.main(["demo", "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["rows"], result["test_rows"], result["features"]) == (16_152, 4_038, 9)
+        assert [one["epsilon"] for one in result["private"]] == [1.0, 8.0]
+        assert result["private"][1]["accuracy"] > result["majority_class"]["accuracy"]
+        assert result["privacy"]["epsilon"] <= 1.0
+
     def test_table_and_report(self, capsys):
         assert cli.main(["demo"]) == 0
         out, err = capsys.readouterr()
@@ -327,7 +361,9 @@ class TestProgram:
         assert cli.main(["--version"]) == 0
         assert capsys.readouterr().out == f"dpfast {__version__}\n"
 
-    @pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["predict"]])
+    @pytest.mark.parametrize(
+        "command", [[], *([m.__name__.split(".")[-1]] for m in cli.COMMANDS)], ids=str
+    )
     def test_help(self, command, capsys):
         assert cli.main([*command, "--help"]) == 0
         assert "usage: dpfast" in capsys.readouterr().out
@@ -361,13 +397,13 @@ class TestProgram:
             warnings.warn("first\n  second", stacklevel=1)
             raise ValueError("third\n  fourth")
 
-        monkeypatch.setattr(cli, "load_randhie", load)
+        monkeypatch.setattr(demo, "load_randhie", load)
         assert cli.main(["demo"]) == 2
         assert capsys.readouterr().err == "warning: first second\nerror: third fourth\n"
 
 
 def test_scores_of_known_margins():
-    scores = cli._scores(np.array([0.0, 2.0, -2.0, 800.0]), np.array([0, 1, 1, 1]))
+    scores = _screen.scores(np.array([0.0, 2.0, -2.0, 800.0]), np.array([0, 1, 1, 1]))
     assert scores["accuracy"] == 0.75
     expected = (math.log(2.0) + math.log1p(math.exp(-2.0)) + math.log1p(math.exp(2.0))) / 4.0
     assert scores["log_loss"] == pytest.approx(expected)
@@ -380,7 +416,11 @@ class TestPlan:
         assert cli.main(self.ARGUMENTS) == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "10,000 rows x 20 columns" in out
-        assert "excess_loss_by_noise=" in out
+        settled = plan(ProblemShape(10_000, 20, 1.0), "auto", Budget(1.0, 1e-6))
+        assert settled.solver in out
+        for name, value in settled.expected.items():
+            assert f"{value:.4g} {plan_command._MEANINGS.get(name, name.replace('_', ' '))}" in out
+        assert "Nothing was spent." in out
 
     def test_picture(self, tmp_path, capsys):
         pytest.importorskip("matplotlib").use("Agg")
@@ -398,3 +438,185 @@ class TestPlan:
     )  # fmt: skip
     def test_errors(self, capsys, option, value, expected):
         assert_one_error_line(capsys, cli.main([*self.ARGUMENTS, option, value]), expected)
+
+    def test_json(self, capsys):
+        assert cli.main([*self.ARGUMENTS, "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        settled = plan(ProblemShape(10_000, 20, 1.0), "auto", Budget(1.0, 1e-6))
+        assert (result["command"], result["solver"]) == ("plan", settled.solver)
+        assert (result["rows"], result["columns"], result["loss"]) == (10_000, 20, "logistic")
+        assert result["expected"] == dict(settled.expected)
+        assert len(result["events"]) == len(settled.events)
+        for name, value in settled.parameters.items():
+            if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+                assert result["parameters"][name] == value
+
+    def test_the_size_follows_from_bounds(self, folder, capsys):
+        budget = ["--epsilon", "1", "--delta", "0", "--json"]
+        arguments = ["plan", "--rows", "3000", "--bounds", str(folder / "bounds.json"), *budget]
+        assert cli.main([*arguments, "--target", "label"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["columns"], result["data_norm"]) == (4, math.sqrt(2.0))
+        for more, expected in (
+            ([], "--target must name"),
+            (["--target", "label", "--columns", "3"], "leave them out"),
+            (["--target", "nope"], "the target 'nope' is not in the bounds"),
+        ):
+            assert_one_error_line(capsys, cli.main([*arguments, *more]), expected)
+        for wrong in ([], ["--columns", "3", "--target", "label"]):
+            code = cli.main(["plan", "--rows", "3000", *budget, *wrong])
+            assert_one_error_line(capsys, code, "give --columns, or --bounds with --target")
+
+    @pytest.mark.parametrize("solver", sorted(SOLVERS))
+    def test_every_expectation_is_explained(self, solver, capsys):
+        loss = "squared" if solver == "dp-adassp" else "logistic"
+        arguments = [*self.ARGUMENTS, "--solver", solver, "--loss", loss]
+        assert cli.main(arguments) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        settled = plan(ProblemShape(10_000, 20, 1.0, loss), solver, Budget(1.0, 1e-6))
+        for name in settled.expected:
+            assert plan_command._MEANINGS.get(name, name.replace("_", " ")) in shown
+
+
+class TestSolvers:
+    def test_all_are_listed(self, capsys):
+        assert cli.main(["solvers"]) == 0
+        out = capsys.readouterr().out
+        assert all(name in out for name in SOLVERS)
+        assert cli.main(["solvers", "--json"]) == 0
+        listed = json.loads(capsys.readouterr().out)["solvers"]
+        assert [one["name"] for one in listed] == list(SOLVERS)
+        assert listed[0]["options"] == list(next(iter(SOLVERS.values())).OPTIONS)
+
+    def test_one(self, capsys):
+        assert cli.main(["solvers", "exponential", "--json"]) == 0
+        one = json.loads(capsys.readouterr().out)
+        assert one["budgets"] == list(SOLVERS["exponential"].BUDGET_KINDS)
+        # The sigmoid loss is not convex.
+        assert "logistic" in one["losses"] and "sigmoid" not in one["losses"]
+        assert cli.main(["solvers", "exponential"]) == 0
+        assert one["text"].splitlines()[-1].split()[-1] in capsys.readouterr().out
+
+    def test_unknown(self, capsys):
+        assert_one_error_line(capsys, cli.main(["solvers", "newton"]), "NAME must be")
+
+
+class TestBench:
+    SMALL = ("bench", "--rows", "2000", "--columns", "3", "--repeat", "1")
+
+    def test_json(self, capsys):
+        assert cli.main([*self.SMALL, "--json", "--solver", "output-perturbation"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert result["mebibytes"] == 2000 * 3 * 8 / 2**20
+        assert result["read_gib_per_second"] > 0.0
+        (fitted,) = result["fits"]
+        assert fitted["solver"] == "output-perturbation"
+        assert fitted["seconds"] > 0.0
+        # Margins of standard deviation 2.5 / sqrt(3) on 3 columns: well above a coin.
+        assert result["non_private"]["accuracy"] > 0.65
+
+    def test_table_and_what_cannot_be_done(self, capsys):
+        assert (
+            cli.main([*self.SMALL, "--delta", "0", "--solver", "auto", "--solver", "dp-sgd"]) == 0
+        )
+        out, err = capsys.readouterr()
+        assert "not private" in out and "auto" in out
+        assert "note: dp-sgd is left out: budget must be" in err
+
+    @pytest.mark.parametrize(
+        ("option", "value", "expected"),
+        [("--solver", "none", "--solver must be"), ("--rows", "0", "expected an integer >= 1"),
+         ("--epsilon", "0", "epsilon must be"), ("--rows", str(10**15), "GiB; take fewer")],
+    )  # fmt: skip
+    def test_errors(self, capsys, option, value, expected):
+        assert_one_error_line(capsys, cli.main([*self.SMALL, option, value]), expected)
+
+
+class TestCompletion:
+    @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [
+            (["pl"], ["plan"]),
+            (["plan", "--ep"], ["--epsilon"]),
+            (["plan", "--loss", "hu"], ["huberized-hinge", "huber"]),
+            (["fit", "--neighboring-relation", ""], ["replace_one", "add_or_remove_one"]),
+            (["solvers", "rr"], ["rrpsgd"]),
+            (["completion", "f"], ["fish"]),
+        ],
+        ids=" ".join,
+    )
+    def test_bash(self, words, expected, capsys, tmp_path):
+        assert cli.main(["completion", "bash"]) == 0
+        script = tmp_path / "dpfast.bash"
+        script.write_text(capsys.readouterr().out)
+        line = " ".join(f"'{word}'" for word in ["dpfast", *words])
+        ask = (
+            f"source '{script}'; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _dpfast; "
+            'printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "--norc", "-c", ask], capture_output=True, text=True, check=False
+        )
+        assert (done.stdout.split(), done.stderr) == (expected, "")
+
+    @pytest.mark.parametrize("shell", ["zsh", "fish"])
+    def test_others_hold_everything(self, shell, capsys):
+        assert cli.main(["completion", shell, "--json"]) == 0
+        script = json.loads(capsys.readouterr().out)["script"]
+        for text in ("predict", "neighboring-relation", "add_or_remove_one", "dp-masg-opt"):
+            assert text in script
+        # Quotes are closed on every line but those that continue.
+        # Quotes are closed on every line.
+        bare = script.replace("'\"'\"'", "").replace("\\'", "")
+        assert all(line.count("'") % 2 == 0 for line in bare.splitlines())
+
+    def test_unknown_shell(self, capsys):
+        assert_one_error_line(capsys, cli.main(["completion", "csh"]), "invalid choice")
+
+
+class TestParquet:
+    @pytest.fixture
+    def parquet(self, folder, tmp_path):
+        pytest.importorskip("pyarrow")
+        from pyarrow import csv as arrow_csv
+        from pyarrow import parquet
+
+        table = arrow_csv.read_csv(folder / "train.csv")
+        path = tmp_path / "train.parquet"
+        parquet.write_table(table, path, row_group_size=700)
+        return path
+
+    def test_same_model_and_predictions_as_from_csv(self, fit_arguments, parquet, folder, tmp_path):
+        models = []
+        for data in (folder / "train.csv", parquet):
+            assert cli.main(fit_arguments(data=data, seed="1")) == 0
+            models.append(load_model(tmp_path / "model.json"))
+        np.testing.assert_array_equal(models[0].coef, models[1].coef)
+        results = []
+        for data, name in (
+            (parquet, "out.parquet"), (folder / "train.csv", "out.csv"), (parquet, "out.csv.gz"),
+        ):  # fmt: skip
+            out = str(tmp_path / name)
+            assert cli.main(["predict", str(tmp_path / "model.json"), str(data), "-o", out]) == 0
+            results.append(read_table(out, ["prediction", "probability"])[0])
+        for other in results[1:]:
+            np.testing.assert_array_equal(results[0]["prediction"], other["prediction"])
+            np.testing.assert_array_equal(
+                results[0]["probability"], other["probability"].astype(float)
+            )
+
+    def test_json_of_predict(self, fit_arguments, parquet, tmp_path, capsys):
+        assert cli.main(fit_arguments()) == 0
+        capsys.readouterr()
+        out = str(tmp_path / "out.csv")
+        arguments = ["predict", str(tmp_path / "model.json"), str(parquet), "-o", out, "--json"]
+        assert cli.main(arguments) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["rows"], result["classes"]) == (3_000, ["no", "yes"])
+
+    def test_without_pyarrow(self, fit_arguments, tmp_path, capsys, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        data = tmp_path / "x.parquet"
+        data.write_bytes(b"PAR1")
+        assert_one_error_line(capsys, cli.main(fit_arguments(data=data)), "dpfast[parquet]")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import _files
-from dpfast._files import atomic_writer, parse_json, read_csv
+from dpfast._files import atomic_writer, parse_json, read_csv, read_table
 from dpfast.errors import DataError
 
 
@@ -223,3 +223,86 @@ class TestAtomicWriter:
         with atomic_writer(tmp_path / ("x" * 250)):
             pass
         assert os.listdir(tmp_path) == ["x" * 250]
+
+    def test_compressed_by_its_name(self, tmp_path):
+        for _ in range(2):
+            with atomic_writer(tmp_path / "x.gz") as stream:
+                stream.write("ä\n")
+        first = (tmp_path / "x.gz").read_bytes()
+        assert gzip.decompress(first) == "ä\n".encode()
+        with atomic_writer(tmp_path / "y.gz") as stream:
+            stream.write("ä\n")
+        assert (tmp_path / "y.gz").read_bytes() == first
+        with pytest.raises(ValueError), atomic_writer(tmp_path / "x.gz") as stream:
+            stream.write("new")
+            raise ValueError
+        assert (tmp_path / "x.gz").read_bytes() == first
+
+
+def test_progress_ends_at_the_end(tmp_path):
+    text = "a\n" + "1\n" * 120_000
+    (tmp_path / "x.csv").write_text(text)
+    with atomic_writer(tmp_path / "x.csv.gz") as stream:
+        stream.write(text)
+    for name in ("x.csv", "x.csv.gz"):
+        shares = []
+        read_csv(tmp_path / name, ["a"], shares.append)
+        assert len(shares) == 3
+        assert shares == sorted(shares)
+        assert 0.0 < shares[0] <= shares[-1] == 1.0
+
+
+class TestReadParquet:
+    @pytest.fixture
+    def write(self, tmp_path):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        def write(columns, **options):
+            path = tmp_path / "x.parquet"
+            parquet.write_table(pyarrow.table(columns), path, **options)
+            return path
+
+        return write
+
+    def test_types(self, write):
+        columns = {
+            "float": [1.5, None, 3.0],
+            "int": [1, 2, 3],
+            "gaps": [1, None, 3],
+            "bool": [True, False, None],
+            "text": [" a ", "", None],
+            "other": [0, 0, 0],
+        }
+        shares = []
+        path = write(columns, row_group_size=2)
+        names = [name for name in columns if name != "other"]
+        table, unused = read_table(path, names, shares.append)
+        assert unused == ("other",)
+        assert shares == [0.5, 1.0]
+        np.testing.assert_array_equal(table["float"], [1.5, np.nan, 3.0])
+        assert table["int"].dtype == np.int64 and table["int"].tolist() == [1, 2, 3]
+        assert table["gaps"].tolist() == ["1", "", "3"]
+        assert table["bool"].tolist() == ["true", "false", ""]
+        assert table["text"].tolist() == ["a", "", ""]
+
+    def test_categories_stored_as_dictionaries(self, write):
+        import pyarrow
+
+        column = pyarrow.array(["b", "a", "b"]).dictionary_encode()
+        table, _ = read_table(write({"x": column}), ["x"])
+        assert table["x"].tolist() == ["b", "a", "b"]
+
+    def test_errors(self, write, tmp_path):
+        path = write({"a": [[1], [2]], "b": [1, 2]})
+        with pytest.raises(DataError, match="neither numbers nor text"):
+            read_table(path, ["a"])
+        with pytest.raises(DataError, match="lacks the columns 'c'"):
+            read_table(path, ["c"])
+        with pytest.raises(DataError, match="has columns but no rows"):
+            read_table(write({"a": np.array([], dtype=float)}), ["a"])
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(DataError, match="is not a complete Parquet file"):
+            read_table(path, ["a"])
+        with pytest.raises(FileNotFoundError):
+            read_table(tmp_path / "none.parquet", ["a"])

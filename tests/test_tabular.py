@@ -269,3 +269,21 @@ def test_pandas_is_not_imported():
             assert all(alias.name.split(".")[0] != "pandas" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert str(node.module).split(".")[0] != "pandas"
+
+
+def test_numbers_need_not_be_text():
+    schema = TableSchema.from_bounds(
+        {"x": [0, 10], "k": [1, 2], "y": ["0", "1"]}, target="y", categorical=["k"]
+    )
+    table = {"x": np.array([0.0, 5.0]), "k": np.array([2, 7]), "y": np.array([1, 0])}
+    np.testing.assert_array_equal(
+        schema.transform(table), [[-1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    )
+    assert schema.encode_target(table).tolist() == [1, 0]
+    with pytest.raises(DataError, match="column 'x', row 2 of the data: expected a finite number"):
+        schema.transform({**table, "x": np.array([0.0, np.nan])})
+    for name in ("k", "y"):
+        with pytest.raises(DataError, match=f"column '{name}': categories and classes are"):
+            changed = {**table, name: np.array([1.0, 0.0])}
+            schema.transform(changed)
+            schema.encode_target(changed)

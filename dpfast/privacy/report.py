@@ -3,7 +3,8 @@
 import html
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,11 @@ _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
     "add_or_remove_one": "if any one record were added to the data or removed from it",
 }
+_NOT_COVERED = (
+    "Not covered: all records of one person together, if there are several; the number of records; "
+    "the running time; and whatever else was computed from the data, such as scaling, scores, or "
+    "parameters chosen by results."
+)
 _COLUMNS = ("where", "mechanism", "count", "dimension", "sensitivity", "noise")
 
 
@@ -62,9 +68,11 @@ class PrivacyReport:
 be concluded from this result would change by a factor of at most 2.55, plus at most 1e-06, if any \
 one record of the data were replaced by any other.
     This holds for one record, whatever else is known about the others, and for this result alone: \
-the guarantees of other results from the same data add up with it, and the number of records is \
-taken as public.
+the guarantees of other results from the same data add up with it.
     reproducible: do not release (the noise came from a fixed random_state and can be recomputed)
+    Not covered: all records of one person together, if there are several; the number of records; \
+the running time; and whatever else was computed from the data, such as scaling, scores, or \
+parameters chosen by results.
     Accountant: gdp. Accesses to the data:
       where   mechanism  count  dimension  sensitivity  noise
       output  gaussian   1      3          1            4.5
@@ -152,7 +160,7 @@ taken as public.
         return to_dp_event(self.events)
 
     def __str__(self) -> str:
-        lines = [*self._sentences(), *self._warnings()]
+        lines = [*self._sentences(), *self._warnings(), _NOT_COVERED]
         lines.append(f"Accountant: {self.accountant}. {self._heading()}")
         table = self._table()
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -173,7 +181,8 @@ taken as public.
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return (
-            f"<div>{paragraphs}{warnings}<p>Accountant: {html.escape(self.accountant)}. "
+            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED}</p>"
+            f"<p>Accountant: {html.escape(self.accountant)}. "
             f"{html.escape(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         )
@@ -190,8 +199,7 @@ taken as public.
             f"change by a factor of at most {_round_up(factor)}{plus} "
             f"{_CHANGES[self.neighboring_relation]}.",
             "This holds for one record, whatever else is known about the others, and for this "
-            "result alone: the guarantees of other results from the same data add up with it, and "
-            "the number of records is taken as public.",
+            "result alone: the guarantees of other results from the same data add up with it.",
         ]
 
     def _warnings(self) -> list[str]:
@@ -213,7 +221,7 @@ taken as public.
         )
 
     def _table(self) -> list[tuple[str, ...]]:
-        """Return the names of the columns and a row for each event."""
+        """Return the names of the columns and a row for each event, or for equal ones in a row."""
         rows = [
             (
                 event.where,
@@ -222,10 +230,22 @@ taken as public.
                 *map(_shown, numbers(event)),
                 ", ".join(f"{name}={_shown(v)}" for name, v in _details(event).items()),
             )
-            for event in self.events
+            for event in condensed(self.events)
         ]
         table = [(*_COLUMNS, "details"), *rows]
         return table if any(row[-1] for row in rows) else [row[:-1] for row in table]
+
+
+def condensed(events: Iterable[Event]) -> list[Event]:
+    """Events for a table: equal ones in a row become one, their counts added up."""
+    result: list[Event] = []
+    for event in events:
+        last = result[-1] if result else None
+        if last is not None and replace(last, count=1) == replace(event, count=1):
+            result[-1] = replace(last, count=last.count + event.count)
+        else:
+            result.append(event)
+    return result
 
 
 def numbers(event: Event) -> tuple[float | None, ...]:

@@ -17,6 +17,7 @@ from dpfast.privacy import (
     SubsampledGaussianEvent,
     ZCDPEvent,
 )
+from dpfast.privacy.report import condensed
 
 COMMON = {"sensitivity": 1.0, "dimension": 3}
 
@@ -51,6 +52,10 @@ def test_the_words():
     leaky = report(notes=("data_norm",))
     assert "apart from what is listed below" in str(leaky)
     assert "not covered by the guarantee: data_norm" in str(leaky)
+    # What no guarantee covers is said in every form.
+    for text in (str(report()), report()._repr_html_()):
+        assert "Not covered: all records of one person together" in text
+        assert "the running time" in text
 
 
 def test_the_table_has_a_row_for_every_event():
@@ -148,6 +153,26 @@ def test_printed_numbers_are_rounded_up(epsilon, words):
     )
     assert words in text
     assert "delta = 1.01e-06:" in text
+
+
+def test_equal_accesses_in_a_row_share_one():
+    def event(stddev, count, where="step"):
+        return GaussianEvent(
+            sensitivity=1.0, stddev=stddev, dimension=3, count=count, where=where,
+            neighboring_relation="replace_one",
+        )  # fmt: skip
+
+    ledger = Ledger(Budget(mu=10.0))
+    ledger.spend_all(
+        [event(4.0, 1), event(4.0, 2), event(5.0, 1), event(4.0, 1), event(4.0, 1, "x")]
+    )
+    whole = PrivacyReport.from_ledger(ledger, reproducible=False)
+    rows = [line.split()[:3] for line in str(whole).splitlines() if " gaussian " in line]
+    assert [(where, count) for where, _, count in rows] == [
+        ("step", "3"), ("step", "1"), ("step", "1"), ("x", "1"),
+    ]  # fmt: skip
+    assert len(whole.events) == 5
+    assert condensed(whole.events[:2])[0].count == 3 and whole.events[0].count == 1
 
 
 def test_html_is_escaped_and_complete():

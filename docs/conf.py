@@ -1,0 +1,196 @@
+"""Sphinx configuration; `sphinx-build -W docs docs/_build/html` makes the pages."""
+
+import importlib
+import inspect
+import warnings
+from pathlib import Path
+
+import dpfast
+from dpfast.solvers import SOLVERS
+
+HERE = Path(__file__).parent
+
+project = "dpfast"
+author = "The dpfast developers"
+project_copyright = author
+release = version = dpfast.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/**/*.md5", "gallery", "sg_execution_times.rst"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dpfast"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navigation_depth": 2,
+    "show_nav_level": 1,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 3600,
+    "remove_config_comments": True,
+}
+
+# The examples say themselves where something is not private.
+warnings.filterwarnings("error", category=dpfast.PrivacyLeakWarning)
+
+
+def _solver_pages():
+    """A page for each solver from its own docstrings, and their list."""
+    folder = HERE / "solvers"
+    folder.mkdir(exist_ok=True)
+    rows = []
+    for name, module in SOLVERS.items():
+        text = inspect.cleandoc(module.__doc__)
+        summary = " ".join(text.split("\n\n")[0].split())
+        budgets = ", ".join(_BUDGETS[kind] for kind in module.BUDGET_KINDS)
+        facts = [
+            ("Budgets", budgets),
+            ("Neighbors", ", ".join(f"``{r}``" for r in module.RELATIONS)),
+            ("Options", ", ".join(f"``{o}``" for o in module.OPTIONS)),
+        ]
+        title = f"``{name}``"
+        page = [title, "=" * len(title), "", *(f":{k}: {v}" for k, v in facts), "", text, ""]
+        owner = inspect.getmodule(module.plan).__name__
+        for function in ("plan", "run"):
+            # Solvers of one family share their functions.
+            page += [f".. autofunction:: {owner}.{function}", "   :no-index:", ""]
+        _write(folder / f"{name}.rst", "\n".join(page))
+        rows += [f"   * - :doc:`{name}`", f"     - {budgets}", f"     - {summary}"]
+    head = _HEAD.read_text(encoding="utf-8")
+    table = [".. list-table::", "   :header-rows: 1", "   :widths: 24 18 58", ""]
+    table += ["   * - solver", "     - budgets", "     - what it does", *rows]
+    toctree = ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in SOLVERS), ""]
+    _write(folder / "index.rst", "\n".join([head, *table, *toctree]))
+
+
+_BUDGETS = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ-zCDP", "gdp": "µ-GDP"}
+_HEAD = HERE / "guide" / "solvers_head.txt"
+
+
+def _write(path, text):
+    """Write only what has changed, so that only changed pages are built again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+_solver_pages()
+
+
+#: Pages of the API: title, and for each module the names on it; None takes all that it exports.
+API = {
+    "estimators": ("Estimators", {"dpfast.estimators": None}),
+    "planning": (
+        "Planning and solving",
+        {"dpfast": ["plan", "solve", "Plan", "Result", "Problem", "ProblemShape", "Loss"]},
+    ),
+    "privacy": ("Privacy", {"dpfast.privacy": None, "dpfast.errors": None}),
+    "preprocessing": (
+        "Preprocessing and data",
+        {
+            "dpfast.preprocessing": None,
+            "dpfast.datasets": ["load_randhie", "make_uniform_classification"],
+            "dpfast.tabular": ["TableSchema", "read_bounds"],
+            "dpfast.model_file": ["TabularModel", "load_model", "save_model"],
+        },
+    ),
+    "plotting": ("Pictures", {"dpfast.plotting": None}),
+    "parts": (
+        "Parts underneath",
+        {
+            "dpfast.mechanisms": None,
+            "dpfast.objectives": None,
+            "dpfast.optimizers": None,
+            "dpfast.random": ["SecureGenerator"],
+        },
+    ),
+    "theory": (
+        "Theory of the papers",
+        dict.fromkeys(f"dpfast.theory.{name}" for name in ("zhang2017", "lowy2021", "kuru2020")),
+    ),
+}
+
+
+def _api_pages():
+    """A page for each entry of `API`: a table, then everything at length."""
+    folder = HERE / "api"
+    folder.mkdir(exist_ok=True)
+    for page, (title, modules) in API.items():
+        tables, entries = [], []
+        for name, names in modules.items():
+            module = importlib.import_module(name)
+            found = [n for n in names or _exported(module) if not n.isupper()]
+            head = [f".. currentmodule:: {name}", ""]
+            tables += [*head, ".. autosummary::", "", *(f"   {n}" for n in found), ""]
+            entries += head
+            for n in found:
+                kind = _directive(getattr(module, n))
+                members = ["   :members:", "   :inherited-members:"] if kind == "autoclass" else []
+                entries += [f".. {kind}:: {n}", *members, ""]
+        lines = [title, "=" * len(title), "", *tables, *entries]
+        _write(folder / f"{page}.rst", "\n".join(lines))
+    toctree = [
+        "API",
+        "===",
+        "",
+        ".. toctree::",
+        "   :maxdepth: 1",
+        "",
+        *(f"   {p}" for p in API),
+        "",
+    ]
+    _write(folder / "index.rst", "\n".join(toctree))
+
+
+def _exported(module):
+    return getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _directive(value):
+    if isinstance(value, type):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if callable(value) else "autodata"
+
+
+_api_pages()
+
+
+def _skip(app, what, name, obj, skip, options):
+    """Leave out what estimators inherit from scikit-learn: its own pages have it."""
+    foreign = (getattr(obj, "__module__", None) or "").startswith("sklearn")
+    request = name.startswith("set_") and name.endswith("_request")
+    return True if foreign or request else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", _skip)

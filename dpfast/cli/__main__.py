@@ -1,0 +1,8 @@
+"""``python -m dpfast.cli``."""
+
+import sys
+
+from dpfast.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

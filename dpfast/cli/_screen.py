@@ -1,0 +1,214 @@
+"""What goes to the screen: prose, tables, reports, progress, messages."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegression
+
+from dpfast._version import __version__
+from dpfast.privacy import Event, PrivacyReport
+from dpfast.privacy.report import condensed, numbers
+
+T = TypeVar("T")
+Matrix = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Scores = dict[str, float]
+
+
+class SpentError(Exception):
+    """An error after private data was touched."""
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def console() -> Console:
+    """Standard output, as plain text in the width of the terminal."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """Print prose, wrapped to the width of the terminal."""
+    console().print(text)
+
+
+def show_json(command: str, result: Mapping[str, Any]) -> None:
+    """Print the one JSON object of a command; infinities and NaN become null."""
+    document = {"dpfast": __version__, "command": command, **result}
+    print(json.dumps(plain(document), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The JSON types of a value: what has none is left out of mappings."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items() if _has_json(entry)}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _has_json(value: Any) -> bool:
+    return value is None or isinstance(
+        value, str | int | float | list | tuple | Mapping | np.generic | np.ndarray
+    )
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> None:
+    """Print terms with their meanings, the meanings wrapped beside them."""
+    screen = Table.grid(padding=(0, 2))
+    for term, meaning in entries:
+        screen.add_row(term, meaning)
+    console().print(screen)
+
+
+def show_report(report: PrivacyReport) -> None:
+    """Print a privacy report with its table of events fitted to the terminal."""
+    table_start = "  "
+    say("\n".join(x for x in str(report).splitlines() if not x.startswith(table_start)))
+    show_events(report.events)
+
+
+def show_events(events: Sequence[Event], limit: int = 20) -> None:
+    """Print accesses to the data, equal ones together; of very many the first and the last."""
+    events = condensed(events)
+    screen = Table()
+    for name in ("where", "mechanism"):
+        screen.add_column(name)
+    for name in ("count", "dimension", "sensitivity", "noise"):
+        screen.add_column(name, justify="right")
+    for index, event in enumerate(events):
+        if len(events) > limit and limit // 2 <= index < len(events) - limit // 2:
+            if index == limit // 2:
+                screen.add_row(f"({len(events) - 2 * (limit // 2):,} more)")
+            continue
+        cells = ("-" if number is None else f"{number:.4g}" for number in numbers(event))
+        mechanism = event.mechanism.replace("_", " ")
+        screen.add_row(event.where, mechanism, str(event.count), *cells)
+    console().print(screen, "")
+
+
+def scores(margins: Matrix, y: Labels) -> Scores:
+    """Accuracy and mean log-loss of margins for labels 0 and 1."""
+    return {
+        "accuracy": float(np.mean((margins > 0.0) == (y == 1))),
+        "log_loss": float(np.mean(np.logaddexp(0.0, np.where(y == 1, -margins, margins)))),
+    }
+
+
+def baselines(X: Matrix, y: Labels, X_test: Matrix, y_test: Labels) -> dict[str, Scores]:
+    """Test scores of a non-private model and of the larger class."""
+    result = {}
+    if 0 < y.sum() < len(y):
+        usual = NonPrivateLogisticRegression(max_iter=1000).fit(X, y)
+        result["non_private"] = scores(usual.decision_function(X_test), y_test)
+    share = float(np.clip(np.mean(y), 1e-9, 1.0 - 1e-9))
+    constant = np.full(len(y_test), math.log(share / (1.0 - share)))
+    return {**result, "majority_class": scores(constant, y_test)}
+
+
+# --- progress ------------------------------------------------------------------------------------
+
+
+def track(values: Sequence[T], what: str) -> Iterator[T]:
+    """Go through values with a bar on standard error, if that is a terminal."""
+    with _progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    ) as bar:
+        yield from bar.track(values)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[Callable[[float], None]]:
+    """A bar for reading a file; yields what to call with the share that is read."""
+    with _progress(
+        TextColumn("reading {task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    ) as bar:
+        task = bar.add_task(Path(path).name, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner and a clock for work whose end nobody knows."""
+    with _progress(SpinnerColumn(), TextColumn(what), TimeElapsedColumn()) as bar:
+        bar.add_task(what, total=None)
+        yield
+
+
+def _progress(*columns: Any) -> Progress:
+    screen = Console(stderr=True, markup=False)
+    return Progress(
+        *columns,
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+        refresh_per_second=5,
+    )
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def note(text: str) -> None:
+    """Print one line on standard error; a terminal gets it wrapped between words."""
+    if sys.stderr.isatty():
+        Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
+    else:
+        print(text, file=sys.stderr)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one line, for :data:`warnings.showwarning`."""
+    note(f"warning: {' '.join(str(message).split())}")
+
+
+def describe(error: BaseException) -> str:
+    """What an exception says, as one line."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
+def check_writable(path: str) -> None:
+    """Refuse a result file that cannot be written, before the work is done."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no directory {target.parent}.")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise PermissionError(f"cannot write {path}: permission denied.")

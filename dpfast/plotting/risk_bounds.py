@@ -1,0 +1,97 @@
+"""Bounds of the excess risk of output perturbation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpfast.plotting._axes import axes_for, epsilon_grid, legend_above
+from dpfast.privacy import Budget
+from dpfast.problem import Problem, ProblemShape
+from dpfast.solvers import plan
+
+#: Curves of :func:`plot_risk_bounds`: label, options of output perturbation, what is drawn.
+_RISKS: tuple[tuple[str, Mapping[str, Any], str, str], ...] = (
+    ("ridge by default", {}, "excess_risk_bound", "-"),
+    ("ridge of Lowy & Razaviyayn 2021", {"alpha": "lowy2021"}, "excess_risk_bound", "--"),
+    ("the same, as their theorem bounds it", {"alpha": "lowy2021"}, "lowy2021_risk", ":"),
+    (
+        "gradient descent of Zhang et al. 2017",
+        {"mode": "iterate", "alpha": "zhang2017", "calibration": "paper"},
+        "excess_risk_bound",
+        "-.",
+    ),
+)
+
+
+def plot_risk_bounds(
+    problem: Problem | ProblemShape,
+    delta: float = 1e-6,
+    epsilons: Any = None,
+    *,
+    mark: float | None = None,
+    ax: Any = None,
+    **options: Any,
+) -> Any:
+    """Plot bounds of the excess risk of output perturbation against epsilon, from public numbers.
+
+    The bounds are for the mean loss, over the best weights of the norm that the plans guess. A
+    curve is left out where its method does not apply: a loss with kinks has no descent, and a
+    formula for noise may not be private at every epsilon.
+
+    Parameters
+    ----------
+    problem : Problem or ProblemShape
+        Of a problem, only its shape is used.
+    delta : float, default=1e-6
+        0 for pure budgets.
+    epsilons : array-like, optional
+        By default 41 values from 0.01 to 100.
+    mark : float, optional
+        An epsilon to point out.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    **options
+        Further arguments of :func:`dpfast.plan` for every curve.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or no method applies.
+    ImportError
+        If matplotlib is not installed.
+    """
+    grid = epsilon_grid(epsilons)
+    shape = problem if isinstance(problem, ProblemShape) else problem.shape
+    # Refused here, a wrong argument is not taken for a method that does not apply.
+    plan(shape, "output-perturbation", Budget(float(grid[0]), delta), **options)
+    ax = axes_for(ax)
+    for label, settings, entry, style in _RISKS:
+        points = []
+        for epsilon in grid:
+            budget = Budget(float(epsilon), delta)
+            try:
+                settled = plan(shape, "output-perturbation", budget, **{**options, **settings})
+            except ValueError:
+                continue
+            points.append((epsilon, settled.expected[entry]))
+        if points:
+            ax.plot(*zip(*points, strict=True), style, linewidth=1.6, label=label)
+    ax.axhline(
+        shape.loss.at_zero * shape.max_weight,
+        color="0.6",
+        linewidth=1.0,
+        label="weights of zero",
+    )
+    if mark is not None:
+        ax.axvline(mark, color="0.8", linewidth=1.0, zorder=0)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("ε" if delta == 0.0 else f"ε (δ = {delta:g})")
+    ax.set_ylabel("bound of the expected excess risk")
+    legend_above(ax)
+    return ax

@@ -1,0 +1,74 @@
+"""The documentation names what there is. (That it builds without warnings, .ci/run checks.)"""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import dpfast
+from dpfast import cli
+
+DOCS = Path(__file__).parent.parent / "docs"
+pytestmark = pytest.mark.skipif(
+    not DOCS.is_dir(), reason="the documentation is not part of an installed package"
+)
+
+
+def page(name):
+    return (DOCS / "guide" / name).read_text(encoding="utf-8")
+
+
+def test_every_command_and_exit_code_is_described():
+    text = page("command_line.md")
+    for module in cli.COMMANDS:
+        assert f"`dpfast {module.__name__.rsplit('.', 1)[1]}" in text
+    documented = re.findall(r"^\* (\d+) ", cli.__doc__, flags=re.M)
+    assert documented == re.findall(r"^\| (\d+) \|", text, flags=re.M)
+
+
+def test_everything_public_has_an_entry_in_the_api():
+    tree = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
+    (pages,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "API"
+    )
+    modules = set(re.findall(r"'(dpfast[.\w]*)'", ast.unparse(pages)))
+    listed = {name for module in modules for name in vars(importlib.import_module(module))}
+    assert set(dpfast.__all__) - {"__version__"} <= listed
+    assert {"dpfast.estimators", "dpfast.preprocessing", "dpfast.plotting"} <= modules
+
+
+def test_suites_that_are_named_exist():
+    suites = {path.stem for path in (DOCS.parent / "bench" / "suites").glob("[a-z]*.py")}
+    named = re.findall(r"python -m bench ([a-z0-9 ]+)", page("papers.md"))
+    assert named
+    assert {word for words in named for word in words.split()} <= suites
+
+
+def test_parameters_that_are_named_exist():
+    known = {
+        name
+        for estimator in (dpfast.LogisticRegression, dpfast.HuberRegressor, dpfast.LinearSVC,
+                          dpfast.QuantileRegressor)
+        for name in inspect.signature(estimator).parameters
+    }  # fmt: skip
+    for table in re.findall(r"^\| [^|]+ \| ([^|]+) \|", page("migration.md"), flags=re.M):
+        for code in re.findall(r"`(?:[A-Z]\w+)\(([a-z_]+)=", table):
+            assert code in known, code
+
+
+def test_suspicions_in_the_table_follow_from_the_formula():
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % \| ([\d.]+) % \|$",
+                      page("choose_epsilon.md"), flags=re.M)  # fmt: skip
+    assert len(rows) == 6
+    for epsilon, factor, rare, even in rows:
+        e = 2.718281828459045 ** float(epsilon)
+        assert float(factor.replace(",", "")) == pytest.approx(e, rel=5e-3)
+        for prior, shown in ((0.01, rare), (0.5, even)):
+            assert float(shown) == pytest.approx(
+                100 * prior * e / (1 - prior + prior * e), abs=0.06
+            )
