@@ -142,9 +142,12 @@ def plan(
     max_step : float or None, default=None
         The largest of them at the start, the direction being of length one; None is
         ``8 / row_norm``.  After every ten steps it becomes 1.1 times the largest of these; whenever
-        step 0 wins, all candidates shrink by `step_ratio`.
+        step 0 wins, all candidates shrink by `step_ratio`, or by half if the loss has kinks: near
+        one, no long step helps, however good the direction.
     step_ratio : float or None, default=None
-        Quotient of neighboring step sizes; 1 spaces them equally.  None is 0.8.
+        Quotient of neighboring step sizes; 1 spaces them equally.  None is 0.9, and down to 0.8
+        where a gradient's noise is 0.1 to 0.2 of C or more: noisy directions need short steps, but
+        where these are among the candidates, the largest one soon is short too.
     selection_share : float or None, default=None
         Part of an iteration's price that the choice takes; None is 0.3.
     momentum : float or None, default=None
@@ -215,6 +218,13 @@ def plan(
     if splits is None and not paper:
         quiet = 0.1 * shape.n_samples * math.sqrt(8.0 * share * total) / (records * largest)
         settled["splits"] = round(min(100.0, max(10.0, quiet**2)))
+    if step_ratio is None and not paper:
+        # Root mean square of a gradient's noise, in units of C.
+        price = (1.0 - share) * total / settled["splits"]
+        noisy = records * math.sqrt(shape.dim / (2.0 * price)) / shape.n_samples
+        settled["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
+    kinks = not paper and math.isinf(shape.loss.smoothness)
+    settled["shrink"] = min(settled["step_ratio"], 0.5) if kinks else settled["step_ratio"]
     if max_iterations is not None:
         check_integer("max_iterations", max_iterations, low=1)
     gradient = NoisyGradient.settle(
@@ -346,7 +356,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
             if not at.measure(parameters["gamma"] * price, chooser, _AGAIN):
                 return _outcome(w, history)
             price, velocity = at.price, np.zeros_like(w)
-            max_step *= parameters["step_ratio"]
+            max_step *= parameters["shrink"]
         velocity = moving
         # The same expression as in the line search, whose margins are then known.
         w = w - steps[index] * direction
@@ -460,7 +470,7 @@ def _settle(shape: ProblemShape, paper: bool, **given: Any) -> dict[str, Any]:
         "loss_clip": 3.0,
         # Beyond this, a typical row's margin would be 8.
         "max_step": 2.0 if paper else 8.0 / shape.row_norm,
-        "step_ratio": 1.0 if paper else 0.8,
+        "step_ratio": 1.0 if paper else 0.9,
         "selection_share": 0.3,
         "momentum": 0.0 if paper else 0.7,
     }

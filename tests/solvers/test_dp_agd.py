@@ -357,7 +357,7 @@ def test_the_noise_of_the_minimum_has_the_right_sign(noise):
 def test_the_step_taken_is_the_one_chosen(noiseless, classification):
     problem = make(classification)
     _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=1, clip_norm=9.0, loss_clip=50.0,
-                        max_step=6.0)  # fmt: skip
+                        max_step=6.0, step_ratio=0.8)  # fmt: skip
     slope = problem.clipped_gradient(np.zeros(7))[0]
     direction = slope / np.linalg.norm(slope)
     steps = dp_agd.candidate_steps(6.0, 20, 0.8)
@@ -472,7 +472,7 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
     monkeypatch.setattr(problem, "clipped_gradient", counted_gradient)
     monkeypatch.setattr(problem, "_fill_margins", counted_margins)
     _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, clip_norm=9.0,
-                        loss_clip=50.0)  # fmt: skip
+                        loss_clip=50.0, step_ratio=0.8)  # fmt: skip
     choices = len(outcome.history["step"])
     iterations = np.count_nonzero(outcome.history["step"])
     assert iterations == 12
@@ -481,10 +481,13 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
     assert calls["margins"] == choices + 1
 
 
-@pytest.mark.parametrize("ratio", [0.8, 1.0])
-def test_the_largest_candidate_follows_the_steps(ratio, classification):
+@pytest.mark.parametrize(
+    ("loss", "ratio", "shrink"),
+    [("logistic", 0.8, 0.8), ("logistic", 1.0, 1.0), ("hinge", 0.9, 0.5)],
+)
+def test_the_largest_candidate_follows_the_steps(loss, ratio, shrink, classification):
     _, outcome, _ = run(
-        make(classification), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
+        make(classification, loss), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
     )
     taken, expected = [], 4.0
     for step, largest in zip(outcome.history["step"], outcome.history["max_step"], strict=True):
@@ -494,8 +497,17 @@ def test_the_largest_candidate_follows_the_steps(ratio, classification):
             if len(taken) % 10 == 0:
                 expected = 1.1 * max(taken[-10:])
         else:
-            expected *= ratio
+            expected *= shrink
     assert len(taken) >= 10
+
+
+def test_noisy_directions_have_short_steps():
+    ratios = [
+        plan(SHAPE, "dp-agd", Budget(epsilon, 1e-6), splits=100).parameters["step_ratio"]
+        for epsilon in (0.1, 0.4, 1.0, 50.0)
+    ]
+    assert ratios[0] == 0.8 and ratios[-1] == 0.9
+    assert ratios == sorted(ratios) and any(0.8 < ratio < 0.9 for ratio in ratios)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "huber", "squared", "pinball", "sigmoid"])
