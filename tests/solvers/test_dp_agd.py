@@ -322,6 +322,36 @@ def test_whole_runs_keep_their_claim(epsilon, relation):
     assert audit_mu(*found).value <= math.sqrt(2.0 * budget.rho)
 
 
+@pytest.mark.slow
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "relation"), [(0.5, 0.3, "replace_one"), (2.0, 0.05, "add_or_remove_one")]
+)
+def test_audits_catch_whole_runs_with_half_the_noise(epsilon, delta, relation, monkeypatch):
+    """Nearly all of the budget in one gradient, seen through weights and history from outside."""
+    from dpfast.solvers import _noisy_gradient
+
+    budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
+    claim = math.sqrt(2.0 * budget.rho)
+
+    def audited():
+        found = []
+        for problem, seed in zip(neighbors(relation), (41, 42), strict=True):
+            settled = plan(problem, "dp-agd", budget, neighboring_relation=relation, splits=1,
+                           selection_share=1e-3, candidates=20, clip_norm=1.0,
+                           max_iterations=1)  # fmt: skip
+            rng, values = SecureGenerator(seed), []
+            for _ in range(1500):
+                outcome = dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True))
+                values.append(np.sign(outcome.w[0]) * outcome.history["gradient_norm"][0])
+            found.append(values)
+        return audit_mu(*found).value
+
+    assert 0.25 * claim < audited() <= claim
+    halve(monkeypatch, _noisy_gradient)
+    assert audited() > claim
+
+
 # ---- mistakes of the published code -------------------------------------------------------------
 
 
