@@ -352,6 +352,111 @@ def test_audits_catch_whole_runs_with_half_the_noise(epsilon, delta, relation, m
     assert audited() > claim
 
 
+# ---- blocks of rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cause", ["exhausted", "iterations"])
+def test_a_round_over_blocks_costs_one_look_at_each(relation, cause, classification, monkeypatch):
+    """Every row is looked at once a round for a gradient and once for a choice, and paid before."""
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    ledger = Watched(budget, adaptive=True)
+    parts, honest = [], Problem.part
+
+    def part(self, start, stop):
+        made = honest(self, start, stop)
+        parts.append((start, stop))
+        watch(made, ledger, monkeypatch)
+        return made
+
+    monkeypatch.setattr(Problem, "part", part)
+    options = {"max_iterations": 7} if cause == "iterations" else {}
+    settled, outcome, _ = run(problem, budget, ledger, neighboring_relation=relation, batch=120,
+                              splits=20, **options)  # fmt: skip
+    assert parts == [(100 * k, 100 * (k + 1)) for k in range(5)]
+    assert settled.events[0].count == (4 if cause == "exhausted" else 2)
+    looks, gradients, choices = 0, 0, 0
+    for kind, value in ledger.log:
+        looks += kind == "look"
+        if kind == "spend":
+            gradients += value.mechanism == "gaussian"
+            choices += value.mechanism == "exponential"
+        # Never more looks than what stands in the ledger covers.
+        assert looks <= 5 * gradients + 5 * choices and gradients - choices in (0, 1)
+    assert looks == 2 * len(outcome.history["step"])
+    spent = sum(rho_of(event) for event in ledger.events)
+    limit = budget_filter(budget).limit
+    assert spent <= limit * (1 + 1e-12)
+    assert spent == pytest.approx(ledger.totals()["rho"], rel=1e-9)
+    assert (spent > 0.7 * limit) == (cause == "exhausted")
+
+
+def test_a_block_is_looked_at_once_a_round(classification):
+    settled = plan(make(classification), "dp-agd", Budget(0.5, 1e-6), batch=120)
+    (gradient, choice), made = settled.events, settled.parameters["gradient"]
+    mechanism = made.mechanism(math.sqrt(2.0 * settled.parameters["prices"].gradient))
+    paid = dp_agd._PaidOnce([mechanism.event("noisy gradient")])
+    release = {"rng": SecureGenerator(0), "ledger": paid, "where": "noisy gradient"}
+    mechanism.release(lambda: np.zeros(7), **release)
+    with pytest.raises(ValueError, match=r"not in list"):
+        mechanism.release(lambda: pytest.fail("the data was touched"), **release)
+    assert choice.mechanism == "exponential" and gradient.mechanism == "gaussian"
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbors_look_alike_on_all_blocks_but_one(relation, classification):
+    """What makes a round cost one look: the other blocks' sums do not know of the record."""
+    X, y = classification
+    other, weight = X.copy(), np.ones(500)
+    if relation == "replace_one":
+        other[333] *= -3.0
+    else:
+        weight[333] = 0.0
+    given = {"data_norm": 2.0, "sample_weight": np.ones(500), "max_weight": 1.0}
+    whole = Problem(X, y, **given)
+    neighbor = Problem(other, y, **given | {"sample_weight": weight})
+    w, steps = np.linspace(-1.0, 1.0, 7), np.array([0.0, 0.5, 1.0])
+    for start in range(0, 500, 100):
+        a, b = whole.part(start, start + 100), neighbor.part(start, start + 100)
+        same = [
+            np.array_equal(dp_agd._gradient_sum(a, w, 0.7), dp_agd._gradient_sum(b, w, 0.7)),
+            np.array_equal(*(dp_agd._scores(p, w, w, steps, 50.0, 0.1) for p in (a, b))),
+        ]
+        assert same == [start != 300] * 2
+        assert np.linalg.norm(
+            dp_agd._gradient_sum(a, w, 0.7) - dp_agd._gradient_sum(b, w, 0.7)
+        ) <= 0.7 * records_apart(relation) * (1 + 1e-9)
+
+
+def test_parts_add_up_to_the_whole(classification):
+    import scipy.sparse
+
+    X, y = classification
+    w, weights = np.linspace(-1.0, 1.0, 7), np.linspace(0.1, 1.0, 500)
+    for rows in (X, np.float32(X), scipy.sparse.csr_array(X)):
+        problem = Problem(rows, y, data_norm=1.0, sample_weight=weights, max_weight=1.0)
+        for ready in (False, True):  # before and after the norms are known to the whole
+            parts = [problem.part(start, stop) for start, stop in ((0, 123), (123, 500))]
+            sums = [part.clipped_gradient(w, 0.4, 0.9) for part in parts]
+            if ready:
+                gradient, loss = problem.clipped_gradient(w, 0.4, 0.9)
+                np.testing.assert_allclose(sums[0][0] + sums[1][0], gradient, rtol=1e-12)
+                assert sums[0][1] + sums[1][1] == pytest.approx(loss, rel=1e-12)
+            problem.clipped_gradient(w, 0.4)
+    with pytest.raises(ValueError, match="stop must be"):
+        problem.part(5, 5)
+
+
+def test_many_blocks_come_close_to_the_optimum(classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    problem = make(classification, alpha=0.01)
+    best = problem.value_and_gradient(reference_minimizer(*classification, 0.01))[0]
+    start = problem.value_and_gradient(np.zeros(7))[0]
+    result = solve(problem, "dp-agd", Budget(1e4, 1e-6), batch=100, splits=100, random_state=0)
+    assert problem.value_and_gradient(result.w)[0] < best + 0.1 * (start - best)
+
+
 # ---- mistakes of the published code -------------------------------------------------------------
 
 
@@ -567,7 +672,9 @@ def test_paper_prices():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 100}, "batch must be None for dp-agd"),
+        ({"batch": 0}, "batch must be"),
+        ({"batch": 10**6}, "batch must be"),
+        ({"batch": 100, "calibration": "paper"}, "batch must be None for calibration='paper'"),
         ({"accountant": "gdp"}, "accountant must be one of"),
         ({"splits": 0}, "splits must be an integer"),
         ({"gamma": 0.0}, "gamma must be a real number"),
