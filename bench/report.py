@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,13 +71,12 @@ def _three_digits(value: float) -> str:
 # ---- Markdown -----------------------------------------------------------------------------------
 
 
-def markdown(document: Document, suite: Suite, figure: str | None) -> str:
-    """The report of one run of one suite."""
+def markdown(document: Document, suite: Suite, figures: Mapping[str, str]) -> str:
+    """The report of one run of one suite; `figures` are titles by file name."""
     parts = [f"# {suite.TITLE}", _summary(document)]
     if document.quick:
         parts.append("**A quick run on small sizes: fit for trying out, not for quoting.**")
-    if figure is not None:
-        parts.append(f"![{suite.TITLE}]({figure})")
+    parts += [f"![{title}]({name})" for name, title in figures.items()]
     for table in suite.tables(document):
         parts += [f"## {table.title}", table.text, _table(table.header, table.rows)]
     parts += ["## Competitors", _table(("name", "what it promises"), _items(document.competitors))]
@@ -134,25 +133,32 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(document: Document, suite: Suite, output: Path) -> list[Path]:
-    """Write ``<suite>.json``, ``.md`` and ``.png``; the last only if matplotlib is installed."""
+    """Write ``<suite>.json``, ``.md`` and ``.png``; figures only if matplotlib is installed.
+
+    A suite with ``FIGURES``, functions like its `draw` by title, has one more picture for each:
+    ``<suite>-2.png`` and so on.
+    """
     output.mkdir(parents=True, exist_ok=True)
     stem = output / document.suite
-    written = [stem.with_suffix(".json")]
-    written[0].write_text(document.to_json(), encoding="utf-8")
-    image = stem.with_suffix(".png")
-    drawn = _draw(document, suite, image)
-    page = stem.with_suffix(".md")
-    page.write_text(markdown(document, suite, image.name if drawn else None), encoding="utf-8")
-    return [*written, page, *([image] if drawn else [])]
+    data, page = stem.with_suffix(".json"), stem.with_suffix(".md")
+    data.write_text(document.to_json(), encoding="utf-8")
+    figures: dict[str, str] = {}
+    pictures = {suite.TITLE: suite.draw, **getattr(suite, "FIGURES", {})}
+    for number, (title, draw) in enumerate(pictures.items(), start=1):
+        image = output / f"{document.suite}{'' if number == 1 else f'-{number}'}.png"
+        if _draw(document, draw, image):
+            figures[image.name] = title
+    page.write_text(markdown(document, suite, figures), encoding="utf-8")
+    return [data, page, *(output / name for name in figures)]
 
 
-def _draw(document: Document, suite: Suite, path: Path) -> bool:
+def _draw(document: Document, draw: Callable[[Document, Any], None], path: Path) -> bool:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return False
     figure = Figure(layout="constrained")
-    suite.draw(document, figure)
+    draw(document, figure)
     for axis in figure.axes:
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)

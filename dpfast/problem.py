@@ -887,6 +887,39 @@ class Problem:
         other._line = None
         return other
 
+    def part(self, start: int, stop: int) -> Problem:
+        """Rows [start, stop) as a problem of their own, with the same bounds.
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one where they can be sliced.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row.
+        """
+        check_integer("start", start, low=0)
+        check_integer("stop", stop, low=start + 1, high=self.shape.n_samples)
+        other = copy.copy(self)
+        other.shape = replace(self.shape, n_samples=stop - start)
+        other._line = None
+        other._matrix = self._sliceable()[start:stop]
+        other._target = self._target[start:stop]
+        other._rows = as_rows(other._matrix, other._target, self.shape.intercept)
+        if self._weight is not None:
+            other._weight = self._weight[start:stop]
+            other._rows.set_weight(other._weight)
+        if self._row_scale is not None:
+            other._row_scale = self._row_scale[start:stop]
+            other._rows.set_row_scale(other._row_scale)
+        if self._inverse_norms is not None:
+            order, inverse = self._inverse_norms
+            other._inverse_norms = order, inverse[start:stop]
+            other._rows.set_inverse_norm(other._inverse_norms[1])
+        return other
+
     # ---- rounding -------------------------------------------------------------------------------
 
     def gradient_sum_error(self, clip_norm: float = math.inf) -> float:

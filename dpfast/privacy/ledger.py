@@ -6,7 +6,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -546,13 +547,24 @@ def _kinds(events: Iterable[Event]) -> Counter[Event]:
     """Count how often each event occurs, whatever its place."""
     counter: Counter[Event] = Counter()
     for event in events:
-        counter[replace(event, where="", count=1)] += event.count
+        counter[_counted(event, 1)] += event.count
     return counter
 
 
 def _merged(tally: Mapping[Event, int]) -> list[Event]:
     """Return the counted events as one event each."""
-    return [replace(event, count=count) for event, count in tally.items()]
+    return [_counted(event, count) for event, count in tally.items()]
+
+
+def _counted(event: Event, count: int) -> Event:
+    """Return `event` without its place and so many times; its other fields were checked before.
+
+    ``dataclasses.replace`` would check all of them again, several times an iteration.
+    """
+    made = copy(event)
+    object.__setattr__(made, "where", "")
+    object.__setattr__(made, "count", count)
+    return made
 
 
 def read_json(text: str, schema: str, version: int, names: tuple[str, ...]) -> dict[str, Any]:

@@ -99,6 +99,26 @@ def _resolve(
     return output_perturbation
 
 
+#: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
+LAST_ITERATE = "last-iterate"
+
+
+def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Ask the solver for that analysis; the one event that it then spends is anybody's to price."""
+    able = [name for name, module in SOLVERS.items() if "analysis" in module.OPTIONS]
+    if solver not in able:
+        raise ValueError(
+            f"solver must be {' or '.join(map(repr, able))} for accountant={LAST_ITERATE!r}; got "
+            f"{solver!r}."
+        )
+    if options.get("analysis", LAST_ITERATE) != LAST_ITERATE:
+        raise ValueError(
+            f"analysis must be {LAST_ITERATE!r} or left out for accountant={LAST_ITERATE!r}; got "
+            f"{options['analysis']!r}."
+        )
+    return {**options, "analysis": LAST_ITERATE}
+
+
 # Rows behind one weight, times µ, from which on an isotropic method loses next to nothing.
 _PLENTY_OF_ROWS = 3000.0
 
@@ -161,7 +181,9 @@ def plan(
         What differs between two data sets that must be hard to tell apart: one record's values, or
         one record's presence.
     accountant : str, default="auto"
-        How the ledger will price its events; "auto" takes the smallest valid ε.
+        How the ledger will price its events; "auto" takes the smallest valid ε.  "last-iterate" has
+        the solver pay for its last iterate instead of for every step, where it can prove that
+        price ("dp-gd", the same as its option ``analysis="last-iterate"``).
     **options
         Options of the solver; see its module.
 
@@ -196,6 +218,8 @@ def plan(
     if options.get("objective", "erm") == "erm" and not options.get("objective_options"):
         # The mean loss is what every solver minimizes.
         options = {k: v for k, v in options.items() if not k.startswith("objective")}
+    if accountant == LAST_ITERATE:
+        accountant, options = "auto", _last_iterate(solver, options)
     module = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
     options = _check_objective(module, problem, shape, options)
     unknown = sorted(set(options) - set(module.OPTIONS))
@@ -278,7 +302,8 @@ def solve(
         accountant=accountant,
         **options,
     )
-    ledger = Ledger(settled.budget, accountant, settled.adaptive)
+    priced_by = "auto" if accountant == LAST_ITERATE else accountant
+    ledger = Ledger(settled.budget, priced_by, settled.adaptive)
     # A BudgetAccountant refuses the whole fit, not its last steps.
     ledger.check(*settled.events)
     rng = SecureGenerator(random_state)

@@ -26,6 +26,13 @@ the largest weight of a row:
   ``-a`` times the scores and ``η = a k c K`` is (η²/8)-zCDP
   (:class:`~dpfast.mechanisms.Exponential`; Cesar & Rogers 2021, Lemma 3.4).  The paper's noisy
   minimum is η-DP, hence (η²/2)-zCDP: four times the price.
+- *Blocks.*  With `batch` the rows are cut into consecutive blocks, by their number alone, and an
+  iteration looks at the next block.  A round over all blocks is charged one gradient and one
+  choice, of prices that are fixed before it, although it makes as many of each as there are blocks.
+  Neighbors differ in the record of one place, so in one block.  Whatever was released before, an
+  access to another block has the same distribution for both, and costs nothing between them; their
+  own block is looked at once for a gradient and once for a choice in each round.  So for every pair
+  the prices, each fixed before its access, add up to what is charged at most.
 - *Rounding* of the two sums is charged (``gradient_sum_error``, ``loss_sum_error``).
 
 Speed: the sum of the gradients reads X once; the losses at all step sizes come from the margins of
@@ -34,6 +41,7 @@ the weights, which are kept up to date, and those of the direction, another read
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,7 +54,14 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, budget_filter, records_apart
+from dpfast.privacy import (
+    NEIGHBORING_RELATIONS,
+    Budget,
+    Event,
+    Ledger,
+    budget_filter,
+    records_apart,
+)
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers._contract import Outcome, Plan
@@ -81,6 +96,7 @@ EXPECTS = "gradient_noise_stddev"
 _GRADIENT = "noisy gradient"
 _AGAIN = "noisy gradient, measured again"
 _CHOICE = "step size"
+_HISTORY = ("gradient_norm", "gradient_rho", "max_step", "step", "budget_used")
 # The largest candidate is set anew after this many steps, to so many times the largest of them.
 _PERIOD = 10
 _GROWTH = 1.1
@@ -142,9 +158,12 @@ def plan(
     max_step : float or None, default=None
         The largest of them at the start, the direction being of length one; None is
         ``8 / row_norm``.  After every ten steps it becomes 1.1 times the largest of these; whenever
-        step 0 wins, all candidates shrink by `step_ratio`.
+        step 0 wins, all candidates shrink by `step_ratio`, or by half if the loss has kinks: near
+        one, no long step helps, however good the direction.
     step_ratio : float or None, default=None
-        Quotient of neighboring step sizes; 1 spaces them equally.  None is 0.8.
+        Quotient of neighboring step sizes; 1 spaces them equally.  None is 0.9, and down to 0.8
+        where a gradient's noise is 0.1 to 0.2 of C or more: noisy directions need short steps, but
+        where these are among the candidates, the largest one soon is short too.
     selection_share : float or None, default=None
         Part of an iteration's price that the choice takes; None is 0.3.
     momentum : float or None, default=None
@@ -158,24 +177,24 @@ def plan(
         Of the paper's noisy minimum.
     max_iterations : int or None, default=None
         Stop after this many gradients that led to a step, whatever is left.
-    batch : None
-        Samples are refused: zCDP has no amplification by sampling.
+    batch : int or None, default=None
+        About how many rows an iteration looks at; None: all.  For so many rows that time matters
+        and noise does not: at equal price and `splits` an iteration reads ``n / batch`` times less,
+        and the noise of its mean gradient is ``sqrt(n / batch)`` times larger.  A gradient that was
+        no good is not measured again; the next round pays for better ones.  Rows should be in no
+        particular order.
 
     Returns
     -------
     Plan
-        Its events stand for a run in which every gradient leads to a step.
+        Its events stand for a run in which every gradient leads to a step; with `batch`, each
+        stands for a round over all blocks.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is out of range.
     """
-    if batch is not None:
-        raise ValueError(
-            f"batch must be None for {NAME}; got {batch!r}. The iterations are priced in zCDP, "
-            "which sampling does not make cheaper. Use solver='dp-sgd' for samples."
-        )
     check_choice(
         "accountant",
         accountant,
@@ -194,8 +213,16 @@ def plan(
             "selection_share must be None for calibration='paper', which has its own; got "
             f"{selection_share!r}."
         )
+    blocks = 1
+    if batch is not None:
+        check_integer("batch", batch, low=1, high=shape.n_samples)
+        if paper:
+            raise ValueError(f"batch must be None for calibration='paper'; got {batch!r}.")
+        blocks = -(-shape.n_samples // batch)
     total = budget_filter(budget, "auto").limit
     shape = _with_ridge(shape, alpha)
+    # What an iteration sees.
+    seen = replace(shape, n_samples=-(-shape.n_samples // blocks))
     settled = _settle(
         shape,
         paper,
@@ -213,12 +240,19 @@ def plan(
     largest = shape.max_weight * loss_clip
     records = records_apart(neighboring_relation)
     if splits is None and not paper:
-        quiet = 0.1 * shape.n_samples * math.sqrt(8.0 * share * total) / (records * largest)
-        settled["splits"] = round(min(100.0, max(10.0, quiet**2)))
+        quiet = 0.1 * seen.n_samples * math.sqrt(8.0 * share * total) / (records * largest)
+        settled["splits"] = round(min(100.0, max(10.0, blocks * quiet**2)))
+    if step_ratio is None and not paper:
+        # Root mean square of a gradient's noise, in units of C.
+        price = (1.0 - share) * total / max(1, round(settled["splits"] / blocks))
+        noisy = records * math.sqrt(shape.dim / (2.0 * price)) / seen.n_samples
+        settled["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
+    kinks = not paper and math.isinf(shape.loss.smoothness)
+    settled["shrink"] = min(settled["step_ratio"], 0.5) if kinks else settled["step_ratio"]
     if max_iterations is not None:
         check_integer("max_iterations", max_iterations, low=1)
     gradient = NoisyGradient.settle(
-        shape, neighboring_relation, noise="gaussian", clip_norm=settled["clip_norm"]
+        seen, neighboring_relation, noise="gaussian", clip_norm=settled["clip_norm"]
     )
     chooser: Exponential | NoisyMax
     settings: dict[str, Any] = {
@@ -226,7 +260,7 @@ def plan(
         "minimum": True,
         "neighboring_relation": neighboring_relation,
     }
-    settings |= _arithmetic(shape, loss_clip)
+    settings |= _arithmetic(seen, loss_clip)
     if paper:
         assert budget.epsilon is not None
         part = budget.epsilon / (2.0 * settled["splits"])
@@ -240,7 +274,7 @@ def plan(
         )
         course = max(1, math.floor(_BELOW_ONE * total / (price + 0.5 * part**2)))
     else:
-        course = settled["splits"]
+        course = max(1, round(settled["splits"] / blocks))
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
         chooser = Exponential.calibrate(
@@ -250,7 +284,7 @@ def plan(
         )
     first = _mechanism(gradient, price)
     if max_iterations is not None:
-        course = min(course, max_iterations)
+        course = min(course, -(-max_iterations // blocks))
     return Plan(
         solver=NAME,
         shape=shape,
@@ -263,6 +297,7 @@ def plan(
                 "clip_norm": gradient.clip_norm,
                 "calibration": calibration,
                 "max_iterations": max_iterations,
+                "blocks": blocks,
                 "gradient": gradient,
                 "prices": _Prices(price, chooser),
             }
@@ -271,8 +306,8 @@ def plan(
             {
                 # Of one gradient for all that gradients may cost.
                 EXPECTS: math.sqrt(float(gradient.variance(math.sqrt(2.0 * total)))),
-                "first_gradient_noise_stddev": float(first.event("").noise) / shape.n_samples,
-                "choice_noise_scale": chooser.scale / shape.n_samples,
+                "first_gradient_noise_stddev": float(first.event("").noise) / seen.n_samples,
+                "choice_noise_scale": chooser.scale / seen.n_samples,
             }
         ),
         adaptive=True,
@@ -311,12 +346,12 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
             "what was released; got one that is not adaptive."
         )
 
+    if parameters["blocks"] > 1:
+        return _run_blocks(plan, problem, rng, ledger)
     w, velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
     price, max_step = prices.gradient, parameters["max_step"]
     chosen: list[float] = []
-    history: dict[str, list[float]] = {
-        name: [] for name in ("gradient_norm", "gradient_rho", "max_step", "step", "budget_used")
-    }
+    history: dict[str, list[float]] = {name: [] for name in _HISTORY}
 
     while parameters["max_iterations"] is None or len(chosen) < parameters["max_iterations"]:
         at = _AtPoint(gradient, problem, w, rng, ledger)
@@ -346,7 +381,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
             if not at.measure(parameters["gamma"] * price, chooser, _AGAIN):
                 return _outcome(w, history)
             price, velocity = at.price, np.zeros_like(w)
-            max_step *= parameters["step_ratio"]
+            max_step *= parameters["shrink"]
         velocity = moving
         # The same expression as in the line search, whose margins are then known.
         w = w - steps[index] * direction
@@ -354,6 +389,79 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
         if len(chosen) % _PERIOD == 0:
             max_step = _GROWTH * max(chosen[-_PERIOD:])
     return _outcome(w, history)
+
+
+def _run_blocks(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Descend block by block, paying for a round over all of them before it begins."""
+    parameters = plan.parameters
+    gradient: NoisyGradient = parameters["gradient"]
+    chooser = parameters["prices"].chooser
+    alpha = plan.shape.alpha or 0.0
+    w, velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
+    price, max_step = parameters["prices"].gradient, parameters["max_step"]
+    chosen: list[float] = []
+    history: dict[str, list[float]] = {name: [] for name in _HISTORY}
+    edges = [
+        plan.shape.n_samples * k // parameters["blocks"] for k in range(parameters["blocks"] + 1)
+    ]
+    blocks = [problem.part(start, stop) for start, stop in itertools.pairwise(edges)]
+    while True:
+        mechanism = _mechanism(gradient, price)
+        events = mechanism.event(_GRADIENT), chooser.event(_CHOICE)
+        if not ledger.can_afford(*events):
+            return _outcome(w, history)
+        ledger.spend_all(events)
+        failures = 0
+        for block in blocks:
+            paid = cast(Ledger, _PaidOnce(list(events)))
+            noisy = mechanism.release(
+                partial(_gradient_sum, block, w, gradient.clip_norm),
+                rng=rng,
+                ledger=paid,
+                where=_GRADIENT,
+            )
+            slope = noisy / block.shape.n_samples + alpha * w
+            moving = slope + parameters["momentum"] * velocity
+            direction = moving / (float(np.linalg.norm(moving)) or 1.0)
+            steps = candidate_steps(max_step, parameters["candidates"], parameters["step_ratio"])
+            index = chooser.release(
+                partial(_scores, block, w, direction, steps, parameters["loss_clip"], alpha),
+                rng=rng,
+                ledger=paid,
+                where=_CHOICE,
+            )
+            norm = float(np.linalg.norm(slope))
+            for name, value in zip(
+                history, (norm, price, max_step, steps[index], ledger.used()), strict=True
+            ):
+                history[name].append(float(value))
+            if index == 0:
+                failures += 1
+                velocity = np.zeros_like(w)
+                max_step *= parameters["shrink"]
+                continue
+            velocity = moving
+            w = w - steps[index] * direction
+            chosen.append(float(steps[index]))
+            if len(chosen) % _PERIOD == 0:
+                max_step = _GROWTH * max(chosen[-_PERIOD:])
+            if len(chosen) == parameters["max_iterations"]:
+                return _outcome(w, history)
+        price *= 1.0 + parameters["gamma"] * failures / len(blocks)
+
+
+@dataclass
+class _PaidOnce:
+    """In place of the ledger for one block in one round: what the round paid for, once each."""
+
+    left: list[Event]
+
+    def spend(self, event: Event) -> None:
+        self.left.remove(event)
+
+
+def _gradient_sum(problem: Problem, w: Vector, clip_norm: float) -> Vector:
+    return problem.clipped_gradient(w, clip_norm)[0]
 
 
 @lru_cache(maxsize=1024)
@@ -460,7 +568,7 @@ def _settle(shape: ProblemShape, paper: bool, **given: Any) -> dict[str, Any]:
         "loss_clip": 3.0,
         # Beyond this, a typical row's margin would be 8.
         "max_step": 2.0 if paper else 8.0 / shape.row_norm,
-        "step_ratio": 1.0 if paper else 0.8,
+        "step_ratio": 1.0 if paper else 0.9,
         "selection_share": 0.3,
         "momentum": 0.0 if paper else 0.7,
     }

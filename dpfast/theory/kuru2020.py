@@ -400,6 +400,57 @@ def heavy_ball_noise(step: float, momentum: float, curvatures: ArrayLike) -> Vec
     )  # fmt: skip
 
 
+def heavy_ball_quadratic_bound(
+    iterations: int,
+    step: float,
+    momentum: float,
+    curvatures: ArrayLike,
+    *,
+    initial_error: float,
+    variance: float,
+) -> float:
+    """Theorem 3.5, the bound (25), with its constants made explicit.
+
+    ``E F(x_T) - F* <= C_T² ρ^{2T} E_0 + (σ²/2) Σ_i λ_i m_i``, ``C_T = 2T + 1``, ρ of
+    :func:`heavy_ball_rate` and ``m_i`` of :func:`heavy_ball_noise`.  Along an eigenvector the roots
+    ``r_1, r_2`` of the recursion have ``h_t = Σ_j r_1^j r_2^{t-j}``, so ``|h_t| <= (t + 1) ρ^t``,
+    and product ``β``, ``|β| <= ρ²``.  A start at rest is multiplied by ``h_T - β h_{T-1}``, at most
+    ``(T + 1) ρ^T + T ρ^{T+1} <= C_T ρ^T``; noise adds the variance ``α² σ² Σ_{t<T} h_t²``, of which
+    ``σ² m_i`` is the limit.  The paper leaves ``C_T = O(T)`` open, and bounds λ_i by L.
+
+    Parameters
+    ----------
+    iterations : int
+    step, momentum : float
+    curvatures : array-like of shape (d,)
+        Eigenvalues of the Hessian.
+    initial_error : float
+        ``E_0``.
+    variance : float
+        ``σ²``, in every coordinate and iteration.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If ρ is not below 1, where the method need not converge.
+    """
+    check_integer("iterations", iterations, low=0)
+    curvature = _vector(curvatures)
+    rate = heavy_ball_rate(step, momentum, curvature)
+    if not rate < 1.0:
+        raise ValueError(
+            f"step and momentum must give a rate below 1; got step={step!r} and "
+            f"momentum={momentum!r}, whose rate is {rate:.6g}."
+        )
+    start = (2.0 * iterations + 1.0) ** 2 * rate ** (2 * iterations)
+    noise = 0.5 * float(np.sum(curvature * heavy_ball_noise(step, momentum, curvature)))
+    return start * initial_error + noise * variance
+
+
 def quadratic_response(
     iterations: int, step: float, momentum: float, curvatures: ArrayLike, *, nesterov: bool = False
 ) -> Response:

@@ -322,6 +322,141 @@ def test_whole_runs_keep_their_claim(epsilon, relation):
     assert audit_mu(*found).value <= math.sqrt(2.0 * budget.rho)
 
 
+@pytest.mark.slow
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "relation"), [(0.5, 0.3, "replace_one"), (2.0, 0.05, "add_or_remove_one")]
+)
+def test_audits_catch_whole_runs_with_half_the_noise(epsilon, delta, relation, monkeypatch):
+    """Nearly all of the budget in one gradient, seen through weights and history from outside."""
+    from dpfast.solvers import _noisy_gradient
+
+    budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
+    claim = math.sqrt(2.0 * budget.rho)
+
+    def audited():
+        found = []
+        for problem, seed in zip(neighbors(relation), (41, 42), strict=True):
+            settled = plan(problem, "dp-agd", budget, neighboring_relation=relation, splits=1,
+                           selection_share=1e-3, candidates=20, clip_norm=1.0,
+                           max_iterations=1)  # fmt: skip
+            rng, values = SecureGenerator(seed), []
+            for _ in range(1500):
+                outcome = dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True))
+                values.append(np.sign(outcome.w[0]) * outcome.history["gradient_norm"][0])
+            found.append(values)
+        return audit_mu(*found).value
+
+    assert 0.25 * claim < audited() <= claim
+    halve(monkeypatch, _noisy_gradient)
+    assert audited() > claim
+
+
+# ---- blocks of rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cause", ["exhausted", "iterations"])
+def test_a_round_over_blocks_costs_one_look_at_each(relation, cause, classification, monkeypatch):
+    """Every row is looked at once a round for a gradient and once for a choice, and paid before."""
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    ledger = Watched(budget, adaptive=True)
+    parts, honest = [], Problem.part
+
+    def part(self, start, stop):
+        made = honest(self, start, stop)
+        parts.append((start, stop))
+        watch(made, ledger, monkeypatch)
+        return made
+
+    monkeypatch.setattr(Problem, "part", part)
+    options = {"max_iterations": 7} if cause == "iterations" else {}
+    settled, outcome, _ = run(problem, budget, ledger, neighboring_relation=relation, batch=120,
+                              splits=20, **options)  # fmt: skip
+    assert parts == [(100 * k, 100 * (k + 1)) for k in range(5)]
+    assert settled.events[0].count == (4 if cause == "exhausted" else 2)
+    looks, gradients, choices = 0, 0, 0
+    for kind, value in ledger.log:
+        looks += kind == "look"
+        if kind == "spend":
+            gradients += value.mechanism == "gaussian"
+            choices += value.mechanism == "exponential"
+        # Never more looks than what stands in the ledger covers.
+        assert looks <= 5 * gradients + 5 * choices and gradients - choices in (0, 1)
+    assert looks == 2 * len(outcome.history["step"])
+    spent = sum(rho_of(event) for event in ledger.events)
+    limit = budget_filter(budget).limit
+    assert spent <= limit * (1 + 1e-12)
+    assert spent == pytest.approx(ledger.totals()["rho"], rel=1e-9)
+    assert (spent > 0.7 * limit) == (cause == "exhausted")
+
+
+def test_a_block_is_looked_at_once_a_round(classification):
+    settled = plan(make(classification), "dp-agd", Budget(0.5, 1e-6), batch=120)
+    (gradient, choice), made = settled.events, settled.parameters["gradient"]
+    mechanism = made.mechanism(math.sqrt(2.0 * settled.parameters["prices"].gradient))
+    paid = dp_agd._PaidOnce([mechanism.event("noisy gradient")])
+    release = {"rng": SecureGenerator(0), "ledger": paid, "where": "noisy gradient"}
+    mechanism.release(lambda: np.zeros(7), **release)
+    with pytest.raises(ValueError, match=r"not in list"):
+        mechanism.release(lambda: pytest.fail("the data was touched"), **release)
+    assert choice.mechanism == "exponential" and gradient.mechanism == "gaussian"
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbors_look_alike_on_all_blocks_but_one(relation, classification):
+    """What makes a round cost one look: the other blocks' sums do not know of the record."""
+    X, y = classification
+    other, weight = X.copy(), np.ones(500)
+    if relation == "replace_one":
+        other[333] *= -3.0
+    else:
+        weight[333] = 0.0
+    given = {"data_norm": 2.0, "sample_weight": np.ones(500), "max_weight": 1.0}
+    whole = Problem(X, y, **given)
+    neighbor = Problem(other, y, **given | {"sample_weight": weight})
+    w, steps = np.linspace(-1.0, 1.0, 7), np.array([0.0, 0.5, 1.0])
+    for start in range(0, 500, 100):
+        a, b = whole.part(start, start + 100), neighbor.part(start, start + 100)
+        same = [
+            np.array_equal(dp_agd._gradient_sum(a, w, 0.7), dp_agd._gradient_sum(b, w, 0.7)),
+            np.array_equal(*(dp_agd._scores(p, w, w, steps, 50.0, 0.1) for p in (a, b))),
+        ]
+        assert same == [start != 300] * 2
+        assert np.linalg.norm(
+            dp_agd._gradient_sum(a, w, 0.7) - dp_agd._gradient_sum(b, w, 0.7)
+        ) <= 0.7 * records_apart(relation) * (1 + 1e-9)
+
+
+def test_parts_add_up_to_the_whole(classification):
+    import scipy.sparse
+
+    X, y = classification
+    w, weights = np.linspace(-1.0, 1.0, 7), np.linspace(0.1, 1.0, 500)
+    for rows in (X, np.float32(X), scipy.sparse.csr_array(X)):
+        problem = Problem(rows, y, data_norm=1.0, sample_weight=weights, max_weight=1.0)
+        for ready in (False, True):  # before and after the norms are known to the whole
+            parts = [problem.part(start, stop) for start, stop in ((0, 123), (123, 500))]
+            sums = [part.clipped_gradient(w, 0.4, 0.9) for part in parts]
+            if ready:
+                gradient, loss = problem.clipped_gradient(w, 0.4, 0.9)
+                np.testing.assert_allclose(sums[0][0] + sums[1][0], gradient, rtol=1e-12)
+                assert sums[0][1] + sums[1][1] == pytest.approx(loss, rel=1e-12)
+            problem.clipped_gradient(w, 0.4)
+    with pytest.raises(ValueError, match="stop must be"):
+        problem.part(5, 5)
+
+
+def test_many_blocks_come_close_to_the_optimum(classification):
+    from optimizers.test_optimizers import reference_minimizer
+
+    problem = make(classification, alpha=0.01)
+    best = problem.value_and_gradient(reference_minimizer(*classification, 0.01))[0]
+    start = problem.value_and_gradient(np.zeros(7))[0]
+    result = solve(problem, "dp-agd", Budget(1e4, 1e-6), batch=100, splits=100, random_state=0)
+    assert problem.value_and_gradient(result.w)[0] < best + 0.1 * (start - best)
+
+
 # ---- mistakes of the published code -------------------------------------------------------------
 
 
@@ -357,7 +492,7 @@ def test_the_noise_of_the_minimum_has_the_right_sign(noise):
 def test_the_step_taken_is_the_one_chosen(noiseless, classification):
     problem = make(classification)
     _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=1, clip_norm=9.0, loss_clip=50.0,
-                        max_step=6.0)  # fmt: skip
+                        max_step=6.0, step_ratio=0.8)  # fmt: skip
     slope = problem.clipped_gradient(np.zeros(7))[0]
     direction = slope / np.linalg.norm(slope)
     steps = dp_agd.candidate_steps(6.0, 20, 0.8)
@@ -472,7 +607,7 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
     monkeypatch.setattr(problem, "clipped_gradient", counted_gradient)
     monkeypatch.setattr(problem, "_fill_margins", counted_margins)
     _, outcome, _ = run(problem, Budget(1e4, 1e-6), max_iterations=12, clip_norm=9.0,
-                        loss_clip=50.0)  # fmt: skip
+                        loss_clip=50.0, step_ratio=0.8)  # fmt: skip
     choices = len(outcome.history["step"])
     iterations = np.count_nonzero(outcome.history["step"])
     assert iterations == 12
@@ -481,10 +616,13 @@ def test_an_iteration_reads_the_rows_twice(noiseless, classification, monkeypatc
     assert calls["margins"] == choices + 1
 
 
-@pytest.mark.parametrize("ratio", [0.8, 1.0])
-def test_the_largest_candidate_follows_the_steps(ratio, classification):
+@pytest.mark.parametrize(
+    ("loss", "ratio", "shrink"),
+    [("logistic", 0.8, 0.8), ("logistic", 1.0, 1.0), ("hinge", 0.9, 0.5)],
+)
+def test_the_largest_candidate_follows_the_steps(loss, ratio, shrink, classification):
     _, outcome, _ = run(
-        make(classification), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
+        make(classification, loss), Budget(5.0, 1e-6), splits=60, max_step=4.0, step_ratio=ratio
     )
     taken, expected = [], 4.0
     for step, largest in zip(outcome.history["step"], outcome.history["max_step"], strict=True):
@@ -494,8 +632,17 @@ def test_the_largest_candidate_follows_the_steps(ratio, classification):
             if len(taken) % 10 == 0:
                 expected = 1.1 * max(taken[-10:])
         else:
-            expected *= ratio
+            expected *= shrink
     assert len(taken) >= 10
+
+
+def test_noisy_directions_have_short_steps():
+    ratios = [
+        plan(SHAPE, "dp-agd", Budget(epsilon, 1e-6), splits=100).parameters["step_ratio"]
+        for epsilon in (0.1, 0.4, 1.0, 50.0)
+    ]
+    assert ratios[0] == 0.8 and ratios[-1] == 0.9
+    assert ratios == sorted(ratios) and any(0.8 < ratio < 0.9 for ratio in ratios)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "huber", "squared", "pinball", "sigmoid"])
@@ -525,7 +672,9 @@ def test_paper_prices():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 100}, "batch must be None for dp-agd"),
+        ({"batch": 0}, "batch must be"),
+        ({"batch": 10**6}, "batch must be"),
+        ({"batch": 100, "calibration": "paper"}, "batch must be None for calibration='paper'"),
         ({"accountant": "gdp"}, "accountant must be one of"),
         ({"splits": 0}, "splits must be an integer"),
         ({"gamma": 0.0}, "gamma must be a real number"),

@@ -186,7 +186,7 @@ def halve(monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_gaussian_runs_keep_their_claim(method, epsilon):
     budget = Budget(epsilon, 1e-5)
-    a, b = last_weights(method, budget, 800, iterations=2, step=1e-3)
+    a, b = last_weights(method, budget, 600, iterations=2, step=1e-3)
     audited = audit_mu(a, b).value
     assert audited <= gaussian_mu(epsilon, 1e-5)
 
@@ -195,7 +195,7 @@ def test_gaussian_runs_keep_their_claim(method, epsilon):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_laplace_runs_keep_their_claim(method, epsilon):
-    a, b = last_weights(method, Budget(epsilon), 800, iterations=2, step=1e-3)
+    a, b = last_weights(method, Budget(epsilon), 600, iterations=2, step=1e-3)
     assert audit_epsilon(a, b).value <= epsilon
 
 
@@ -208,6 +208,26 @@ def test_audits_catch_halved_noise(budget, monkeypatch):
     assert audit(*last_weights("dp-gd", budget, runs, iterations=1, step=1e-3)).value <= 2.0
     halve(monkeypatch)
     assert audit(*last_weights("dp-gd", budget, runs, iterations=1, step=1e-3)).value > 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("budget", "iterations", "runs"),
+    [(Budget(0.5), 1, 4000), (Budget(2.0), 1, 2500), (Budget(0.5, 0.4), 2, 1000),
+     (Budget(2.0, 0.2), 2, 1000)], ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("method", METHODS)
+def test_audits_catch_halved_noise_of_every_method(method, budget, iterations, runs, monkeypatch):
+    """Deltas so large that a thousand runs can tell a claim from its double."""
+    if budget.kind == "pure":
+        audit, claim = audit_epsilon, budget.epsilon
+    else:
+        audit, claim = audit_mu, gaussian_mu(budget.epsilon, budget.delta)
+    options = {"iterations": iterations, "step": 1e-3}
+    assert audit(*last_weights(method, budget, runs, **options)).value <= claim
+    halve(monkeypatch)
+    assert audit(*last_weights(method, budget, runs, **options)).value > claim
 
 
 @pytest.mark.audit
@@ -257,6 +277,21 @@ def test_the_last_iterate_needs_its_conditions(options):
         plan(SHAPE, "dp-gd", Budget(1.0, 1e-6), analysis="last-iterate", **options)
     with pytest.raises(ValueError, match="noise must be 'gaussian'"):
         plan(SHAPE, "dp-gd", Budget(1.0), analysis="last-iterate")
+
+
+def test_the_last_iterate_is_an_accountant_by_name(classification):
+    X, y = classification
+    problem, budget = Problem(X, y, data_norm=2.0, alpha=0.5), Budget(1.0, 1e-6)
+    named = solve(problem, "dp-gd", budget, accountant="last-iterate", random_state=0)
+    other = solve(problem, "dp-gd", budget, analysis="last-iterate", random_state=0)
+    np.testing.assert_array_equal(named.w, other.w)
+    assert named.privacy.events == other.privacy.events
+    assert named.privacy.epsilon == other.privacy.epsilon <= 1.0
+    for solver in ("dp-nag", "dp-sgd", "auto"):
+        with pytest.raises(ValueError, match="solver must be 'dp-gd' for accountant="):
+            plan(SHAPE, solver, budget, accountant="last-iterate")
+    with pytest.raises(ValueError, match="analysis must be 'last-iterate'"):
+        plan(SHAPE, "dp-gd", budget, accountant="last-iterate", analysis="composition")
 
 
 @pytest.mark.audit

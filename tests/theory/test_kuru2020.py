@@ -124,6 +124,24 @@ def test_stationary_noise_of_the_heavy_ball():
     assert response.noise.sum() == pytest.approx(0.5 * float(CURVATURES @ stationary), rel=1e-9)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.7, 0.9])
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.9])
+def test_the_bound_for_quadratics_holds_and_is_reached(step, momentum):
+    variance, initial = 0.3, 5.0
+    for T in (0, 1, 2, 7, 60, 5000):
+        exact = theory.quadratic_response(T, step, momentum, CURVATURES)
+        bound = theory.heavy_ball_quadratic_bound(
+            T, step, momentum, CURVATURES, initial_error=initial, variance=variance
+        )
+        assert exact.bound(initial, variance) <= bound * (1 + 1e-12)
+    # In the long run nothing but the noise is left, and of that the bound gives no more away.
+    assert exact.bound(initial, variance) == pytest.approx(bound, rel=1e-6)
+    with pytest.raises(ValueError, match="rate below 1"):
+        theory.heavy_ball_quadratic_bound(
+            5, 4.5, momentum, CURVATURES, initial_error=initial, variance=variance
+        )
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.3, 0.5])
 def test_certificates_solve_the_matrix_inequality(momentum):
     step = 0.5
