@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -398,7 +398,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 # math.fsum rounds once.
                 error=held_out * 2.0**-53,
             )
-            alternatives = (*fits, (score.event(_SCORE),))
+            alternatives = (*map(_merged, fits), (score.event(_SCORE),))
             event: SelectionEvent | PureSelectionEvent
             settings: dict[str, Any] = {
                 "repetitions": law[0],
@@ -597,6 +597,15 @@ def _events_of(
         limited = budget_filter(budget, settings["accountant"])
         return (limited.as_event(settled.neighboring_relation, "accesses along the way"),)
     return events
+
+
+def _merged(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return equal accesses as one of their count."""
+    counts: dict[Event, int] = {}
+    for event in events:
+        alike = replace(event, where="fit to the training rows", count=1)
+        counts[alike] = counts.get(alike, 0) + event.count
+    return tuple(replace(event, count=count) for event, count in counts.items())
 
 
 def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from dpfast.errors import UnsupportedEvent
@@ -99,7 +99,7 @@ def _delta_of_run(event: SelectionEvent, epsilon: float) -> float:
     return max(
         _GAUSSIAN.delta(run, epsilon)
         if all(map(_GAUSSIAN.supports, run))
-        else accountant.delta(run, epsilon)
+        else renyi_delta(partial(accountant.log_moment, run), epsilon, refine=False)
         for run in event.alternatives
     )
 
