@@ -24,7 +24,7 @@ def test_noiseless_full_batches_are_gradient_descent(noiseless, classification, 
     steps, size = 33, 0.4
     result = solve(
         problem, "dp-sgd", BUDGET, batch="full", steps=steps, step=size, schedule=schedule,
-        average=average, momentum=0.5, w_radius=0.6,
+        average=average, momentum=0.5, w_radius=0.6, clip_norm=3.0,
     )  # fmt: skip
     t = np.arange(1.0, steps + 1)
     sizes = size * {"constant": t**0, "1/sqrt(t)": t**-0.5, "1/t": 1 / t}[schedule]
