@@ -47,7 +47,7 @@ TINY = {
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50),
-    "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
+    "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}),
 }
 
 

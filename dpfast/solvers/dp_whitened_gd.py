@@ -413,9 +413,10 @@ def _descend(
     n, steps = shape.n_samples, int(parameters["iterations"])
     mechanism: Gaussian = parameters["gradient"]
     clip_norm, ridge = float(parameters["clip_norm"]), float(parameters["ridge"])
-    metric = transform.T @ transform
-    largest = float(np.linalg.norm(metric, 2))
-    step = 1.0 / (shape.loss.smoothness * shape.max_weight + ridge * largest)
+    step = 1.0 / (shape.loss.smoothness * shape.max_weight)
+    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
+    # spread that whitening takes from the rows, gradient steps would have to be tiny.
+    damped = np.eye(shape.dim) + step * ridge * (transform.T @ transform)
     first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
     view: Problem | None = None
     v = np.zeros(shape.dim)
@@ -432,7 +433,9 @@ def _descend(
 
         noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
         norms[iteration] = np.linalg.norm(noisy)
-        v = v - step * (noisy + ridge * (metric @ v))
+        v = v - step * noisy
+        if ridge > 0.0:
+            v = np.linalg.solve(damped, v)
         if iteration >= first:
             total += v
     w = transform @ (total / (steps - first))
