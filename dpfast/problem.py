@@ -39,6 +39,8 @@ _UNIT = 2.0**-53
 # Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
 # is answered within milliseconds.
 _CHUNK_BYTES = 4 * 2**20
+# What map_rows hands to NumPy at once: fresh arrays of some megabytes cost more than the work.
+_BLOCK_BYTES = 2**18
 # Each chunk has a gradient of its own until it is added to the sum.
 _MAX_CHUNKS = 256
 # Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
@@ -165,7 +167,8 @@ class ProblemShape:
 
     def block_rows(self) -> int:
         """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
-        return max(64, _CHUNK_BYTES // (8 * self.dim))
+        # In the cache with its copies; sums over very many rows stay short in both directions.
+        return max(64, _BLOCK_BYTES // (8 * self.dim), math.isqrt(self.n_samples) // 4)
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""

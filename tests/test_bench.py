@@ -60,7 +60,7 @@ TINY = {
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
-    "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
+    "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}),
 }
 
 

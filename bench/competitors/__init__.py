@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from bench.competitors import dpfast_native, majority, numpy_baseline, sklearn_nonprivate
+from bench.competitors import (
+    dpfast_native,
+    dpfast_output,
+    majority,
+    numpy_baseline,
+    sklearn_nonprivate,
+)
 from bench.competitors._contract import Competitor, Task
 
 COMPETITORS: dict[str, Competitor] = {
     module.NAME: cast(Competitor, module)
-    for module in (dpfast_native, numpy_baseline, sklearn_nonprivate, majority)
+    for module in (dpfast_native, dpfast_output, numpy_baseline, sklearn_nonprivate, majority)
 }
 
 __all__ = ["COMPETITORS", "Competitor", "Task", "present"]

@@ -339,8 +339,11 @@ def _moment_sums(
     d = problem.shape.n_features
 
     def sums(block: Matrix) -> Vector:
-        z = _clipped((block[:, :d] - center) / scale, radius)
-        return np.concatenate([z.sum(axis=0), weight * np.square(z).sum(axis=0)])
+        z = block[:, :d]
+        z -= center
+        z /= scale
+        z = _clipped(z, radius)
+        return np.concatenate([z.sum(axis=0), weight * np.einsum("ij,ij->j", z, z)])
 
     total = np.zeros(2 * d)
     for part in problem.map_rows(sums):
@@ -421,9 +424,10 @@ def _descend(
     n, steps = shape.n_samples, int(parameters["iterations"])
     mechanism: Gaussian = parameters["gradient"]
     clip_norm, ridge = float(parameters["clip_norm"]), float(parameters["ridge"])
-    metric = transform.T @ transform
-    largest = float(np.linalg.norm(metric, 2))
-    step = 1.0 / (shape.loss.smoothness * shape.max_weight + ridge * largest)
+    step = 1.0 / (shape.loss.smoothness * shape.max_weight)
+    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
+    # spread that whitening takes from the rows, gradient steps would have to be tiny.
+    damped = np.eye(shape.dim) + step * ridge * (transform.T @ transform)
     first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
     view: Problem | None = None
     v = np.zeros(shape.dim)
@@ -440,7 +444,9 @@ def _descend(
 
         noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
         norms[iteration] = np.linalg.norm(noisy)
-        v = v - step * (noisy + ridge * (metric @ v))
+        v = v - step * noisy
+        if ridge > 0.0:
+            v = np.linalg.solve(damped, v)
         if iteration >= first:
             total += v
     w = transform @ (total / (steps - first))
@@ -450,21 +456,33 @@ def _descend(
 def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
     """`transform`, stretched less where it would stretch rounding errors beyond `limit`.
 
-    With ``S = diag(data_norm, ..., |intercept|)`` a row is ``x̃ = S e``, ``‖e‖ <= √2``, so that
-    ``‖|W|ᵀ|x̃|‖ <= √2 ‖S W‖_F``: this reach of W measures what a relative error of a row's entries
-    becomes. Directions in which the rows hardly move have a large one, and need more digits than
-    float64 has. `transform` has been released, so this is post-processing.
+    Directions in which the rows hardly move have a large reach, and need more digits than float64
+    has. `transform` has been released, so this is post-processing.
     """
-    units = np.full(shape.dim, shape.data_norm)
+    if _reach(shape, transform) <= limit:
+        return transform
+    units = _units(shape)
+    left, values, right = np.linalg.svd(units * transform)
+    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
+    lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units
+    return lowered
+
+
+def _reach(shape: ProblemShape, transform: Matrix) -> float:
+    """Bound of ``‖|W|ᵀ|x̃|‖`` over all rows: what a relative error of their entries becomes.
+
+    With ``S = diag(data_norm, ..., |intercept|)`` a row is ``x̃ = S e``, ``‖e‖ <= √2``, so the bound
+    is ``√2 ‖S W‖_F``.
+    """
+    return _SQRT_2 * float(np.linalg.norm(_units(shape) * transform))
+
+
+def _units(shape: ProblemShape) -> Matrix:
+    """The diagonal of ``S``, as a column."""
+    units = np.full((shape.dim, 1), shape.data_norm)
     if shape.intercept != 0.0:
         units[-1] = abs(shape.intercept)
-    stretched = units[:, None] * transform
-    if _SQRT_2 * np.linalg.norm(stretched) <= limit:
-        return transform
-    left, values, right = np.linalg.svd(stretched)
-    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
-    lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
-    return lowered
+    return units
 
 
 def _additions(shape: ProblemShape) -> int:
@@ -511,13 +529,12 @@ def rows_per_weight(
 def _lengths(problem: Problem, transform: Matrix) -> Vector:
     """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
     shape = problem.shape
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|).
+    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most W's reach.
     grow = (shape.dim + 8) * _UNIT
-    size = np.abs(transform)
+    error = 1.01 * grow * _reach(shape, transform)
 
     def lengths(block: Matrix) -> Vector:
-        bound: Vector = np.linalg.norm(block @ transform, axis=1) * (1.0 + grow)
-        bound += grow * np.linalg.norm(np.abs(block) @ size, axis=1)
+        bound: Vector = _norms(block @ transform) * (1.0 + grow) + error
         return bound
 
     return np.concatenate(list(problem.map_rows(lengths)))
@@ -525,6 +542,11 @@ def _lengths(problem: Problem, transform: Matrix) -> Vector:
 
 def _clipped(z: Matrix, radius: float) -> Matrix:
     """Rows of `z`, shortened to `radius`; writes to `z`."""
-    norms = np.linalg.norm(z, axis=1) * (1.0 + (z.shape[1] + 8) * _UNIT)
+    norms = _norms(z) * (1.0 + (z.shape[1] + 8) * _UNIT)
     z *= (radius / np.maximum(norms, radius))[:, None]
     return z
+
+
+def _norms(z: Matrix) -> Vector:
+    norms: Vector = np.sqrt(np.einsum("ij,ij->i", z, z))
+    return norms

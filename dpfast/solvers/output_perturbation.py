@@ -27,6 +27,7 @@ Razaviyayn 2021, Algorithms 1, 6 and 8.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -235,6 +236,7 @@ def plan(
     event = mechanism.event(_WHERE[mode])
     deviation = factor * event.sensitivity
     goal, ridge = settled["goal"], settled["alpha"]
+    theorem = _theorem(task, goal)
     return Plan(
         solver=NAME,
         shape=task.problem.with_alpha(ridge) if task.problem is not None and ridge else task.bare,
@@ -251,7 +253,7 @@ def plan(
                 **settled["parameters"],
                 "minimizer_sensitivity": settled["exact_sensitivity"],
                 "radius": min(radius, w_radius) if w_radius is not None else radius,
-                **_papers(task, goal),
+                **_papers(theorem),
             }
         ),
         expected=MappingProxyType(
@@ -259,7 +261,7 @@ def plan(
                 "noise_stddev_per_weight": deviation,
                 "excess_risk_bound": settled["optimization_risk"]
                 + _risk_bound(goal, ridge, deviation, task.norm, noise),
-                **_paper_risks(task, goal, ridge),
+                **_paper_risks(task, goal, ridge, theorem),
             }
         ),
         objective=goal if task.given else None,
@@ -334,13 +336,12 @@ def _settle_alpha(task: _Task, alpha: float | str | None, *, iterate: bool) -> f
     if alpha is None:
         alpha = task.problem.alpha if task.problem.alpha is not None else "auto"
     if alpha == "lowy2021":
-        setting = _setting(task, task.goal(1.0), 0.0)
-        if setting is None:
+        found = _theorem(task, task.goal(1.0))
+        if found is None:
             raise ValueError(
                 "alpha='lowy2021' needs Budget(epsilon) or Budget(epsilon, delta) with delta < "
                 f"1/2; got {task.budget!r}."
             )
-        found = lowy2021.guarantee(setting, risk=task.risk)
         assert found.ridge is not None
         alpha = found.ridge
     elif alpha == "zhang2017":
@@ -680,6 +681,12 @@ def excess_risk_bound(
     Returns
     -------
     float
+
+    Notes
+    -----
+    For the weights before they are projected on the ball, where ``z`` is the same in all
+    directions.  Projected, they are within ``‖z‖`` of ``ŵ``, which proves ``(β + α) d`` in the
+    place of ``β + αd``.
     """
     variance = noise_stddev**2
     return 0.5 * (alpha * minimizer_norm**2 + variance * (shape.smoothness + alpha * shape.dim))
@@ -773,11 +780,13 @@ def _setting(task: _Task, goal: Any, alpha: float) -> lowy2021.Setting | None:
     mean = not isinstance(goal, GeneralShape)
     spread = 1.0
     if isinstance(goal, TiltedShape):
-        exponent = goal.tilt * goal.loss_bound(task.norm)
-        spread = math.exp(min(exponent, 700.0))
+        # C is what the sensitivity is over that of the mean's minimizer.
+        share = goal.minimizer_sensitivity("replace_one") * goal.alpha / (2.0 * goal.lipschitz)
+        spread = max(1.0, goal.n_samples * share)
     own = goal.strong_convexity if isinstance(goal, GeneralShape) else alpha
-    # The rules for convex functions want the smoothness without the ridge.
-    loss_part = goal.smoothness - (0.0 if isinstance(goal, GeneralShape) else goal.alpha)
+    # The rules for convex functions want the smoothness without the ridge, however large that is.
+    bare = goal if isinstance(goal, GeneralShape) else dataclasses.replace(goal, alpha=1e-100)
+    loss_part = bare.smoothness
     return lowy2021.Setting(
         lipschitz=goal.lipschitz,
         radius=task.norm,
@@ -792,13 +801,39 @@ def _setting(task: _Task, goal: Any, alpha: float) -> lowy2021.Setting | None:
     )
 
 
-def _papers(task: _Task, goal: Any) -> dict[str, Any]:
-    """What lowy2021's theorem would take: a ridge, an accuracy in the mean, iterations."""
+def _theorem(task: _Task, goal: Any) -> lowy2021.Guarantee | None:
+    """lowy2021's theorem for the goal without its ridge, at the ridge that it asks for.
+
+    Of a tilted risk the sensitivity depends on how far the losses spread where minimizers can be,
+    so on the ridge itself: more ridge, less spread, and less ridge is asked for.  The two meet once
+    in each family of bounds.
+    """
     goal = goal if not isinstance(goal, _Unridged) else ErmShape(goal.problem, 1.0)
     setting = _setting(task, goal, 0.0)
-    if setting is None:
+    if setting is None or not isinstance(goal, TiltedShape):
+        return None if setting is None else lowy2021.guarantee(setting, risk=task.risk)
+
+    def at(log_ridge: float, smooth: bool) -> lowy2021.Guarantee:
+        there = _setting(task, dataclasses.replace(goal, alpha=math.exp(log_ridge)), 0.0)
+        assert there is not None
+        return lowy2021.guarantee(there, smooth=smooth, risk=task.risk)
+
+    found = []
+    for smooth in (False, True) if setting.smooth else (False,):
+        low, high = -100.0, 100.0
+        while high - low > 1e-12 * max(1.0, abs(high)):
+            middle = 0.5 * (low + high)
+            asked = at(middle, smooth).ridge
+            assert asked is not None
+            low, high = (low, middle) if math.log(asked) <= middle else (middle, high)
+        found.append(at(high, smooth))
+    return min(found, key=lambda guarantee: (not guarantee.applies, guarantee.risk))
+
+
+def _papers(found: lowy2021.Guarantee | None) -> dict[str, Any]:
+    """What lowy2021's theorem would take: a ridge, an accuracy in the mean, iterations."""
+    if found is None:
         return {}
-    found = lowy2021.guarantee(setting, risk=task.risk)
     return {
         "lowy2021_source": found.source,
         "lowy2021_accuracy": found.accuracy,
@@ -808,24 +843,25 @@ def _papers(task: _Task, goal: Any) -> dict[str, Any]:
     }
 
 
-def _paper_risks(task: _Task, goal: Any, alpha: float) -> dict[str, float]:
-    """The papers' bounds: at the papers' own ridges, and zhang2017's rates for this one."""
+def _paper_risks(
+    task: _Task, goal: Any, alpha: float, found: lowy2021.Guarantee | None
+) -> dict[str, float]:
+    """The papers' bounds: lowy2021's at its own ridge, zhang2017's at this one, which it counts."""
     goal = goal if not isinstance(goal, _Unridged) else ErmShape(goal.problem, 1.0)
     setting = _setting(task, goal, 0.0)
-    if setting is None:
+    if setting is None or found is None:
         return {}
-    risks = {"lowy2021_risk": lowy2021.guarantee(setting, risk=task.risk).exact_risk}
+    risks = {"lowy2021_risk": found.exact_risk}
     if isinstance(goal, ErmShape) and setting.smooth:
         common = (setting.n_samples, setting.dim, setting.epsilon, setting.delta)
-        beta = setting.smoothness
+        beta, scale = setting.smoothness + alpha, setting.lipschitz
         if alpha > 0.0:
-            risks["zhang2017_rate"] = zhang2017.strongly_convex_rate(
-                alpha, beta + alpha, setting.lipschitz, *common
-            )
+            risks["zhang2017_rate"] = zhang2017.strongly_convex_rate(alpha, beta, scale, *common)
         else:
-            risks["zhang2017_rate"] = zhang2017.convex_rate(
-                beta, setting.lipschitz, task.norm, *common
-            )
+            risks["zhang2017_rate"] = zhang2017.convex_rate(beta, scale, task.norm, *common)
+        risks["zhang2017_bound"] = zhang2017.excess_risk_bound(
+            alpha, beta, scale, task.norm, *common
+        )
     return risks
 
 

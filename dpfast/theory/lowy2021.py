@@ -30,9 +30,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.theory import zhang2017
 
 RISKS = ("erm", "population")
 
@@ -418,7 +420,11 @@ Formula = Callable[[Setting], float]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: rates with the constant 1, logarithms of ``O~`` left out.
+    """One row of a table.
+
+    `risk` and `runtime` are the table's rates with the constant 1, logarithms of ``O~`` left out.
+    `bound` is an inequality, where the theorem or its proof has all constants: for this paper's
+    rows and for gradient descent of Zhang et al. 2017.  The other methods' rows are rates alone.
 
     Attributes
     ----------
@@ -431,6 +437,9 @@ class Row:
         Setting to operations; None where the paper says that none is known.
     condition : callable
         Setting to whether the method applies.
+    bound : callable or None
+        Setting to a bound of the expected excess risk with exact minimizers; None where only the
+        rate is known.
     """
 
     table: int
@@ -439,6 +448,7 @@ class Row:
     risk: Formula
     runtime: Formula | None
     condition: Callable[[Setting], bool]
+    bound: Formula | None = None
 
 
 def _d(s: Setting) -> float:
@@ -502,9 +512,31 @@ def _own(table: int, population: bool, t: Formula, extra: Formula) -> list[Row]:
         ("J", j_risk, _smooth_small(t)),
     ]
     return [
-        Row(table, name, label.format(number), _trivial(risk), _own_runtime(name, mean), condition)
+        Row(
+            table,
+            name,
+            label.format(number),
+            _trivial(risk),
+            _own_runtime(name, mean),
+            condition,
+            _own_bound(name, "population" if population else "erm", mean=mean),
+        )
         for (name, risk, condition), number in zip(rows, numbers, strict=True)
     ]
+
+
+def _own_bound(name: str, risk: str, *, mean: bool) -> Formula:
+    """:func:`guarantee` for a class: its constants, and no others that the setting may have."""
+
+    def bound(s: Setting) -> float:
+        known: dict[str, Any] = {"mean": True} if mean else {"mean": False, "spread": 1.0}
+        if name in ("F", "G"):
+            known["smoothness"] = math.inf
+        if name in ("G", "J"):
+            known["strong_convexity"] = 0.0
+        return guarantee(replace(s, **known), risk=risk).exact_risk
+
+    return bound
 
 
 def _own_runtime(name: str, mean: bool) -> Formula:
@@ -559,6 +591,7 @@ def _tilted_rows(table: int) -> list[Row]:
             _trivial(lambda s: _sc(s) * s.spread * _tn(s)),
             plain_runtime,
             _small(_tn),
+            _own_bound("F", "erm", mean=True),
         ),
         Row(
             table,
@@ -567,6 +600,7 @@ def _tilted_rows(table: int) -> list[Row]:
             _trivial(lambda s: _sc(s) * s.spread * _tn(s) * min(1.0, s.kappa * _tn(s))),
             lambda s: s.n_samples * s.dim * math.sqrt(s.kappa),
             _small(_tn),
+            _own_bound("H", "erm", mean=True),
         ),
     ]
 
@@ -606,6 +640,17 @@ def _rivals() -> list[Row]:
 
     def sgd_time(s: Setting) -> float:
         return float(s.n_samples) ** 2 * s.dim
+
+    def descent(name: str, population: bool) -> Formula:
+        """Zhang et al.: an iterate is as stable as the minimizer, ``2L/(µn)``, at most."""
+
+        def bound(s: Setting) -> float:
+            mu = s.strong_convexity if name == "H" else 0.0
+            common = (s.lipschitz, s.radius, s.n_samples, s.dim, s.epsilon, s.delta)
+            found = zhang2017.excess_risk_bound(mu, s.smoothness, *common)
+            return found + (2.0 * s.lipschitz**2 / (mu * s.n_samples) if population else 0.0)
+
+        return bound
 
     rows = [
         (1, "F", "exponential mechanism with localization (Bassily et al. 2014), Proposition G.2",
@@ -654,7 +699,18 @@ def _rivals() -> list[Row]:
          lambda s: s.epsilon <= s.kappa / s.n_samples**2 and _tn(s) <= 1.0),
         (6, "H", "gradient descent (Zhang et al. 2017)", squared, descent_runtime, low_epsilon),
     ]  # fmt: skip
-    return [Row(t, c, name, _trivial(risk), cost, when) for t, c, name, risk, cost, when in rows]
+    return [
+        Row(
+            t,
+            c,
+            name,
+            _trivial(risk),
+            cost,
+            when,
+            descent(c, t in (3, 4)) if "Zhang" in name else None,
+        )
+        for t, c, name, risk, cost, when in rows
+    ]
 
 
 #: Tables 1 to 6: any function (1, 2), population's risk (3, 4), means over records (5, 6); the odd

@@ -323,6 +323,48 @@ def population_ridge(
     return float(top / (math.sqrt(n_samples * epsilon * failure) * distance))
 
 
+def excess_risk_bound(
+    mu: float,
+    smoothness: float,
+    lipschitz: float,
+    distance: float,
+    n_samples: int,
+    dim: int,
+    epsilon: float,
+    delta: float,
+) -> float:
+    """Theorems 2 and 3 with their constants: bound of ``E F(w_priv) - F(ŵ)`` for Algorithm 1.
+
+    ``E F(w_T + z) - F* <= (F(w_T) - F*) + (β/2) E‖z‖²``, :func:`descent_bound` and
+    :func:`noise_bound`, for the theorems' step and T (with the constant 1), noise calibrated to
+    :func:`paper_sensitivity` by the paper's formulas: ``E‖z‖² = d(d + 1) Δ²/ε²`` for ``δ = 0``,
+    ``2d log(2/δ) Δ²/ε²`` otherwise.
+
+    Parameters
+    ----------
+    mu, smoothness, lipschitz : float
+        ``µ = 0`` is Theorem 3.
+    distance : float
+        ``D``, bound of ``‖ŵ‖``; descent starts from 0.
+    n_samples, dim : int
+    epsilon, delta : float
+
+    Returns
+    -------
+    float
+    """
+    common = (lipschitz, distance, n_samples, dim, epsilon, delta)
+    if mu == 0.0:
+        count, step = convex_iterations(smoothness, *common), 1.0 / smoothness
+    else:
+        count = strongly_convex_iterations(mu, smoothness, *common)
+        step = 1.0 / (smoothness + mu)
+    scale = paper_sensitivity(count, mu, smoothness, lipschitz, n_samples) / epsilon
+    width = dim * (dim + 1.0) if delta == 0.0 else 2.0 * dim * math.log(2.0 / delta)
+    optimization = descent_bound(count, step, mu, smoothness, distance)
+    return optimization + noise_bound(smoothness, width * scale**2)
+
+
 # ---- Algorithm 2: RRPSGD ------------------------------------------------------------------------
 
 

@@ -7,12 +7,15 @@ import pytest
 import scipy.sparse
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.objectives import Erm
+from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.auditing import audit_mu
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, dp_whitened_gd
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 BUDGET = Budget(1.0, 1e-6)
+EXACT = dict(dp_whitened_gd.EXACT)
 
 
 def correlated(n=3000, seed=0, d=6):
@@ -186,6 +189,19 @@ def test_the_coordinates_are_white(noiseless):
     white = clipped_rows((np.column_stack([X, np.ones(len(X))]) @ W)[:, :6], math.sqrt(7))
     eigenvalues = np.linalg.eigvalsh(white.T @ white / len(X))
     assert eigenvalues.max() / eigenvalues.min() < 2.0
+
+
+def test_a_ridge_is_part_of_the_objective(noiseless):
+    """It is far from white where the rows are: gradient steps short enough for it stay near 0."""
+    X, y = correlated(2000)
+    problem = Problem(X, y, data_norm=1.0)
+    best = OPTIMIZERS["newton"](Erm(problem, 0.01), tolerance=1e-10).w
+    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), alpha=0.01, **EXACT).w
+    np.testing.assert_allclose(w, best, atol=1e-5)
+    # The default number of steps comes close, too.
+    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), alpha=0.01, clip=10.0).w
+    values = [problem.value_and_gradient(v, 0.01)[0] for v in (best, w, np.zeros(7))]
+    assert values[1] - values[0] < 0.01 * (values[2] - values[0])
 
 
 def test_a_constant_column_and_huge_scales():

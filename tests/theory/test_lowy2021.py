@@ -1,13 +1,25 @@
 """Bounds and tables of Lowy & Razaviyayn 2021."""
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
 
-from dpfast.privacy import Budget
+from dpfast import Budget, Ledger, Problem, plan
+from dpfast.objectives import (
+    Erm,
+    ErmShape,
+    Tilted,
+    TiltedShape,
+    make_objective,
+    objective_shape,
+)
+from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.papers import gaussian_stddev
+from dpfast.random import SecureGenerator
+from dpfast.solvers import output_perturbation
 from dpfast.theory import lowy2021
 from dpfast.theory.lowy2021 import Setting
 
@@ -107,6 +119,140 @@ def test_a_private_mean_stays_below_the_bounds(delta):
     assert measured + 0.5 * mu * X.var() * d / n <= population.exact_risk
 
 
+# ---- theorems against runs on data of their class -----------------------------------------------
+
+OBJECTIVES = {
+    "erm": ("logistic", {}),
+    "hinge": ("hinge", {}),
+    "tilted": ("logistic", {"tilt": 1.5}),
+    "adversarial": ("logistic", {"radius": 0.3, "smoothing": 0.05}),
+}
+
+
+def records(n, seed, d=4):
+    """Rows on the unit sphere, labels of a logistic model."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X @ np.linspace(3.0, -3.0, d) + rng.logistic(size=n) > 0.0, 1.0, -1.0)
+    return X, y
+
+
+def perturbed(problem, objective, options, alpha, delta, seeds):
+    """Private weights of runs that share what comes before the noise."""
+    settled = plan(
+        problem,
+        "output-perturbation",
+        Budget(1.0, delta),
+        alpha=alpha,
+        objective=objective,
+        objective_options=options,
+        noise="gaussian" if delta else "l2-laplace",
+        calibration="zhao" if delta else "analytic",
+    )
+    point = output_perturbation.unperturbed(settled, problem)
+    return settled, [
+        output_perturbation.perturb(
+            settled, lambda: point, SecureGenerator(seed), Ledger(settled.budget)
+        ).w
+        for seed in seeds
+    ]
+
+
+def setting_of(shape, problem, radius, delta, mu):
+    """The class as the paper counts its constants, from the public shape of an objective."""
+    spread = 1.0
+    if isinstance(shape, TiltedShape):
+        moved = shape.minimizer_sensitivity("replace_one") * shape.alpha / (2.0 * shape.lipschitz)
+        spread = max(1.0, shape.n_samples * moved)
+    smoothness = shape.smoothness - (0.0 if mu else shape.alpha)
+    return Setting(
+        shape.lipschitz, radius, shape.dim, shape.n_samples, 1.0, delta, mu, smoothness,
+        spread=spread,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("mu", [0.0, 0.1], ids=["convex", "strongly-convex"])
+@pytest.mark.parametrize(
+    ("kind", "smooth"),
+    [(k, s) for k in OBJECTIVES for s in (False, True) if (k, s) != ("hinge", True)],
+)
+def test_measured_excess_risk_stays_below_the_theorems(kind, smooth, mu, delta):
+    """Theorems 3.1, 3.2, 3.4, 3.5, 5.1, 5.2 and their adversarial counterparts, by their class."""
+    loss, options = OBJECTIVES[kind]
+    X, y = records(3000, 0)
+    problem = Problem(X, y, loss, data_norm=1.0, intercept=0.0)
+    objective = "erm" if kind in ("erm", "hinge") else kind
+    optimizer = OPTIMIZERS["smoothing" if kind == "hinge" else "lbfgs"]
+
+    def shape(alpha):
+        return objective_shape(objective, problem.shape, alpha, **options)
+
+    def value(w, alpha):
+        data = make_objective(objective, problem, 1e-3, **options)
+        return data.value_and_gradient(w)[0] + 0.5 * (alpha - 1e-3) * w @ w
+
+    best = optimizer(make_objective(objective, problem, mu or 1e-3, **options), tolerance=1e-5).w
+    if mu:
+        setting = setting_of(shape(mu), problem, shape(mu).minimizer_norm, delta, mu)
+        alpha = mu
+    else:
+        # Of a tilted risk the spread depends on the ridge, and the ridge on the spread.
+        alpha, radius = 1.0, float(np.linalg.norm(best))
+        for _ in range(100):
+            setting = setting_of(shape(alpha), problem, radius, delta, mu)
+            alpha = math.sqrt(alpha * lowy2021.ridge(setting, smooth=smooth))
+    bound = lowy2021.guarantee(setting, smooth=smooth).exact_risk
+    _, runs = perturbed(problem, objective, options, alpha, delta, range(25))
+    excess = np.mean([value(w, mu) for w in runs]) - value(best, mu)
+    assert 0.0 < excess <= bound
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("mu", [0.0, 0.1], ids=["convex", "strongly-convex"])
+@pytest.mark.parametrize("smooth", [False, True], ids=["lipschitz", "smooth"])
+def test_measured_population_risk_stays_below_the_propositions(smooth, mu, delta):
+    """Propositions 4.1 to 4.4: samples of a finite population, whose risk is known."""
+    loss = "logistic" if smooth else "hinge"
+    X, y = records(5000, 1)
+    population = Problem(X, y, loss, data_norm=1.0, intercept=0.0)
+    optimizer = OPTIMIZERS["newton" if smooth else "smoothing"]
+    best = optimizer(Erm(population, mu or 1e-3), tolerance=1e-5).w
+    n, radius = 1000, float(np.linalg.norm(best))
+    shape = ErmShape(dataclasses.replace(population.shape, n_samples=n), mu or 1.0)
+    setting = setting_of(shape, population, shape.minimizer_norm if mu else radius, delta, mu)
+    alpha = mu or lowy2021.ridge(setting, smooth=smooth, risk="population")
+    bound = lowy2021.guarantee(setting, smooth=smooth, risk="population").exact_risk
+    rng, excess = np.random.default_rng(2), []
+    for seed in range(12):
+        drawn = rng.integers(len(X), size=n)
+        sample = Problem(X[drawn], y[drawn], loss, data_norm=1.0, intercept=0.0)
+        _, (w,) = perturbed(sample, "erm", {}, alpha, delta, [seed])
+        excess.append(population.value_and_gradient(w, mu)[0])
+    assert 0.0 < np.mean(excess) - population.value_and_gradient(best, mu)[0] <= bound
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_tilted_plan_takes_the_ridge_of_its_own_theorem(delta):
+    """The noise that the bound counts is the noise that the plan adds, at that ridge."""
+    X, y = records(3000, 0)
+    problem = Problem(X, y, data_norm=1.0, intercept=0.0)
+    settled, runs = perturbed(problem, "tilted", {"tilt": 1.5}, "lowy2021", delta, range(25))
+    shape = TiltedShape(problem.shape, settled.shape.alpha, 1.5)
+    norm = 6.0  # the default guess, over the row norm
+    setting = setting_of(shape, problem, norm, delta, 0.0)
+    found = lowy2021.guarantee(setting)
+    assert found.ridge == pytest.approx(settled.shape.alpha, rel=1e-9)
+    assert settled.expected["lowy2021_risk"] == pytest.approx(found.exact_risk, rel=1e-9)
+    reference = Tilted(problem, 1e-3, 1.5)
+    best = OPTIMIZERS["newton"](reference, tolerance=1e-8)
+    assert np.linalg.norm(best.w) <= norm
+    values = [reference.value_and_gradient(w)[0] - 5e-4 * w @ w for w in runs]
+    excess = np.mean(values) - best.value + 5e-4 * best.w @ best.w
+    assert 0.0 < excess <= found.exact_risk
+
+
 def test_ridges_and_accuracies_follow_the_theorems():
     s = Setting(1.5, 3.0, 4, 1000, epsilon=0.5, smoothness=2.0)
     p = 4 / (0.5 * 1000)
@@ -165,6 +311,30 @@ def test_tables_offer_what_the_setting_allows():
     with pytest.raises(ValueError, match=r"number must be odd for delta=0\.0; got 2"):
         lowy2021.table(2, pure)
     assert all(row.risk(pure) <= 1.0 for row in lowy2021.ROWS if row.table == 1)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("mean", [True, False])
+def test_rows_with_constants_are_bounds(mean, delta):
+    """This paper's rows and those of Zhang et al.; all others are rates."""
+    common = {"dim": 10, "n_samples": 10**6, "epsilon": 1.0 if mean else 200.0, "delta": delta}
+    s = Setting(1.0, 1.0, **common, strong_convexity=0.1, smoothness=0.5, mean=mean)
+    seen = set()
+    for row in lowy2021.ROWS:
+        if row.table % 2 != (delta == 0.0) or (row.table <= 2) == mean:
+            continue
+        own = row.reference.startswith(("Corollary", "Proposition 4", "Theorem 5"))
+        assert (row.bound is not None) == (own or "Zhang" in row.reference)
+        if row.bound is not None:
+            seen.add(row.function_class)
+            # A rate with the constant 1 and without logarithms is no bound, but none is below it.
+            assert 0.9 * row.risk(s) <= row.bound(s) <= (1e4 if own else 1e6) * row.risk(s)
+    assert seen >= {"F", "H", "G", "J"}
+    (strong,) = (
+        r for r in lowy2021.table(5 + (delta > 0.0), s, "H") if "Corollary" in r.reference
+    ) if mean else (None,)  # fmt: skip
+    if strong is not None:
+        assert strong.bound(s) == lowy2021.guarantee(s).exact_risk
 
 
 def test_rates_of_the_tables_follow_the_theorems():

@@ -94,6 +94,35 @@ def test_rates_and_iterations_of_theorems_2_and_3(delta):
     assert zhang2017.convex_iterations(BETA, 1.0, distance, n, d, 1e-9, delta) == 1
 
 
+@pytest.mark.parametrize("mu", [0.0, 0.1], ids=["convex", "strongly-convex"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_theorems_2_and_3_with_constants_bound_algorithm_1(mu, epsilon, delta):
+    """Quadratics whose noise is all in the steepest direction are what the bound allows for."""
+    rng = np.random.default_rng(4)
+    d, n = 3, 3000
+    curvature = np.full(d, BETA)
+    curvature[0] = mu or 0.01
+    best = np.array([2.0, -1.0, 1.0])
+    distance = float(np.linalg.norm(best))
+    common = (1.0, distance, n, d, epsilon, delta)
+    bound = zhang2017.excess_risk_bound(mu, BETA, *common)
+    if mu:
+        count = zhang2017.strongly_convex_iterations(mu, BETA, *common)
+    else:
+        count = zhang2017.convex_iterations(BETA, *common)
+    w = descend(curvature, curvature * best, count, 1.0 / (BETA + mu))
+    scale = zhang2017.paper_sensitivity(count, mu, BETA, 1.0, n) / epsilon
+    z = rng.standard_normal((2000, d))
+    if delta == 0.0:
+        z *= (rng.gamma(d, scale, 2000) / np.linalg.norm(z, axis=1))[:, None]
+    else:
+        z *= math.sqrt(2.0 * math.log(2.0 / delta)) * scale
+    excess = 0.5 * ((w + z - best) ** 2 @ curvature).mean()
+    assert excess <= bound
+    assert excess >= 0.5 * zhang2017.noise_bound(BETA, float((z**2).sum(axis=1).mean()))
+
+
 def rounds(value_gradient, dim, steps, noise_stddev, seed):
     """Algorithm 2 on records drawn uniformly; the gradient's square at every step's start."""
     rng = np.random.default_rng(seed)
