@@ -9,7 +9,11 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
    relative: `_moments`;
 2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
 3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
-   and averages the late iterates: `_descend`.
+   with momentum where there are rows enough, and averages the late iterates: `_descend`.
+
+Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
+weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
+the fallback is a constant prediction.
 
 The center moves the weight of the intercept, which is one more column; without an intercept columns
 are scaled and not centered.  Mapping back with ``W`` is post-processing.
@@ -69,13 +73,20 @@ OPTIONS = (
     "learning_clip",
     "learning_share",
     "correlation_share",
+    "step",
+    "intercept_step",
+    "momentum",
+    "shrinkage",
 )
 BUDGET_KINDS = ("approximate", "zcdp", "gdp")
 RELATIONS = NEIGHBORING_RELATIONS
 MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType(
-    {"iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1}
-)
+    {
+        "iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1, "momentum": 0.0,
+        "shrinkage": 0.0,
+    }
+)  # fmt: skip
 EXPECTS = "excess_loss_by_noise"
 
 _UNIT = 2.0**-53
@@ -84,6 +95,8 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
+# Rows behind one weight, times µ, below which full steps would mostly follow the noise.
+_HOPELESS = 2.5
 
 
 def plan(
@@ -100,6 +113,10 @@ def plan(
     learning_share: float | str = "auto",
     correlation_share: float | str = "auto",
     average: float = 0.75,
+    step: float | str = "auto",
+    intercept_step: float | str = "auto",
+    momentum: float | str = "auto",
+    shrinkage: float | str = "auto",
 ) -> Plan:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -128,6 +145,14 @@ def plan(
         The same for the correlations; 0 leaves them alone.
     average : float, default=0.75
         Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
+    step, intercept_step : float or "auto"
+        Steps of the weights and of the intercept, in units of one over the loss's largest
+        curvature; at most 2.
+    momentum : float or "auto"
+        Nesterov's, less than 1.
+    shrinkage : float or "auto"
+        Ridge in the learned coordinates, the intercept left alone, as a share of the loss's largest
+        curvature.
 
     Returns
     -------
@@ -147,7 +172,8 @@ def plan(
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     mu = budget_mu(budget, accountant)
     apart = records_apart(neighboring_relation)
-    settings = automatic_settings(rows_per_weight(shape, budget, neighboring_relation, accountant))
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    settings = automatic_settings(u, shape.dim)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -155,6 +181,10 @@ def plan(
         "learning_clip": learning_clip,
         "learning_share": learning_share,
         "correlation_share": correlation_share,
+        "step": step,
+        "intercept_step": intercept_step,
+        "momentum": momentum,
+        "shrinkage": shrinkage,
     }
     settings |= {name: value for name, value in chosen.items() if value != "auto"}
     steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
@@ -163,6 +193,12 @@ def plan(
     reach = check_real("learning_clip", settings["learning_clip"], low=1.0, high=1e100)
     for_moments = check_real("learning_share", settings["learning_share"], low=0.0, low_open=True)
     for_correlation = check_real("correlation_share", settings["correlation_share"], low=0.0)
+    stride = check_real("step", settings["step"], low=0.0, low_open=True, high=2.0)
+    stride_0 = check_real(
+        "intercept_step", settings["intercept_step"], low=0.0, low_open=True, high=2.0
+    )
+    inertia = check_real("momentum", settings["momentum"], low=0.0, high=1.0, high_open=True)
+    shrink = check_real("shrinkage", settings["shrinkage"], low=0.0, high=1.0)
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
     if for_moments + for_correlation >= 1.0:
@@ -238,6 +274,10 @@ def plan(
                 "learning_clip": reach,
                 "average": average,
                 "ridge": ridge,
+                "step": stride,
+                "intercept_step": stride_0,
+                "momentum": inertia,
+                "shrinkage": shrink,
                 "learning_share": for_moments,
                 "correlation_share": for_correlation,
             }
@@ -246,29 +286,37 @@ def plan(
     )
 
 
-def automatic_settings(u: float) -> dict[str, Any]:
+def automatic_settings(u: float, dim: int) -> dict[str, Any]:
     """What "auto" stands for; docs/whitened.md has the study behind the numbers.
 
     Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
-    ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer steps and
-    less belief in what was learned.
+    ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer and shorter
+    steps and less belief in what was learned. The intercept is one number and not d of them: the
+    same noise lets it go ``d`` times as far.
 
     Parameters
     ----------
     u : float
         See :func:`rows_per_weight`.
+    dim : int
+        Number of weights, the intercept counted.
 
     Returns
     -------
     dict
     """
+    steps = max(10.0, 10.0 * (u / 20.0) ** 0.5, 27.0 * (u / 150.0) ** 0.8)
     return {
-        "iterations": int(min(80.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
+        "iterations": int(min(80.0, steps)),
         "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1,
-        "correlation_share": 0.1 if u < 50.0 else 0.2,
+        "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2,
+        "step": min(1.0, (u / _HOPELESS) ** 2),
+        "intercept_step": min(1.0, dim * (u / 6.0) ** 2),
+        "momentum": 0.5 * min(1.0, max(0.0, math.log2(u / 50.0))),
+        "shrinkage": min(0.05, 0.5 / u),
     }
 
 
@@ -415,14 +463,22 @@ def _descend(
     clip_norm, ridge = float(parameters["clip_norm"]), float(parameters["ridge"])
     metric = transform.T @ transform
     largest = float(np.linalg.norm(metric, 2))
-    step = 1.0 / (shape.loss.smoothness * shape.max_weight + ridge * largest)
+    curvature = shape.loss.smoothness * shape.max_weight
+    # The ridge in the learned coordinates is the same for all data sets.
+    pull = np.full(shape.dim, float(parameters["shrinkage"]) * curvature)
+    step = np.full(shape.dim, float(parameters["step"]))
+    if shape.intercept != 0.0:
+        pull[-1], step[-1] = 0.0, float(parameters["intercept_step"])
+    step /= curvature + ridge * largest
+    momentum = float(parameters["momentum"])
     first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
     view: Problem | None = None
-    v = np.zeros(shape.dim)
+    v = last = np.zeros(shape.dim)
     total = np.zeros(shape.dim)
     norms = np.empty(steps)
     for iteration in range(steps):
-        w = transform @ v
+        z = v + momentum * (v - last)
+        w = transform @ z
 
         def query(w: Vector = w) -> Vector:
             nonlocal view
@@ -432,7 +488,7 @@ def _descend(
 
         noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
         norms[iteration] = np.linalg.norm(noisy)
-        v = v - step * (noisy + ridge * (metric @ v))
+        v, last = z - step * (noisy + ridge * (metric @ z) + pull * z), v
         if iteration >= first:
             total += v
     w = transform @ (total / (steps - first))
