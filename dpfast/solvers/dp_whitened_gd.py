@@ -91,6 +91,9 @@ EXPECTS = "excess_loss_by_noise"
 
 _UNIT = 2.0**-53
 _SQRT_2 = math.sqrt(2.0)
+# Rows are worked on in pieces of so many entries, which stay in cache in between.
+_PIECE_ENTRIES = 2**15
+_LONG_ROW = 100
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
@@ -377,10 +380,23 @@ def _moment_sums(
 ) -> Vector:
     """``Σ_i (z_i, ω z_i²)`` over the clipped, centered and scaled rows."""
     d = problem.shape.n_features
+    # For short rows one product is several times faster than loops over their entries.
+    affine = None
+    if d < _LONG_ROW:
+        affine = np.ascontiguousarray(_transform(problem.shape, center, scale)[:, :d])
+    ones = np.ones(d)
 
     def sums(block: Matrix) -> Vector:
-        z = _clipped((block[:, :d] - center) / scale, radius)
-        return np.concatenate([z.sum(axis=0), weight * np.square(z).sum(axis=0)])
+        total = np.zeros(2 * d)
+        for part in _pieces(block):
+            z = (part[:, :d] - center) / scale if affine is None else part @ affine
+            square = z * z
+            factor = _factors(square @ ones, d, radius)
+            total[:d] += factor @ z
+            factor *= factor
+            total[d:] += factor @ square
+        total[d:] *= weight
+        return total
 
     total = np.zeros(2 * d)
     for part in problem.map_rows(sums):
@@ -435,10 +451,15 @@ def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
     """Upper triangle of ``Σ_i z_i z_iᵀ`` over the clipped rows, its diagonal over ``√2``."""
     d = problem.shape.n_features
     upper, entries = upper_triangle(d)
+    columns = np.ascontiguousarray(transform[:, :d])
 
     def sums(block: Matrix) -> Matrix:
-        z = _clipped(block @ transform[:, :d], radius)
-        return z.T @ z
+        total = np.zeros((d, d))
+        for part in _pieces(block):
+            z = part @ columns
+            z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
+            total += z.T @ z
+        return total
 
     total = np.zeros((d, d))
     for part in problem.map_rows(sums):
@@ -503,16 +524,26 @@ def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
     becomes. Directions in which the rows hardly move have a large one, and need more digits than
     float64 has. `transform` has been released, so this is post-processing.
     """
-    units = np.full(shape.dim, shape.data_norm)
-    if shape.intercept != 0.0:
-        units[-1] = abs(shape.intercept)
-    stretched = units[:, None] * transform
-    if _SQRT_2 * np.linalg.norm(stretched) <= limit:
+    if _reach(shape, transform) <= limit:
         return transform
-    left, values, right = np.linalg.svd(stretched)
+    units = _units(shape)
+    left, values, right = np.linalg.svd(units[:, None] * transform)
     highest = limit / (_SQRT_2 * math.sqrt(len(values)))
     lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
     return lowered
+
+
+def _units(shape: ProblemShape) -> Vector:
+    """The diagonal of S."""
+    units = np.full(shape.dim, shape.data_norm)
+    if shape.intercept != 0.0:
+        units[-1] = abs(shape.intercept)
+    return units
+
+
+def _reach(shape: ProblemShape, transform: Matrix) -> float:
+    """``√2 ‖S W‖_F``, a bound of ``‖|W|ᵀ|x̃|‖``."""
+    return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
 
 
 def _additions(shape: ProblemShape) -> int:
@@ -558,21 +589,28 @@ def rows_per_weight(
 
 def _lengths(problem: Problem, transform: Matrix) -> Vector:
     """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
-    shape = problem.shape
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|).
-    grow = (shape.dim + 8) * _UNIT
-    size = np.abs(transform)
+    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
+    grow = (problem.shape.dim + 8) * _UNIT
+    more = grow * _reach(problem.shape, transform) * (1.0 + grow)
 
     def lengths(block: Matrix) -> Vector:
-        bound: Vector = np.linalg.norm(block @ transform, axis=1) * (1.0 + grow)
-        bound += grow * np.linalg.norm(np.abs(block) @ size, axis=1)
-        return bound
+        found = []
+        for part in _pieces(block):
+            z = part @ transform
+            found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
+        return np.concatenate(found)
 
     return np.concatenate(list(problem.map_rows(lengths)))
 
 
-def _clipped(z: Matrix, radius: float) -> Matrix:
-    """Rows of `z`, shortened to `radius`; writes to `z`."""
-    norms = np.linalg.norm(z, axis=1) * (1.0 + (z.shape[1] + 8) * _UNIT)
-    z *= (radius / np.maximum(norms, radius))[:, None]
-    return z
+def _pieces(block: Matrix) -> list[Matrix]:
+    """The rows of a block in pieces that stay in cache while they are worked on."""
+    rows = max(256, _PIECE_ENTRIES // block.shape[1])
+    return [block[start : start + rows] for start in range(0, len(block), rows)]
+
+
+def _factors(squares: Vector, d: int, radius: float) -> Vector:
+    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
+    norms = np.sqrt(squares) * (1.0 + (d + 8) * _UNIT)
+    factors: Vector = radius / np.maximum(norms, radius)
+    return factors
