@@ -17,9 +17,8 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("DPFAST_DEBUG", "0") not in ("", "0")
 # One wheel for every CPython from 3.11 on; free-threaded builds have no stable ABI yet.
-LIMITED = os.environ.get("DPFAST_LIMITED_API", "0") not in ("", "0") and not sysconfig.get_config_var(
-    "Py_GIL_DISABLED"
-)
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+LIMITED = os.environ.get("DPFAST_LIMITED_API", "0") not in ("", "0") and not FREE_THREADED
 MSVC = sys.platform == "win32"
 
 # Setuptools wants paths relative to setup.py.  Every C file and header is a dependency, so that an

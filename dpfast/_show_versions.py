@@ -1,4 +1,4 @@
-"""What a bug report needs: versions, the instruction set in use, threads, the source of randomness."""
+"""What a bug report needs: versions, instruction set, threads, the source of randomness."""
 
 import os
 import platform

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parent.parent
 CSRC = ROOT / "csrc"
 PROGRAMS = sorted((Path(__file__).parent / "c").glob("test_*.c"))
 COMPILERS = [c for c in ("gcc", "clang") if shutil.which(c)]
-# Unoptimized and without debugging symbols: compiling is most of this test's time, and a report names
-# file and line (undefined behavior) or function (addresses) all the same.
+# Unoptimized and without debugging symbols: compiling is most of this test's time, and a report
+# names file and line (undefined behavior) or function (addresses) all the same.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0"]
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
 

@@ -9,6 +9,7 @@ from bench.report import Table
 from bench.suites import (
     baseline,
     datasets,
+    frontier,
     kernels,
     kuru2020,
     lee2018,
@@ -44,7 +45,17 @@ class Suite(Protocol):
 
 SUITES: dict[str, Suite] = {
     module.NAME: cast(Suite, module)
-    for module in (kernels, baseline, datasets, kuru2020, lee2018, objective, sgd, zhang2017)
+    for module in (
+        kernels,
+        baseline,
+        datasets,
+        frontier,
+        kuru2020,
+        lee2018,
+        objective,
+        sgd,
+        zhang2017,
+    )
 }
 
 __all__ = ["SUITES", "Suite"]

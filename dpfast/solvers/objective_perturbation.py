@@ -66,6 +66,7 @@ from dpfast.privacy import (
 from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
+from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers.output_perturbation import certified_minimizer, choose_optimizer
 
@@ -538,6 +539,7 @@ def _settle(law: _Law, ridge: float, floor: float, optimizer: str, minimizer_nor
                 "excess_risk_guess": guess + output_risk,
                 "excess_risk_bound": output_risk
                 + excess_risk_bound(shape, ridge, stddev, minimizer_norm),
+                **_seconds.whole_fit(shape, optimizer, _seconds.NEWTON_WITH_LINEAR_TERM),
             }
         ),
     )

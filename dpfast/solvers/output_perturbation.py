@@ -55,6 +55,7 @@ from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
+from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.theory import lowy2021, zhang2017
 
@@ -262,10 +263,22 @@ def plan(
                 "excess_risk_bound": settled["optimization_risk"]
                 + _risk_bound(goal, ridge, deviation, task.norm, noise),
                 **_paper_risks(task, goal, ridge, theorem),
+                **_expected_seconds(task, settled["parameters"]),
             }
         ),
         objective=goal if task.given else None,
     )
+
+
+def _expected_seconds(task: _Task, parameters: Mapping[str, Any]) -> dict[str, float]:
+    """For the mean loss of a problem; of other objectives the plan knows too little."""
+    shape = task.problem
+    if shape is None or task.name != "erm":
+        return {}
+    if "iterations" in parameters:
+        passes = int(parameters["iterations"]) * _seconds.gradient(shape)
+        return {"seconds": _seconds.preparation(shape) + passes + _seconds.release(shape.dim)}
+    return _seconds.whole_fit(shape, str(parameters["optimizer"]))
 
 
 class _Task:

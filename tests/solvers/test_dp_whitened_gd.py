@@ -34,8 +34,9 @@ def clipped_rows(Z, radius):
     return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_sums_against_whole_arrays(sparse):
+@pytest.mark.parametrize(("sparse", "long_row"), [(False, 100), (True, 100), (False, 1)])
+def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
+    monkeypatch.setattr(dp_whitened_gd, "_LONG_ROW", long_row)
     X, y = correlated(500)
     problem = Problem(scipy.sparse.csr_array(X) if sparse else X, y, data_norm=0.7)
     X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]  # as the problem does

@@ -1,0 +1,565 @@
+"""What privacy costs: ``solver="auto"``, untuned, against solvers tuned on the answers.
+
+The rest of the family of dp-nag is close to it (suite `kuru2020`), dp-agd behind it (`lee2018`),
+and the mechanisms of exponential type serve few weights only: they are left out to save time.
+Adult is a9a.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from bench import problems
+from bench.harness import Document, Record, Run
+from bench.report import Table, plain
+
+Vector = NDArray[np.float64]
+
+NAME = "frontier"
+TITLE = "What privacy costs: solver='auto' against rivals tuned on the answers"
+AUTO, MAJORITY = "auto", "majority"
+PUBLISHED, DIFFPRIVLIB = "objective perturbation, published", "diffprivlib"
+_RELATIONS = ("replace_one", "add_or_remove_one")
+_MANY_WEIGHTS = 50
+
+
+def _grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every combination."""
+    found: list[dict[str, Any]] = [{}]
+    for name, choices in values.items():
+        found = [{**options, name: value} for options in found for value in choices]
+    return found
+
+
+# What an oracle may choose from, besides the defaults: settings that a user who may look at the
+# answers would try.  A clip is a multiple of the largest slope (dp-whitened-gd) or a share of the
+# row norm (the others), an iteration count absolute.
+GRIDS: dict[str, list[dict[str, Any]]] = {
+    "dp-whitened-gd": [
+        *_grid(iterations=(10, 30), clip=(0.3, 0.8)),
+        {"iterations": 60, "clip": 1.5},
+        {"rounds": 1},
+        {"correlation_share": 0.0},
+    ],
+    "objective-perturbation": _grid(margin=(1.0, 3.0, 30.0)),
+    "output-perturbation": _grid(margin=(2.0, 20.0)),
+    "dp-nag": _grid(share=(0.1, 0.3), iterations=(20,)),
+    "dp-sgd": [],
+    "dp-adassp": _grid(floor=(0.1, 0.25, 1.0, 2.0)),
+}
+COMPETITORS = {
+    AUTO: "(epsilon, delta)-DP under the relation of the table, no setting touched",
+    **{
+        name: "the same guarantee; the better of its defaults and of "
+        f"{len(grid)} other settings, chosen by the mean of the answers, then run anew"
+        for name, grid in GRIDS.items()
+    },
+    PUBLISHED: "(epsilon, delta)-DP, replace_one: Kifer, Smith & Thakurta 2012, Algorithm 1; "
+    "epsilon-DP for delta = 0: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2",
+    DIFFPRIVLIB: "epsilon-DP by its own claim (C = 1, the intercept not in the row norm)",
+    MAJORITY: "none (not private): the best constant prediction",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Budgets, runs with fresh noise, runs by which the oracle chooses, and which problems."""
+
+    epsilons: tuple[float, ...] = (0.05, 0.4, 1.6, 8.0)
+    delta: float = 1e-8
+    runs: int = 4
+    tuning_runs: int = 2
+    #: Real tables with few weights under both relations; otherwise real tables take
+    #: add_or_remove_one and synthetic ones replace_one.
+    both: bool = True
+    real: bool = True
+    #: Tables with many weights, which take most of the time.
+    wide: bool = True
+    families: tuple[str, ...] | None = None
+    #: Rows of the synthetic problems are cut to this.
+    largest: int = 10**9
+    solvers: tuple[str, ...] | None = None
+    #: Budgets of the problems with other losses, and with delta = 0.
+    others: tuple[float, ...] = (0.2, 1.0, 8.0)
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    epsilons=(0.1, 1.6), runs=3, tuning_runs=1, both=False, wide=False,
+    families=("plain", "conditioning", "rare"), others=(1.0,),
+    solvers=("dp-whitened-gd", "objective-perturbation", "output-perturbation", "dp-adassp"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One objective: rows, targets, loss and a public bound of the rows' norms."""
+
+    name: str
+    X: Vector
+    y: Vector
+    data_norm: float
+    loss: str = "logistic"
+    real: bool = True
+
+
+# ---- problems -----------------------------------------------------------------------------------
+
+
+def synthetic(
+    rows: int,
+    columns: int,
+    *,
+    condition: float = 1.0,
+    offset: float = 0.0,
+    density: float = 1.0,
+    positives: float | None = None,
+    signal: float = 2.0,
+    seed: int = 0,
+) -> tuple[Vector, Vector, float]:
+    """Gaussian rows and logistic labels.
+
+    Parameters
+    ----------
+    rows, columns : int
+    condition : float
+        Largest over smallest standard deviation, along random axes.
+    offset : float
+        Added to every entry.
+    density : float
+        Mean share of the entries that are not zero, from twice to a fifth of it by column.
+    positives : float or None
+        Share of labels +1; None takes no intercept.
+    signal : float
+        Standard deviation of the margins.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, columns))
+    axes = np.geomspace(1.0, 1.0 / condition, columns)
+    if density < 1.0:
+        X *= rng.random(X.shape) < density * np.geomspace(2.0, 0.2, columns)
+    if condition > 1.0:
+        X = (X * axes) @ np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+        margins = X @ np.linalg.lstsq(X, rng.standard_normal(rows), rcond=None)[0]
+    else:
+        margins = X @ rng.standard_normal(columns)
+    margins *= signal / margins.std()
+    if positives is not None:
+        shares = partial(_share_of_positives, margins)
+        margins += scipy.optimize.brentq(lambda b: shares(b) - positives, -60.0, 60.0)
+    y = np.where(rng.logistic(size=rows) < margins, 1.0, -1.0)
+    X += offset
+    # As people declare bounds: with room to spare.
+    bound = 1.5 * math.sqrt(density * columns * (float(np.mean(axes**2)) + offset**2))
+    return X, y, bound
+
+
+def _share_of_positives(margins: Vector, intercept: float) -> float:
+    return float(np.mean(0.5 + 0.5 * np.tanh(0.5 * (margins + intercept))))
+
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "plain": {"rows": 10_000, "columns": 20},
+    "few rows": {"rows": 1000, "columns": 10},
+    "many rows": {"rows": 100_000, "columns": 20},
+    "many columns": {"rows": 10_000, "columns": 200},
+    "conditioning": {"rows": 10_000, "columns": 20, "condition": 1e3},
+    "offset": {"rows": 10_000, "columns": 20, "condition": 30.0, "offset": 0.5},
+    "sparse": {"rows": 10_000, "columns": 50, "density": 0.1},
+    "rare": {"rows": 20_000, "columns": 10, "positives": 0.01},
+    "no signal": {"rows": 10_000, "columns": 20, "signal": 1e-9},
+    "strong signal": {"rows": 10_000, "columns": 20, "signal": 8.0},
+}
+_REAL: dict[str, Callable[[Path], problems.Dataset]] = {
+    "Wine": problems.wine,
+    "letter": problems.letter,
+    "Bank": problems.bank,
+    "a9a": problems.a9a,
+    "MNIST-5k": problems.mnist,
+}
+
+
+def _cases(settings: Run, sizes: Sizes) -> Iterator[Case]:
+    """Logistic problems: real tables, then the families."""
+    if sizes.real:
+        for name in ("RAND HIE", *_REAL):
+            data = _real(name, settings)
+            if data is not None:
+                yield Case(name, data.X, data.y, data.data_norm)
+    for name, family in FAMILIES.items():
+        if sizes.families is None or name in sizes.families:
+            rows = min(family["rows"], sizes.largest)
+            yield Case(name, *synthetic(**{**family, "rows": rows}), real=False)
+
+
+def _real(name: str, settings: Run) -> problems.Dataset | None:
+    if name == "RAND HIE":
+        return problems.randhie()
+    if settings.data is None:
+        settings.note(f"{name} left out: give its directory with --data.")
+        return None
+    try:
+        return _REAL[name](settings.data)
+    except FileNotFoundError as error:
+        settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
+        return None
+
+
+def _other_cases(settings: Run, sizes: Sizes) -> Iterator[Case]:
+    """Other losses: SVM on Bank, regression on Wine's quality; synthetic where they are absent."""
+    bank = _real("Bank", settings) if sizes.real else None
+    if bank is not None:
+        yield Case("Bank, SVM", bank.X, bank.y, bank.data_norm, "huberized-hinge")
+    X, y, bound = synthetic(min(10_000, sizes.largest), 10, condition=30.0)
+    name = "synthetic regression"
+    noise = np.random.default_rng(1).standard_normal(len(y))
+    y = np.clip(0.3 * X @ np.linspace(1.0, -1.0, 10) + 0.1 * noise, -1.0, 1.0)
+    if sizes.real and settings.data is not None and _real("Wine", settings) is not None:
+        wine = problems.wine(settings.data, target="quality")
+        name, X, y, bound = "Wine quality", wine.X, wine.y, wine.data_norm
+    for loss in ("squared", "huber", "pinball"):
+        yield Case(f"{name}, {loss}", X, y, bound, loss, real=bank is not None)
+
+
+# ---- measuring ----------------------------------------------------------------------------------
+
+
+def run(settings: Run, sizes: Sizes) -> list[Record]:
+    records: list[Record] = []
+    for case in _cases(settings, sizes):
+        wide = case.X.shape[1] >= _MANY_WEIGHTS
+        if wide and not sizes.wide:
+            continue
+        relations = _RELATIONS
+        if wide or not (sizes.both and case.real):
+            relations = _RELATIONS[1:] if case.real else _RELATIONS[:1]
+        for relation in relations:
+            records += _measure(settings, sizes, case, relation, sizes.epsilons, sizes.delta)
+    for case in _other_cases(settings, sizes):
+        records += _measure(settings, sizes, case, _RELATIONS[1], sizes.others, sizes.delta)
+    for name in ("RAND HIE", "Bank"):
+        data = _real(name, settings) if sizes.real else None
+        if data is not None:
+            case = Case(f"{name}, pure", data.X, data.y, data.data_norm)
+            records += _measure(settings, sizes, case, _RELATIONS[0], sizes.others, 0.0)
+    return records
+
+
+def _measure(
+    settings: Run, sizes: Sizes, case: Case, relation: str, epsilons: Sequence[float], delta: float
+) -> list[Record]:
+    from dpfast import Problem
+
+    settings.say(f"  {case.name}, {relation}")
+    problem = Problem(case.X, case.y, case.loss, data_norm=case.data_norm)
+    least = _least(problem)
+    n = problem.shape.n_samples
+
+    def excess(w: Vector) -> float:
+        return problem.objective(w) / n - least
+
+    where = {"n": n, "d": problem.shape.dim, "relation": relation, "delta": delta}
+    constant = _record(case, where, MAJORITY, [excess(_constant(problem))])
+    records = [constant]
+    names = [name for name in GRIDS if sizes.solvers is None or name in sizes.solvers]
+    if problem.shape.dim > _MANY_WEIGHTS:  # their noise averages out within one run
+        sizes = replace(sizes, runs=max(2, sizes.runs - 2), tuning_runs=1)
+    for epsilon in epsilons:
+        here = {**where, "epsilon": epsilon, "real": int(case.real)}
+        for name in (AUTO, *names):
+            found = _solver(problem, name, epsilon, delta, relation, sizes, excess)
+            if found is not None:
+                chosen, sample = found
+                records.append(_record(case, {**here, "chosen": chosen}, name, sample))
+        if relation == _RELATIONS[0] and case.loss == "logistic":
+            sample = [excess(_published(problem, epsilon, delta, s)) for s in range(sizes.runs)]
+            records.append(_record(case, here, PUBLISHED, sample))
+            weights = [_diffprivlib(case, epsilon, s, settings) for s in range(sizes.runs)]
+            sample = [excess(w) for w in weights if w is not None]
+            if sample:
+                records.append(_record(case, here, DIFFPRIVLIB, sample))
+    return records
+
+
+def _record(
+    case: Case, where: Mapping[str, Any], competitor: str, sample: Sequence[float]
+) -> Record:
+    spread = statistics.stdev(sample) / math.sqrt(len(sample)) if len(sample) > 1 else 0.0
+    values = {
+        "excess": statistics.fmean(sample), "standard_error": spread, "runs": float(len(sample)),
+    }  # fmt: skip
+    return Record(case.name, dict(where), competitor, values)
+
+
+def _solver(
+    problem: Any,
+    name: str,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    sizes: Sizes,
+    excess: Callable[[Vector], float],
+) -> tuple[str, list[float]] | None:
+    """The options chosen and the excesses of fresh runs; None if the solver does not serve this."""
+    from dpfast import Budget, plan, solve
+
+    budget = Budget(epsilon, delta)
+
+    def runs(options: Mapping[str, Any], seeds: range) -> list[float]:
+        settled = _settled(name, options, problem.shape)
+        return [
+            excess(
+                solve(
+                    problem, name, budget, neighboring_relation=relation, random_state=s, **settled
+                ).w
+            )
+            for s in seeds
+        ]
+
+    if name == AUTO:
+        settled = plan(problem, name, budget, neighboring_relation=relation)
+        return settled.solver, runs({}, range(sizes.runs))
+    try:
+        plan(problem, name, budget, neighboring_relation=relation)
+    except ValueError:
+        return None
+    best: tuple[float, Mapping[str, Any]] = (math.inf, {})
+    grid = [{}, *GRIDS[name]] if GRIDS[name] else []
+    for options in grid:
+        value = statistics.fmean(runs(options, range(1000, 1000 + sizes.tuning_runs)))
+        if value < best[0]:
+            best = value, options
+    options = best[1]
+    shown = ", ".join(f"{key}={value:g}" for key, value in options.items()) or "defaults"
+    return shown, runs(options, range(2000, 2000 + sizes.runs))
+
+
+def _settled(name: str, options: Mapping[str, Any], shape: Any) -> dict[str, Any]:
+    """Options of a grid in the solver's own units."""
+    settled = dict(options)
+    if "margin" in settled:  # of a longest row
+        settled["minimizer_norm"] = settled.pop("margin") / shape.row_norm
+    if "share" in settled:
+        settled["clip_norm"] = settled.pop("share") * shape.loss.lipschitz * shape.row_norm
+    return settled
+
+
+def _least(problem: Any) -> float:
+    """Smallest mean loss, up to a ridge that is too small to matter."""
+    from dpfast.objectives import Erm
+    from dpfast.optimizers import OPTIMIZERS
+
+    ridge = 1e-9 * problem.shape.smoothness
+    tolerance = 1e-7 * problem.shape.lipschitz
+    result = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance)
+    return float(problem.objective(result.w)) / problem.shape.n_samples
+
+
+def _constant(problem: Any) -> Vector:
+    """The best weights with nothing but an intercept."""
+    w = np.zeros(problem.shape.dim)
+
+    def loss(b: float) -> float:
+        w[-1] = b
+        return float(problem.objective(w))
+
+    w[-1] = scipy.optimize.minimize_scalar(loss, bounds=(-20.0, 20.0), method="bounded").x
+    return w
+
+
+def _published(problem: Any, epsilon: float, delta: float, seed: int) -> Vector:
+    """Objective perturbation as the papers have it, with floating-point noise, solved exactly."""
+    from dpfast.objectives import Erm, LinearTerm
+    from dpfast.optimizers import OPTIMIZERS
+
+    rng = np.random.default_rng(seed)
+    shape = problem.shape
+    n, d, slope, curvature = shape.n_samples, shape.dim, shape.lipschitz, shape.smoothness
+    direction = rng.standard_normal(d)
+    if delta > 0.0:
+        ridge = 2.0 * curvature / epsilon
+        deviation = slope * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
+        b = deviation * direction
+    else:
+        # Their e' = e - 2 log(1 + c/(n Lambda)), with the ridge that makes it e/2.
+        ridge = curvature / math.expm1(epsilon / 4.0)
+        scale = 2.0 * slope / (epsilon / 2.0)
+        b = rng.gamma(d, scale) * direction / np.linalg.norm(direction)
+    objective = LinearTerm(Erm(problem, ridge / n), b / n)
+    return np.asarray(OPTIMIZERS["newton"](objective, tolerance=1e-6 * slope).w)
+
+
+def _diffprivlib(case: Case, epsilon: float, seed: int, settings: Run) -> Vector | None:
+    try:
+        from diffprivlib.models import LogisticRegression
+    except ImportError:
+        settings.note(f"{DIFFPRIVLIB} left out: it is not installed.")
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = LogisticRegression(
+                epsilon=epsilon, data_norm=case.data_norm, random_state=seed, max_iter=1000
+            ).fit(case.X, case.y)
+        except Exception as error:  # reported: it breaks with releases of scikit-learn
+            settings.note(f"{DIFFPRIVLIB} left out: {type(error).__name__}: {error}.")
+            return None
+    return np.append(model.coef_[0], model.intercept_)
+
+
+# ---- reporting ----------------------------------------------------------------------------------
+
+
+def frontier(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For each problem, relation and budget: auto, the oracle's best solver, and how they compare.
+
+    `ratio` is auto's excess over the best one's, `behind` the difference in standard errors.
+    """
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for r in records:
+        if "epsilon" in r.case:
+            key = (r.group, r.case["relation"], r.case["delta"], r.case["epsilon"])
+            groups.setdefault(key, []).append(r)
+    found = []
+    for (name, relation, delta, epsilon), members in groups.items():
+        auto = next(r for r in members if r.competitor == AUTO)
+        best = min((r for r in members if r.competitor != AUTO), key=lambda r: r.values["excess"])
+        majority = next(
+            r for r in records
+            if (r.group, r.competitor, r.case["relation"], r.case["delta"])
+            == (name, MAJORITY, relation, delta)
+        )  # fmt: skip
+        error = math.hypot(auto.values["standard_error"], best.values["standard_error"])
+        apart = auto.values["excess"] - best.values["excess"]
+        found.append(
+            {
+                "name": name, "relation": relation, "delta": delta, "epsilon": epsilon,
+                "real": bool(auto.case["real"]), "auto": auto, "best": best, "majority": majority,
+                "ratio": auto.values["excess"] / max(best.values["excess"], 1e-12),
+                "behind": apart / error if error > 0.0 else math.copysign(math.inf, apart),
+            }
+        )  # fmt: skip
+    return found
+
+
+def tables(document: Document) -> list[Table]:
+    lines = frontier(document.records)
+    kept = [line for line in lines if line["ratio"] <= 1.1 or line["behind"] <= 0.0]
+    beaten = [line for line in lines if line["ratio"] > 1.1 and line["behind"] > 2.0]
+    found = [
+        Table(
+            "In short",
+            f"Excess is the mean loss on the training rows above its minimum; delta = "
+            f"{document.sizes['delta']:g} unless pure.",
+            ("what", "cells"),
+            [
+                ("cells (problem, relation, epsilon)", str(len(lines))),
+                ("auto within 10 % of the oracle's best solver, or better", str(len(kept))),
+                (
+                    "auto more than 10 % and more than two standard errors behind it",
+                    str(len(beaten)),
+                ),
+                (
+                    "auto worse than the majority by more than two standard errors",
+                    str(sum(_worse_than_majority(line) for line in lines)),
+                ),
+            ],
+        )
+    ]
+    header = ("relation", "epsilon", "auto", "its solver", "best tuned", "its solver", "ratio")
+    for name in dict.fromkeys(line["name"] for line in lines):
+        own = [line for line in lines if line["name"] == name]
+        case = own[0]["auto"].case
+        found.append(
+            Table(
+                name,
+                f"{plain(case['n'])} rows, {plain(case['d'])} weights; the majority has an excess "
+                f"of {own[0]['majority'].values['excess']:.4f}.",
+                header,
+                [
+                    (
+                        str(line["relation"]),
+                        plain(line["epsilon"]),
+                        _excess(line["auto"]),
+                        str(line["auto"].case["chosen"]),
+                        _excess(line["best"]),
+                        _named(line["best"]),
+                        f"{line['ratio']:.2f}",
+                    )
+                    for line in own
+                ],
+            )
+        )
+    return found
+
+
+def _worse_than_majority(line: Mapping[str, Any]) -> bool:
+    auto, majority = line["auto"].values, line["majority"].values
+    return bool(auto["excess"] > majority["excess"] + 2.0 * auto["standard_error"])
+
+
+def _named(record: Record) -> str:
+    settings = record.case.get("chosen")
+    return f"{record.competitor} ({settings})" if settings else record.competitor
+
+
+def _excess(record: Record) -> str:
+    return f"{record.values['excess']:.5f} ± {record.values['standard_error']:.5f}"
+
+
+def draw(document: Document, figure: Any) -> None:
+    """Excess over epsilon, a panel a problem, one relation each."""
+    records = [r for r in document.records if r.case["delta"]]
+    names = list(dict.fromkeys(r.group for r in records))
+    relation = {  # the first that was measured
+        name: next(r.case["relation"] for r in records if r.group == name) for name in names
+    }
+    records = [r for r in records if r.case["relation"] == relation[r.group]]
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure.set_size_inches(3.6 * columns, 0.7 + 2.7 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    labels = [name for name in COMPETITORS if any(r.competitor == name for r in records)]
+    colors = {name: f"C{i}" for i, name in enumerate(n for n in labels if n != MAJORITY)}
+    for axis, name in zip(axes, names, strict=False):
+        for competitor in labels:
+            own = [r for r in records if (r.group, r.competitor) == (name, competitor)]
+            if competitor == MAJORITY:
+                for r in own:
+                    axis.axhline(r.values["excess"], color="0.5", linestyle="--", label=competitor)
+            elif own:
+                axis.plot(
+                    [r.case["epsilon"] for r in own],
+                    [max(r.values["excess"], 1e-5) for r in own],
+                    marker="o" if competitor == AUTO else None,
+                    markersize=4,
+                    linewidth=2.0 if competitor == AUTO else 1.0,
+                    color="black" if competitor == AUTO else colors[competitor],
+                    label=competitor,
+                )
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_title(name, fontsize=9)
+    for axis in axes[max(0, len(names) - columns) : len(names)]:
+        axis.set_xlabel("epsilon")
+    for axis in axes[::columns]:
+        axis.set_ylabel("excess loss")
+    handles: dict[str, Any] = {}
+    for axis in axes[: len(names)]:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
+                  frameon=False, fontsize=8)  # fmt: skip
