@@ -289,9 +289,7 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     return _descend(plan, problem, transform, rng, ledger)
 
 
-def learn_coordinates(
-    plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger
-) -> Matrix:
+def learn_coordinates(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Matrix:
     """``W``, private: the coordinates ``Wᵀ x̃`` in which the rows are nearly centered and white."""
     center, scale = _moments(plan, problem, rng, ledger)
     limit = float(plan.parameters["limit"])
