@@ -69,7 +69,9 @@ def plan_multinomial(
     budget : Budget
         Not pure.
     neighboring_relation, accountant, **options
-        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.
+        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for four times the
+        iterations there, or 160 if that is less, and half the `clip`: the curvature is bounded by
+        twice that of two classes, so steps are half as long; docs/whitened.md has the evidence.
 
     Returns
     -------
@@ -99,9 +101,13 @@ def plan_multinomial(
         **options,
     )
     steps, limit = int(base.parameters["iterations"]), float(base.parameters["limit"])
+    if options.get("iterations", "auto") == "auto":
+        steps = min(4 * steps, max(160, steps))
     share = 1.0 - base.parameters["learning_share"] - base.parameters["correlation_share"]
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * float(base.parameters["clip_norm"])
+    if options.get("clip", "auto") == "auto":
+        clip_norm *= 0.5
     apart = records_apart(neighboring_relation)
     # As for a single gradient; a product with the K slopes more, and their norm.
     unit = 1.01 * _UNIT * (_additions(shape) + shape.dim + n_classes + 60) * shape.n_samples
@@ -116,7 +122,14 @@ def plan_multinomial(
         base,
         events=(*base.events[:-1], gradient.event(_GRADIENT, steps)),
         parameters=MappingProxyType(
-            {**base.parameters, "gradient": gradient, "clip_norm": clip_norm, "classes": n_classes}
+            {
+                **base.parameters,
+                "gradient": gradient,
+                "clip_norm": clip_norm,
+                "clip": clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
+                "iterations": steps,
+                "classes": n_classes,
+            }
         ),
         expected=MappingProxyType({}),
     )

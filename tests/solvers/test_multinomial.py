@@ -198,7 +198,7 @@ def test_its_noise_is_drawn_with_the_calibrated_scale(trees, monkeypatch):
 
     monkeypatch.setattr(Gaussian, "release", record)
     model = fitted(X, kind)
-    assert [d for _, d in used[-10:]] == [9] * 10
+    assert {d for _, d in used[-20:]} == {9}
     total = sum(1.0 / ratio**2 for ratio, _ in used) ** 0.5
     assert total == pytest.approx(model.privacy_.mu, rel=1e-6)
 
