@@ -434,7 +434,8 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("option", "value", "expected"),
         [("--rows", "0", "expected an integer >= 1"), ("--loss", "cubic", "loss"),
-         ("--epsilon", "-1", "epsilon"), ("--plot", "nowhere/x.png", "no directory")],
+         ("--epsilon", "-1", "epsilon"), ("--plot", "nowhere/x.png", "no directory"),
+         ("--plot", "x.gif", "--plot must end in .png, .pdf, .svg; got 'x.gif'")],
     )  # fmt: skip
     def test_errors(self, capsys, option, value, expected):
         assert_one_error_line(capsys, cli.main([*self.ARGUMENTS, option, value]), expected)
