@@ -370,8 +370,6 @@ class TestProgram:
 
     def test_exit_codes_of_the_process(self, tmp_path):
         command = [sys.executable, "-m", "dpfast.cli"]
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, f"dpfast {__version__}\n")
         done = subprocess.run(
             [*command, "predict", "none.json", "x.csv", "-o", str(tmp_path / "out.csv")],
             capture_output=True,
