@@ -261,7 +261,7 @@ class TestFit:
         assert cli.main(fit_arguments()) == 3
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == (
-            "error: model.json: No space left on device The budget was spent and stays spent."
+            "error: model.json: No space left on device. The budget was spent and stays spent."
         )
 
     @given(
@@ -395,6 +395,8 @@ class TestProgram:
             warnings.warn("first\n  second", stacklevel=1)
             raise ValueError("third\n  fourth")
 
+        monkeypatch.setattr(demo, "load_randhie", raising(TypeError("alpha must be a number")))
+        assert_one_error_line(capsys, cli.main(["demo"]), "alpha must be a number")
         monkeypatch.setattr(demo, "load_randhie", load)
         assert cli.main(["demo"]) == 2
         assert capsys.readouterr().err == "warning: first second\nerror: third fourth\n"
