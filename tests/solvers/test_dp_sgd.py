@@ -14,7 +14,7 @@ from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.accountants.pld import _grid_step
 from dpfast.random import SecureGenerator
-from dpfast.solvers import _noisy_epochs, dp_sgd
+from dpfast.solvers import dp_sgd
 
 SHAPE = ProblemShape(n_samples=5000, n_features=6, data_norm=1.0)
 BUDGET = Budget(1.0, 1e-6)
@@ -105,13 +105,12 @@ def test_privacy_loss_distributions_ask_for_less_noise():
 
 
 @pytest.mark.slow
-def test_the_library_finds_the_same_price_by_privacy_loss_distributions(monkeypatch):
+def test_the_library_finds_the_same_price_by_privacy_loss_distributions():
     """At delta = 1e-4: at small ones ours adds what the library's transforms may be wrong by."""
     dp_accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
     budget, pld = Budget(1.0, 1e-4), ACCOUNTANTS["pld"]
-    monkeypatch.setattr(_noisy_epochs, "_pld_multiplier", lambda *_: 1.7)
     shape = dataclasses.replace(SHAPE, n_samples=400)
     settled = plan(shape, "dp-sgd", budget, accountant="pld", epochs=1, clip_norm=1.0,
                    neighboring_relation="add_or_remove_one")  # fmt: skip
@@ -123,7 +122,7 @@ def test_the_library_finds_the_same_price_by_privacy_loss_distributions(monkeypa
     )
     library.compose(ledger.to_dp_event())
     ours = ledger.guarantee().epsilon
-    assert ours < 0.9
+    assert ours <= 1.0
     assert library.get_epsilon(budget.delta) == pytest.approx(ours, rel=1e-6)
 
 
