@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "matplotlib", "cython", "torch")
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "threadpoolctl",
+    "matplotlib",
+    "cython",
+    "torch",
+    "opacus",
+)
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

@@ -17,6 +17,7 @@ LAYERS = [
     {"plotting"},
     {"model_file"},
     {"tabular"},
+    {"model_selection"},
     {"estimators", "preprocessing"},
     {"solvers"},
     {"optimizers"},

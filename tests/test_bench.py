@@ -27,7 +27,17 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
-from bench.suites import SUITES, baseline, datasets, kernels, kuru2020, lee2018, sgd, zhang2017
+from bench.suites import (
+    SUITES,
+    baseline,
+    datasets,
+    kernels,
+    kuru2020,
+    lee2018,
+    objective,
+    sgd,
+    zhang2017,
+)
 from dpfast import Budget, Problem, _kernels, plan
 from dpfast.privacy.calibration import gaussian_mu
 
@@ -46,7 +56,10 @@ TINY = {
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
-    "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50),
+    "objective": objective.Sizes(
+        epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
+    ),
+    "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
     "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
 }
 

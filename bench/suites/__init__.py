@@ -6,7 +6,16 @@ from typing import Any, Protocol, cast
 
 from bench.harness import Document, Record, Run
 from bench.report import Table
-from bench.suites import baseline, datasets, kernels, kuru2020, lee2018, sgd, zhang2017
+from bench.suites import (
+    baseline,
+    datasets,
+    kernels,
+    kuru2020,
+    lee2018,
+    objective,
+    sgd,
+    zhang2017,
+)
 
 
 class Suite(Protocol):
@@ -35,7 +44,7 @@ class Suite(Protocol):
 
 SUITES: dict[str, Suite] = {
     module.NAME: cast(Suite, module)
-    for module in (kernels, baseline, datasets, kuru2020, lee2018, sgd, zhang2017)
+    for module in (kernels, baseline, datasets, kuru2020, lee2018, objective, sgd, zhang2017)
 }
 
 __all__ = ["SUITES", "Suite"]

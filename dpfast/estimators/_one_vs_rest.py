@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice
-from dpfast.privacy import Budget, Ledger, PrivacyReport, budget_mu
+from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
@@ -77,6 +77,49 @@ def share_of(
     return solver, Budget(epsilon, budget.delta / parts * (1.0 - MARGIN)), accountant
 
 
+def planned(
+    shape: ProblemShape,
+    parts: int,
+    solver: str,
+    budget: Budget,
+    *,
+    accountant: str,
+    **settings: Any,
+) -> tuple[Plan, tuple[Event, ...]]:
+    """Plan of each of `parts` fits that share a budget, and the accesses of all of them.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    parts : int
+        1 for a fit that has the budget to itself.
+    solver, budget, accountant, **settings
+        As for :func:`dpfast.plan`.
+
+    Returns
+    -------
+    plan : Plan
+    events : tuple of Event
+
+    Raises
+    ------
+    ValueError
+        If the solver decides along the way what to spend: it would leave nothing for the others.
+    """
+    if parts == 1:
+        settled = plan(shape, solver, budget, accountant=accountant, **settings)
+        return settled, settled.events
+    options = [name for name in settings if name != "neighboring_relation"]
+    name, share, pricing = share_of(budget, parts, solver, accountant, shape, options)
+    settled = plan(shape, name, share, accountant=pricing, **settings)
+    if settled.adaptive:
+        raise ValueError(
+            f"solver must fix its accesses to the data beforehand for more than two classes; "
+            f"got {settled.solver!r}. solver='auto' does."
+        )
+    return settled, settled.events * parts
+
+
 def solve_each(
     problem: Problem,
     targets: Sequence[Callable[[], Vector]],
@@ -117,18 +160,13 @@ def solve_each(
         As for :func:`dpfast.solve`; nothing is spent.
     """
     parts = len(targets)
-    options = [name for name in settings if name != "neighboring_relation"]
     ledger = Ledger(budget, accountant)
-    name, share, pricing = share_of(budget, parts, solver, accountant, problem.shape, options)
-    settled = plan(problem, name, share, accountant=pricing, **settings)
-    if settled.adaptive:
-        raise ValueError(
-            f"solver must fix its accesses to the data beforehand for more than two classes; "
-            f"got {settled.solver!r}. solver='auto' does."
-        )
+    settled, events = planned(
+        problem.shape, parts, solver, budget, accountant=accountant, **settings
+    )
     if verbose:
         print(f"{parts} classes, one against the rest, each:\n{settled}")
-    ledger.check(*settled.events * parts)
+    ledger.check(*events)
     rng = SecureGenerator(random_state)
     run = SOLVERS[settled.solver].run
     weights = [run(settled, problem.with_target(make()), rng, ledger).w for make in targets]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.privacy.selection import law_parameter, selection_epsilon
 
 NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
 """Two data sets are neighbors if one record is replaced, or if one record is present in only one
@@ -640,6 +641,123 @@ class L2LaplaceObjectiveEvent(_ObjectiveEvent):
         return self.log_jacobian + self.sensitivity / self.scale
 
 
+@dataclass(frozen=True, kw_only=True)
+class _SelectionOfRunsEvent(Event):
+    """The best of a random number of independent runs; the others, and their number, stay secret.
+
+    Parameters
+    ----------
+    repetitions : {"poisson", "negative-binomial"}
+        Law of the number of runs.
+    mean_runs : float
+        Its mean.
+    shape : float
+        Of the negative binomial law; see :mod:`dpfast.privacy.selection`, which has the proofs.
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    repetitions: str
+    mean_runs: float
+    shape: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        law_parameter(self.repetitions, self.mean_runs, self.shape)
+        _set_real(self, "mean_runs")
+        _set_real(self, "shape")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureSelectionEvent(_SelectionOfRunsEvent):
+    """The best of a random number of runs, each of which is pure.
+
+    Parameters
+    ----------
+    epsilon_of_run : float
+        Each run is so much DP.
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "pure_selection"
+
+    epsilon_of_run: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_real(self, "epsilon_of_run")
+
+    @property
+    def epsilon(self) -> float:
+        """``(1 + shape)`` times that of a run, or ``e + m tanh(e/2)`` for Poisson repetitions."""
+        return selection_epsilon(self.epsilon_of_run, self.repetitions, self.mean_runs, self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionEvent(_SelectionOfRunsEvent):
+    """The best of a random number of runs, by their Renyi divergences.
+
+    Parameters
+    ----------
+    alternatives : tuple of tuples of Event
+        What one record can meet in a run: one of these lists of accesses, never two.  A run that
+        draws one of several settings at random, or works on disjoint parts of the records one
+        after another, has a log-moment of at most the largest of theirs (a mixture whose component
+        is part of the output; a record is in one part only).
+
+    See Also
+    --------
+    Event : The parameters common to all events.
+    """
+
+    mechanism: ClassVar[str] = "selection"
+
+    alternatives: tuple[tuple[Event, ...], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        alternatives = tuple(
+            tuple(
+                event_from_dict(event) if isinstance(event, Mapping) else event
+                for event in alternative
+            )
+            for alternative in self.alternatives
+        )
+        object.__setattr__(self, "alternatives", alternatives)
+        events = [event for alternative in alternatives for event in alternative]
+        if not alternatives or not all(alternatives):
+            raise ValueError(
+                f"alternatives must be lists of events, none of them empty; got {alternatives!r}."
+            )
+        for event in events:
+            if not isinstance(event, Event):
+                raise TypeError(f"alternatives must hold events; got {event!r}.")
+            if event.neighboring_relation != self.neighboring_relation:
+                raise ValueError(
+                    f"alternatives must be events of {self.neighboring_relation!r}, as the "
+                    f"selection; got one of {event.neighboring_relation!r}."
+                )
+
+    def describe(self) -> dict[str, float | int | str]:
+        """Return the law of the number of runs, and what one of them may cost."""
+        lists = (
+            " + ".join(f"{event.count} x {event.mechanism}" for event in alternative)
+            for alternative in self.alternatives
+        )
+        alternatives = " or ".join(dict.fromkeys(lists))
+        return {**super().describe(), "alternatives": alternatives}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as values of JSON, its alternatives in full."""
+        alternatives = [[event.to_dict() for event in lists] for lists in self.alternatives]
+        return {**super().to_dict(), "alternatives": alternatives}
+
+
 EVENTS: dict[str, type[Event]] = {
     kind.mechanism: kind
     for kind in (
@@ -654,6 +772,8 @@ EVENTS: dict[str, type[Event]] = {
         GDPEvent,
         ObjectivePerturbationEvent,
         L2LaplaceObjectiveEvent,
+        PureSelectionEvent,
+        SelectionEvent,
     )
 }
 """Every class of events by the name of its mechanism."""

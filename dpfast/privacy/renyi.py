@@ -258,14 +258,18 @@ def renyi_epsilon(log_moment: LogMoment, delta: float, enough: float = -math.inf
     return max(0.0, _minimum(epsilon, enough) * (1.0 + 1e-12))
 
 
-def renyi_delta(log_moment: LogMoment, epsilon: float) -> float:
-    """Return a delta at `epsilon` for releases with the given log-moments, at most 1."""
+def renyi_delta(log_moment: LogMoment, epsilon: float, *, refine: bool = True) -> float:
+    """Return a delta at `epsilon` for releases with the given log-moments, at most 1.
+
+    Without `refine` it is a little larger, and needs cached log-moments only.
+    """
 
     def log_delta(excess: float) -> float:
         linear = log_moment(excess) - excess * epsilon - math.log1p(excess)
         return linear - excess * math.log1p(1.0 / excess)
 
-    return min(1.0, math.exp(min(0.0, _minimum(log_delta) + 1e-12)))
+    enough = -math.inf if refine else math.inf
+    return min(1.0, math.exp(min(0.0, _minimum(log_delta, enough) + 1e-12)))
 
 
 def _minimum(function: LogMoment, enough: float = -math.inf) -> float:

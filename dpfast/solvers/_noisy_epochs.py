@@ -41,8 +41,10 @@ from scipy.optimize import brentq
 
 from dpfast import _kernels
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.errors import UnsupportedEvent
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import (
+    ACCOUNTANTS,
     Budget,
     Event,
     Ledger,
@@ -81,6 +83,8 @@ _HAIR = 1.0 + 1e-9
 # Between orders that are tried: what is lost by it is less than a hundredth of the noise.
 _ORDER_FACTOR = 1.08
 _MAX_TURNS = 40
+# Of the logarithm of a multiplier that privacy loss distributions have to find.
+_PLD_TOLERANCE = 1e-4
 _LARGEST_LOG_NOISE = 100.0
 
 
@@ -311,7 +315,38 @@ def _multiplier(
         multiplier = _renyi_multiplier(key, budget, unit_events)
         if multiplier is not None:
             return multiplier
+    if accountant == "pld":
+        return _pld_multiplier(key, budget, unit_events)
     return smallest_noise(lambda noise: unit_events(noise, *key), budget, accountant)
+
+
+def _pld_multiplier(
+    key: tuple[Any, ...], budget: Budget, unit_events: Callable[..., list[Event]]
+) -> float:
+    """A multiplier within the budget by privacy loss distributions, in some six evaluations.
+
+    Each takes a second.  Renyi divergences never ask for less noise: the search begins there.
+    """
+    assert budget.epsilon is not None
+    accountant, target = ACCOUNTANTS["pld"], budget.epsilon
+    start = _renyi_multiplier(key, budget, unit_events)
+    if start is None:
+        return smallest_noise(lambda noise: unit_events(noise, *key), budget, "pld")
+
+    @lru_cache
+    def excess(log_noise: float) -> float:
+        epsilon = accountant.epsilon(unit_events(math.exp(log_noise), *key), budget.delta)
+        return math.log(max(epsilon, 1e-300) / target)
+
+    high = math.log(start) + 1e-9
+    step = max(-2.0 * excess(high), _PLD_TOLERANCE)
+    low = high - step
+    while excess(low) <= 0.0 and low > -_LARGEST_LOG_NOISE:
+        high, low, step = low, low - step, 2.0 * step
+    if excess(high) > 0.0 or excess(low) <= 0.0:
+        return math.exp(high)
+    root = float(brentq(excess, low, high, xtol=_PLD_TOLERANCE, rtol=1e-12))
+    return math.exp(min(root + 2.0 * _PLD_TOLERANCE, high))
 
 
 def _renyi_multiplier(
@@ -430,6 +465,7 @@ def least_noisy_batches(
     **settings
         Of :func:`noisy_batches`.
     """
+    check_priced(accountant, settings["sampling"], settings["neighboring_relation"])
     if multiplier is None:
         key = (settings["neighboring_relation"], settings["sampling"], settings["batch"])
         multiplier = noise_multiplier(
@@ -440,6 +476,30 @@ def least_noisy_batches(
         if affordable((batches.event("plan", n_steps),), budget, accountant):
             return batches
         multiplier *= 1.0 + 1e-5
+
+
+def check_priced(accountant: str, sampling: str, neighboring_relation: str) -> None:
+    """Refuse an accountant that knows no amplification by this sampling.
+
+    Raises
+    ------
+    UnsupportedEvent
+        It says why.
+    """
+    event = sampled_unit_events(1.0, neighboring_relation, sampling, 1, 2, 1)[0]
+    if accountant == "auto" or ACCOUNTANTS[accountant].supports(event):
+        return
+    reason = (
+        "composes the privacy loss distributions of Poisson samples, under add_or_remove_one; that "
+        "of fixed-size samples under replace_one is not known"
+        if accountant == "pld"
+        else "has no price for noise on random batches, which are only cheap if amplification by "
+        "sampling is counted"
+    )
+    raise UnsupportedEvent(
+        f"accountant must be 'auto' or 'rdp' for {sampling} batches; got {accountant!r}, which "
+        f"{reason}."
+    )
 
 
 def affordable(events: tuple[Event, ...], budget: Budget, accountant: str) -> bool:

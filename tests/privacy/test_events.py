@@ -17,6 +17,8 @@ from dpfast.privacy import (
     LaplaceEvent,
     NoisyMaxEvent,
     ObjectivePerturbationEvent,
+    PureSelectionEvent,
+    SelectionEvent,
     SubsampledGaussianEvent,
     SubsampledLaplaceEvent,
     ZCDPEvent,
@@ -47,6 +49,21 @@ FIELDS = {
     ObjectivePerturbationEvent: {**OBJECTIVE, "stddev": 1.0 / 3.0, "monotone": True},
     L2LaplaceObjectiveEvent: {**OBJECTIVE, "scale": 1.0 / 3.0},
 }
+FIELDS[PureSelectionEvent] = {
+    "repetitions": "poisson",
+    "mean_runs": 10.0 / 3.0,
+    "shape": 1.0,
+    "epsilon_of_run": 1.0 / 3.0,
+}
+FIELDS[SelectionEvent] = {
+    "repetitions": "negative-binomial",
+    "mean_runs": 10.0 / 3.0,
+    "shape": 2.0,
+    "alternatives": (
+        (GaussianEvent(**COMMON, **FIELDS[GaussianEvent], count=2),),
+        (ZCDPEvent(**COMMON, rho=0.1), GDPEvent(**COMMON, mu=0.3)),
+    ),
+}
 REALS = [
     (kind, name)
     for kind, values in FIELDS.items()
@@ -67,7 +84,10 @@ def kind(request):
 def test_json_round_trip_is_exact(kind):
     event = kind(**COMMON, **FIELDS[kind], count=7)
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
-    assert event.describe() == FIELDS[kind]
+    shown = dict(FIELDS[kind])
+    if kind is SelectionEvent:
+        shown["alternatives"] = "2 x gaussian or 1 x zcdp + 1 x gdp"
+    assert event.describe() == shown
 
 
 def test_records_apart():

@@ -12,6 +12,7 @@ from dpfast.privacy.events import (
     L2LaplaceObjectiveEvent,
     LaplaceEvent,
     NoisyMaxEvent,
+    PureSelectionEvent,
     SubsampledLaplaceEvent,
 )
 
@@ -34,6 +35,7 @@ class PureAccountant(AdditiveAccountant):
             SubsampledLaplaceEvent,
             NoisyMaxEvent,
             ExponentialEvent,
+            PureSelectionEvent,
         ),
         _epsilon,
     )

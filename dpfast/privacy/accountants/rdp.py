@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.accountants._contract import Accountant
+from dpfast.privacy.accountants.gdp import GaussianAccountant
 from dpfast.privacy.accountants.pure import unless_pure_is_as_good
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import (
@@ -16,6 +19,8 @@ from dpfast.privacy.events import (
     L2LaplaceEvent,
     LaplaceEvent,
     NoisyMaxEvent,
+    PureSelectionEvent,
+    SelectionEvent,
     SubsampledGaussianEvent,
     SubsampledLaplaceEvent,
     ZCDPEvent,
@@ -30,6 +35,9 @@ from dpfast.privacy.renyi import (
     subsampled_gaussian_log_moment,
     subsampled_laplace_log_moment,
 )
+from dpfast.privacy.selection import selection_log_moment, selection_offset
+
+_GAUSSIAN = GaussianAccountant()
 
 
 def _of_gdp(event: Any, excess: float) -> float:
@@ -57,6 +65,45 @@ def _of_subsampled_laplace(event: SubsampledLaplaceEvent, excess: float) -> floa
     return subsampled_laplace_log_moment(excess, epsilon, event.sampling_rate, event.dimension)
 
 
+def _of_selection(event: SelectionEvent, excess: float) -> float:
+    accountant = RDPAccountant()
+
+    def one_run(order_excess: float) -> float:
+        return max(accountant.log_moment(run, order_excess) for run in event.alternatives)
+
+    return selection_log_moment(
+        one_run,
+        lambda epsilon: _delta_of_run(replace(event, where="", count=1), epsilon),
+        excess,
+        event.repetitions,
+        event.mean_runs,
+        event.shape,
+        _offset(replace(event, where="", count=1)) if event.repetitions != "poisson" else None,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _offset(event: SelectionEvent) -> float:
+    accountant = RDPAccountant()
+    return selection_offset(
+        lambda excess: max(accountant.log_moment(run, excess) for run in event.alternatives),
+        event.mean_runs,
+        event.shape,
+    )
+
+
+@lru_cache(maxsize=1 << 15)
+def _delta_of_run(event: SelectionEvent, epsilon: float) -> float:
+    """Return a delta of one run: exact where all of an alternative's noise is Gaussian."""
+    accountant = RDPAccountant()
+    return max(
+        _GAUSSIAN.delta(run, epsilon)
+        if all(map(_GAUSSIAN.supports, run))
+        else renyi_delta(partial(accountant.log_moment, run), epsilon, refine=False)
+        for run in event.alternatives
+    )
+
+
 class RDPAccountant(Accountant):
     """Composition in Renyi differential privacy, minimized over all real orders.
 
@@ -80,11 +127,15 @@ class RDPAccountant(Accountant):
         ExponentialEvent: lambda event, excess: range_log_moment(excess, event.epsilon),
         SubsampledGaussianEvent: _of_subsampled_gaussian,
         SubsampledLaplaceEvent: _of_subsampled_laplace,
+        PureSelectionEvent: _of_pure,
+        SelectionEvent: _of_selection,
     }
     """The log-moment of one release at order ``1 + excess``, by class of event."""
 
     def supports(self, event: Event) -> bool:
-        """Say whether there is a curve for this class of event."""
+        """Say whether there is a curve for this class of event, and for what it is made of."""
+        if isinstance(event, SelectionEvent):
+            return all(self.supports(one) for run in event.alternatives for one in run)
         return type(event) in self.curves
 
     def log_moment(self, events: Iterable[Event], excess: float) -> float:

@@ -1,0 +1,676 @@
+r"""Private search over hyper-parameters, in the manner of scikit-learn.
+
+:class:`PrivateSearchCV` fits and scores a random number of randomly chosen candidates and releases
+the best one.  What that costs is worked out in :mod:`dpfast.privacy.selection` (Papernot & Steinke
+2022): more than one fit, much less than all of them, provided that nothing but the winner comes
+out.
+
+One run
+-------
+A run draws a candidate uniformly, fits it to the training rows with a private solver, and adds
+noise to its score on the held-out rows.  The split is drawn once, without looking at the data, so
+a record is in one part and its neighbor's replacement (or its absence, which leaves a zero
+contribution in its place) in the same one:
+
+* if it is a training row, what the run releases differs by the fit's accesses, and the noisy score
+  is a post-processing of the fitted model and of rows that both neighbors have;
+* if it is held out, the fit has one and the same law, and given its outcome the scores differ by
+  one row's: numbers in [0, 1] whose sum moves by at most 1, whether a row is replaced or absent.
+
+So a run costs the fit *or* the score, never both: for the Renyi divergence, the larger one
+(parallel composition), and over the random draw of the candidate the largest of any candidate's.
+The event lists these alternatives.  The noise of the score is calibrated to the same budget as the
+fits: it is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpfast._validation import check_choice, check_real
+from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
+from dpfast.estimators._one_vs_rest import planned
+from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.privacy import (
+    ACCOUNTANTS,
+    Budget,
+    Event,
+    GDPEvent,
+    Ledger,
+    PrivacyReport,
+    PureSelectionEvent,
+    SelectionEvent,
+    budget_filter,
+    gaussian_epsilon,
+)
+from dpfast.privacy.ledger import ACTIVE
+from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
+from dpfast.problem import ProblemShape
+from dpfast.random import SecureGenerator
+
+Vector = NDArray[np.float64]
+Scorer = Callable[[Any, Any, NDArray[Any]], ArrayLike]
+
+__all__ = ["SCORINGS", "PrivateSearchCV"]
+
+# What the search itself settles.
+_OWN = ("epsilon", "delta", "neighboring_relation", "accountant", "random_state", "verbose")
+_WHERE = "search: the best of a random number of runs"
+_SCORE = "score on held-out rows"
+# A held-out row's logarithmic loss counts at most this much.
+_LOG_LOSS_LIMIT = 3.0
+# The Poisson law has fewer runs far from its mean: preferred where it costs this little in noise.
+_POISSON_WORTH = 0.9
+_SHRINKAGE = 0.99
+_MAX_TURNS = 200
+
+
+# ---- scores: one number in [0, 1] a row, the larger the better -----------------------------------
+
+
+def _accuracy(model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
+    return np.asarray(model.predict(X) == y, dtype=np.float64)
+
+
+def _neg_log_loss(model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
+    columns = np.searchsorted(model.classes_, y)
+    gains: Vector = model.predict_log_proba(X)[np.arange(len(y)), columns]
+    return 1.0 + gains / _LOG_LOSS_LIMIT
+
+
+def _neg_absolute_error(model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
+    errors: Vector = np.abs(model.predict(X) - y)
+    return 1.0 - errors / _width(model)
+
+
+def _neg_squared_error(model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
+    errors: Vector = (model.predict(X) - y) / _width(model)
+    return 1.0 - errors**2
+
+
+def _width(model: Any) -> float:
+    low, high = model.target_bounds
+    return float(high) - float(low)
+
+
+SCORINGS: Mapping[str, tuple[Scorer, Callable[[Any], float]]] = {
+    "accuracy": (_accuracy, lambda model: 0.0),
+    "neg_log_loss": (_neg_log_loss, lambda model: _LOG_LOSS_LIMIT),
+    "neg_mean_absolute_error": (_neg_absolute_error, _width),
+    "neg_mean_squared_error": (_neg_squared_error, lambda model: _width(model) ** 2),
+}
+"""By name: a score of each row, cut to [0, 1], and the loss that 0 stands for (none: it is the
+score itself)."""
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    return lambda search: hasattr(search.estimator, name)
+
+
+# ---- the plan of a search -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """What a search will do, from public quantities."""
+
+    event: SelectionEvent | PureSelectionEvent
+    run_budget: Budget
+    score: Gaussian | Laplace
+    fits: tuple[tuple[Event, ...], ...]
+
+
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Hyper-parameters and a model, chosen and fitted under one guarantee.
+
+    Parameters
+    ----------
+    estimator : dpfast estimator
+        Its bounds (`data_norm`, and `classes` or `target_bounds`) must be declared; its `epsilon`,
+        `delta`, `accountant` and `random_state` are not used.
+    param_grid : dict or list of dicts
+        As for :class:`sklearn.model_selection.GridSearchCV`.
+    epsilon : float, default=1.0
+        Of the whole search, the released model included.
+    delta : float, default=1e-6
+        0 asks for a pure guarantee.
+    scoring : str, callable or None, default=None
+        "accuracy", "neg_log_loss" (a row's loss cut at 3), "neg_mean_absolute_error",
+        "neg_mean_squared_error"; None is the first for classifiers and the third for regressors.
+        A callable gets the fitted model, X and y and returns a score in [0, 1] for each row, which
+        must depend on that row and on the model only; what is beyond is cut.
+    validation_fraction : float, default=0.2
+        Share of the rows that is held out for scoring.
+    mean_runs : float or None, default=None
+        Mean number of runs; None is the number of candidates, at least 2 and at most 20.
+    repetitions : {"auto", "poisson", "negative-binomial"}
+        Law of the number of runs; see :mod:`dpfast.privacy.selection`.  "auto" is "poisson" where
+        it needs at most some ten percent more noise.
+    shape : float, default=1.0
+        Of the negative binomial law: 1 is the logarithmic one, 2 the geometric one.
+    refit : bool, default=True
+        Whether the model of the best run is kept as `best_estimator_`.  It **is** what was released
+        and was paid for; there is no second fit, which would cost a second time.
+    random_state : None, int or NumPy generator, default=None
+        None draws from the operating system's randomness.  Anything else makes the search
+        repeatable, and the report says not to release it.
+
+    Attributes
+    ----------
+    best_params_ : dict
+    best_score_ : float
+        The noisy score of the best run: the largest of several, so biased upwards.
+    best_estimator_ : estimator
+        Fitted to the training part; its `privacy_` is the whole search's.
+    best_index_ : int
+        0: `cv_results_` has one row.
+    cv_results_ : dict
+        As in scikit-learn, but of the chosen candidate alone.  Other candidates' scores, and the
+        number of runs, are not covered by the guarantee and nowhere to be found.
+    n_candidates_, n_train_ : int
+        Public: the size of the grid, and of the training part.
+    privacy_ : dpfast.privacy.PrivacyReport
+    classes_ : ndarray
+        For classifiers.
+
+    Notes
+    -----
+    How long a search takes tells the number of runs, which the guarantee takes to be secret; do not
+    let those who get the model watch the clock.
+
+    Examples
+    --------
+    >>> from dpfast import LogisticRegression
+    >>> from dpfast.datasets import load_randhie
+    >>> from dpfast.model_selection import PrivateSearchCV
+    >>> X, y = load_randhie(return_X_y=True)
+    >>> model = LogisticRegression(solver="output-perturbation", data_norm=65.0, classes=[0, 1])
+    >>> grid = {"alpha": [1e-3, 1e-2, 1e-1]}
+    >>> search = PrivateSearchCV(model, grid, epsilon=1.0, delta=1e-6).fit(X, y)
+    >>> len(search.cv_results_["params"]), search.privacy_.epsilon <= 1.0
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        scoring: str | Scorer | None = None,
+        validation_fraction: float = 0.2,
+        mean_runs: float | None = None,
+        repetitions: str = "auto",
+        shape: float = 1.0,
+        refit: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.scoring = scoring
+        self.validation_fraction = validation_fraction
+        self.mean_runs = mean_runs
+        self.repetitions = repetitions
+        self.shape = shape
+        self.refit = refit
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, PrivateLinearModel):
+            inner = self.estimator.__sklearn_tags__()
+            tags.estimator_type = inner.estimator_type
+            tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+            tags.input_tags.sparse = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Search, and keep the best run.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter, a candidate or the data are not as documented; nothing is spent.
+        BudgetExceeded
+            By a surrounding :class:`~dpfast.BudgetAccountant`; nothing is spent.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        candidates = self._candidates()
+        score, worst = self._scorer()
+        if not isinstance(self.refit, bool):
+            raise TypeError(f"refit must be True or False; got {self.refit!r}.")
+        rows, target = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
+        )
+        held_out = self._held_out(len(target))
+        self._check_target(target)
+        settled = self._settle(budget, candidates, len(target) - held_out, held_out, rows.shape[1])
+
+        ledger = Ledger(budget)
+        ledger.spend(settled.event)
+        rng = SecureGenerator(self.random_state)
+        # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
+        order = np.argsort(rng.uint64(len(target)), kind="stable")
+        parts = [
+            (_safe_indexing(rows, part), target[part])
+            for part in (np.sort(order[held_out:]), np.sort(order[:held_out]))
+        ]
+
+        def run() -> tuple[float, tuple[int, Any]]:
+            index = _below(len(candidates), rng)
+            noisy, model = self._run(candidates[index], settled, index, parts, score, rng)
+            return noisy, (index, model)
+
+        with _paid_for():
+            noisy, (index, model) = best_of_runs(settled.event, run, rng)
+        self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        self.best_params_ = candidates[index]
+        limit = worst(model)
+        self.best_score_ = noisy if limit == 0.0 else (noisy - 1.0) * limit
+        self.best_index_ = 0
+        self.cv_results_ = {
+            **{f"param_{name}": [value] for name, value in self.best_params_.items()},
+            "params": [self.best_params_],
+            "mean_test_score": np.array([self.best_score_]),
+            "rank_test_score": np.array([1]),
+        }
+        self.n_candidates_ = len(candidates)
+        self.n_train_ = len(target) - held_out
+        model.privacy_ = self.privacy_
+        if self.refit:
+            self.best_estimator_ = model
+        if is_classifier(self.estimator):
+            self.classes_ = model.classes_
+        return self
+
+    # ---- what the search makes of its parameters -------------------------------------------------
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        estimator = self.estimator
+        if not isinstance(estimator, PrivateLinearModel):
+            raise TypeError(
+                "estimator must be one of dpfast's, whose fits go through a ledger; got "
+                f"{estimator!r}."
+            )
+        candidates = [dict(params) for params in ParameterGrid(self.param_grid)]
+        bounds = "classes" if isinstance(estimator, PrivateLinearClassifier) else "target_bounds"
+        for params in candidates:
+            taken = sorted(set(params) & set(_OWN))
+            if taken:
+                raise ValueError(
+                    f"param_grid must not hold {', '.join(taken)}, which the search settles or "
+                    "which are part of what is promised."
+                )
+            made = clone(estimator).set_params(**params)
+            for name in ("data_norm", bounds):
+                if getattr(made, name) is None:
+                    raise ValueError(
+                        f"{name} must be declared on the estimator for a search: what a candidate "
+                        "takes from the data is not covered by any guarantee; got None."
+                    )
+        if not candidates:
+            raise ValueError(f"param_grid must hold candidates; got {self.param_grid!r}.")
+        return candidates
+
+    def _scorer(self) -> tuple[Scorer, Callable[[Any], float]]:
+        if callable(self.scoring):
+            return self.scoring, lambda model: 0.0
+        classifier = isinstance(self.estimator, PrivateLinearClassifier)
+        names = [name for name in SCORINGS if (name in ("accuracy", "neg_log_loss")) == classifier]
+        if not hasattr(self.estimator, "predict_log_proba"):
+            names = [name for name in names if name != "neg_log_loss"]
+        if self.scoring is None:
+            return SCORINGS[names[0]]
+        return SCORINGS[check_choice("scoring", self.scoring, tuple(names))]
+
+    def _held_out(self, n: int) -> int:
+        share = check_real(
+            "validation_fraction", self.validation_fraction,
+            low=0.0, high=1.0, low_open=True, high_open=True,
+        )  # fmt: skip
+        if n < 2:
+            raise ValueError(f"X must have at least 2 rows, one of them held out; got {n}.")
+        return min(max(1, round(share * n)), n - 1)
+
+    def _check_target(self, y: NDArray[Any]) -> None:
+        """Refuse labels that no candidate declares: a run must not fail by the rows it gets."""
+        if not isinstance(self.estimator, PrivateLinearClassifier):
+            return
+        for params in self._candidates():
+            clone(self.estimator).set_params(**params)._resolve_classes(y)
+
+    def _settle(
+        self,
+        budget: Budget,
+        candidates: list[dict[str, Any]],
+        n_train: int,
+        held_out: int,
+        n_features: int,
+    ) -> _Settled:
+        """Find the largest budget of a run with which the search is within `budget`."""
+        mean_runs = self.mean_runs
+        if mean_runs is None:
+            mean_runs = float(min(max(2, len(candidates)), 20))
+        check_choice("repetitions", self.repetitions, ("auto", *REPETITIONS))
+        for name in REPETITIONS:
+            law_parameter(name, mean_runs, self.shape)
+        law = _best_law(budget, self.repetitions, float(mean_runs), float(self.shape))
+        relation = self.estimator.neighboring_relation
+        run_epsilon = _run_epsilon(budget, law)
+        estimators = [clone(self.estimator).set_params(**params) for params in candidates]
+        for _ in range(_MAX_TURNS):
+            if not run_epsilon > 0.0:
+                break
+            run_budget = Budget(run_epsilon, budget.delta)
+            fits = tuple(_events_of(one, run_budget, n_train, n_features) for one in estimators)
+            mechanism = Gaussian if budget.delta > 0.0 else Laplace
+            score = mechanism.calibrate(
+                run_budget,
+                sensitivity=1.0,
+                dimension=1,
+                neighboring_relation=relation,
+                # math.fsum rounds once.
+                error=held_out * 2.0**-53,
+            )
+            alternatives = (*map(_merged, fits), (score.event(_SCORE),))
+            event: SelectionEvent | PureSelectionEvent
+            settings: dict[str, Any] = {
+                "repetitions": law[0],
+                "mean_runs": law[1],
+                "shape": law[2],
+                "neighboring_relation": relation,
+                "where": _WHERE,
+            }
+            if budget.delta > 0.0:
+                event = SelectionEvent(alternatives=tuple(dict.fromkeys(alternatives)), **settings)
+            else:
+                largest = max(_pure_sum(events, budget) for events in alternatives)
+                event = PureSelectionEvent(epsilon_of_run=largest, **settings)
+            with _paid_for():  # an accountant around the search answers when it is charged
+                affordable = Ledger(budget).can_afford(event)
+            if affordable:
+                return _Settled(event, run_budget, score, fits)
+            # Prices are nearly proportional to a run's epsilon.
+            spent = ACCOUNTANTS["rdp" if budget.delta > 0.0 else "pure"].spent([event], budget)
+            run_epsilon *= min(max(budget.limit / spent, 0.3), _SHRINKAGE)
+        raise ValueError(
+            f"epsilon={budget.epsilon:.4g} and delta={budget.delta:.4g} are too small for a search "
+            f"of {mean_runs:.4g} runs on average: nothing is left for one of them. Give more, or "
+            "fewer runs."
+        )
+
+    def _run(
+        self,
+        params: Mapping[str, Any],
+        settled: _Settled,
+        index: int,
+        parts: list[tuple[Any, NDArray[Any]]],
+        score: Scorer,
+        rng: SecureGenerator,
+    ) -> tuple[float, Any]:
+        """Fit one candidate and release its score."""
+        (X, y), (X_held, y_held) = parts
+        budget = settled.run_budget
+        seed = int(rng.uint64(1)[0] >> np.uint64(1)) if rng.reproducible else None
+        model = clone(self.estimator).set_params(
+            **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
+            random_state=seed, verbose=0,
+        )  # fmt: skip
+        model.fit(X, y)
+        report = model.privacy_
+        if not report.adaptive and _sorted(report.events) != _sorted(settled.fits[index]):
+            raise RuntimeError(
+                f"the fit of {params!r} made other accesses than were planned and paid for; "
+                "nothing is released. Please report this."
+            )
+
+        def query() -> list[float]:
+            rows = np.clip(np.asarray(score(model, X_held, y_held), dtype=np.float64), 0.0, 1.0)
+            if rows.shape != (len(y_held),):
+                raise ValueError(
+                    f"scoring must return one number for each of the {len(y_held)} rows; got "
+                    f"shape {rows.shape}."
+                )
+            # NaN is no score.
+            return [math.fsum(np.nan_to_num(rows, nan=0.0).tolist())]
+
+        noisy = settled.score.release(query, rng=rng, ledger=Ledger(budget), where=_SCORE)
+        return float(noisy[0]) / len(y_held), model
+
+    # ---- the best model ----------------------------------------------------------------------
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_params_")
+        if not self.refit:
+            raise AttributeError("refit=False kept no model: only best_params_ and best_score_.")
+        return self.best_estimator_
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predictions of the best run's model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        predictions: NDArray[Any] = self._best().predict(X)
+        return predictions
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy or R² of the best run's model; **not private** on rows that are.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        float
+        """
+        return float(self._best().score(X, y))
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: ArrayLike) -> Vector:
+        """Margins of the best run's model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray
+        """
+        margins: Vector = self._best().decision_function(X)
+        return margins
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Vector:
+        """Probabilities of the classes by the best run's model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        probabilities: Vector = self._best().predict_proba(X)
+        return probabilities
+
+
+# ---- budgets ----------------------------------------------------------------------------------
+
+
+def _best_law(
+    budget: Budget, repetitions: str, mean_runs: float, shape: float
+) -> tuple[str, float, float]:
+    """Return the law that is asked for, or the one that leaves a run more."""
+    if repetitions != "auto":
+        return repetitions, mean_runs, shape
+    poisson, other = ((name, mean_runs, shape) for name in REPETITIONS)
+    worth = _POISSON_WORTH * _run_epsilon(budget, other)
+    return poisson if _run_epsilon(budget, poisson) >= worth else other
+
+
+@lru_cache(maxsize=256)
+def _run_epsilon(budget: Budget, law: tuple[str, float, float]) -> float:
+    """Return the epsilon of a run whose noise is all Gaussian, or pure; 0 if nothing is left."""
+    repetitions, mean_runs, shape = law
+    common: dict[str, Any] = {
+        "repetitions": repetitions,
+        "mean_runs": mean_runs,
+        "shape": shape,
+        "neighboring_relation": "replace_one",
+        "where": "calibration",
+    }
+
+    def affords(log_size: float) -> bool:
+        size = math.exp(log_size)
+        if budget.delta == 0.0:
+            return ledger.can_afford(PureSelectionEvent(epsilon_of_run=size, **common))
+        run = GDPEvent(mu=size, neighboring_relation="replace_one", where="calibration")
+        return ledger.can_afford(SelectionEvent(alternatives=((run,),), **common))
+
+    # Unlike a ledger of a fit, this one stands behind no data: no accountant is asked.
+    ledger = Ledger(budget)
+    with _paid_for():
+        low, high = math.log(budget.limit) - 25.0, math.log(budget.limit) + 5.0
+        if not affords(low):
+            return 0.0
+        while high - low > 1e-4:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if affords(middle) else (low, middle)
+    if budget.delta == 0.0:
+        return math.exp(low)
+    return gaussian_epsilon(math.exp(low), budget.delta)
+
+
+def _events_of(
+    estimator: PrivateLinearModel, budget: Budget, n_train: int, n_features: int
+) -> tuple[Event, ...]:
+    """Return what a fit of the estimator will be charged, whatever the rows."""
+    shape = ProblemShape(
+        n_train,
+        n_features,
+        estimator.data_norm,  # type: ignore[arg-type]
+        loss=estimator._loss(),
+        intercept=estimator._constant(),
+    )
+    classes = getattr(estimator, "classes", None)
+    parts = 1 if classes is None or len(classes) == 2 else len(classes)
+    settings = estimator._settings() | {"accountant": "auto"}
+    settled, events = planned(shape, parts, estimator.solver, budget, **settings)
+    if settled.adaptive:
+        # Whatever it chooses along the way, it stays within one limit fixed beforehand.
+        limited = budget_filter(budget, settings["accountant"])
+        return (limited.as_event(settled.neighboring_relation, "accesses along the way"),)
+    if budget.delta > 0.0 and not all(map(ACCOUNTANTS["rdp"].supports, events)):
+        raise ValueError(
+            "solver must have Renyi divergences for a search with a delta; got "
+            f"{settled.solver!r}. Take another, such as 'dp-whitened-gd', or delta=0."
+        )
+    return events
+
+
+def _merged(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return equal accesses as one of their count."""
+    counts: dict[Event, int] = {}
+    for event in events:
+        alike = replace(event, where="fit to the training rows", count=1)
+        counts[alike] = counts.get(alike, 0) + event.count
+    return tuple(replace(event, count=count) for event, count in counts.items())
+
+
+def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:
+    """Return the sum of the events' epsilons."""
+    ledger = Ledger(Budget(1e6), "pure")
+    with _paid_for():
+        ledger.spend_all(events)
+    return ledger.guarantee().epsilon
+
+
+def _sorted(events: Sequence[Event]) -> list[str]:
+    return sorted(map(repr, events))
+
+
+# ---- runs and draws ---------------------------------------------------------------------------
+
+
+def best_of_runs(
+    event: SelectionEvent | PureSelectionEvent,
+    run: Callable[[], tuple[float, Any]],
+    rng: SecureGenerator,
+) -> tuple[float, Any]:
+    """Return the best of a random number of runs, which `event` has paid for, and forget the rest.
+
+    Parameters
+    ----------
+    event : SelectionEvent or PureSelectionEvent
+    run : callable
+        Returns a score and whatever else is released; independent from call to call.
+    rng : SecureGenerator
+
+    Returns
+    -------
+    score : float
+    release : object
+        Of equal scores the first: as good as a random one, the runs being alike.
+    """
+    uniform = float(rng.uint64(1)[0] >> np.uint64(11)) * 2.0**-53
+    best = run()
+    for _ in range(number_of_runs(event.repetitions, event.mean_runs, event.shape, uniform) - 1):
+        other = run()
+        if other[0] > best[0]:
+            best = other
+    return best
+
+
+def _below(bound: int, rng: SecureGenerator) -> int:
+    """Draw a uniform integer in [0, bound)."""
+    limit = (1 << 64) // bound * bound
+    while True:
+        word = int(rng.uint64(1)[0])
+        if word < limit:
+            return word % bound
+
+
+@contextmanager
+def _paid_for() -> Iterator[None]:
+    """Keep the accountants around a search from charging its runs: they were charged for it."""
+    token = ACTIVE.set(())
+    try:
+        yield
+    finally:
+        ACTIVE.reset(token)
