@@ -1,7 +1,8 @@
 """Sphinx configuration; `sphinx-build -W docs docs/_build/html` makes the pages."""
 
-import importlib
+import importlib.util
 import inspect
+import pkgutil
 import warnings
 from pathlib import Path
 
@@ -83,11 +84,41 @@ def _solver_pages():
             page += [f".. autofunction:: {owner}.{function}", "   :no-index:", ""]
         _write(folder / f"{name}.rst", "\n".join(page))
         rows += [f"   * - :doc:`{name}`", f"     - {budgets}", f"     - {summary}"]
+    names = list(SOLVERS)
+    for name in _beside_the_table():
+        module = importlib.import_module(f"dpfast.solvers.{name}")
+        text = inspect.cleandoc(module.__doc__)
+        functions = [
+            f".. autofunction:: {module.__name__}.{n}"
+            for n in _exported(module)
+            if inspect.isfunction(getattr(module, n))
+        ]
+        title = f"``{name}``"
+        lines = [title, "=" * len(title), "", text, "", *functions, ""]
+        _write(folder / f"{name}.rst", "\n".join(lines))
+        summary = " ".join(text.split("\n\n")[0].split())
+        rows += [f"   * - :doc:`{name}`", "     -", f"     - {summary}"]
+        names.append(name)
     head = _HEAD.read_text(encoding="utf-8")
     table = [".. list-table::", "   :header-rows: 1", "   :widths: 24 18 58", ""]
     table += ["   * - solver", "     - budgets", "     - what it does", *rows]
-    toctree = ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in SOLVERS), ""]
+    toctree = ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in names), ""]
     _write(folder / "index.rst", "\n".join([head, *table, *toctree]))
+
+
+def _beside_the_table():
+    """Solvers that serve one estimator and have no name of their own."""
+    known = {module.__name__.split(".")[-1] for module in SOLVERS.values()}
+    found = (module.name for module in pkgutil.iter_modules(dpfast.solvers.__path__))
+    return [name for name in found if name[0] != "_" and name not in known]
+
+
+def _exported(module):
+    return getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and getattr(value, "__module__", None) == module.__name__
+    ]
 
 
 _BUDGETS = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ-zCDP", "gdp": "µ-GDP"}
@@ -105,7 +136,7 @@ _solver_pages()
 
 #: Pages of the API: title, and for each module the names on it; None takes all that it exports.
 API = {
-    "estimators": ("Estimators", {"dpfast.estimators": None}),
+    "estimators": ("Estimators", {"dpfast.estimators": None, "dpfast.model_selection": None}),
     "planning": (
         "Planning and solving",
         {"dpfast": ["plan", "solve", "Plan", "Result", "Problem", "ProblemShape", "Loss"]},
@@ -132,7 +163,11 @@ API = {
     ),
     "theory": (
         "Theory of the papers",
-        dict.fromkeys(f"dpfast.theory.{name}" for name in ("zhang2017", "lowy2021", "kuru2020")),
+        {
+            "dpfast.theory.zhang2017": None,
+            "dpfast.theory.lowy2021": None,
+            "dpfast.theory.kuru2020": None,
+        },
     ),
 }
 
@@ -144,6 +179,8 @@ def _api_pages():
     for page, (title, modules) in API.items():
         tables, entries = [], []
         for name, names in modules.items():
+            if importlib.util.find_spec(name) is None:
+                continue
             module = importlib.import_module(name)
             found = [n for n in names or _exported(module) if not n.isupper()]
             head = [f".. currentmodule:: {name}", ""]
@@ -166,14 +203,6 @@ def _api_pages():
         "",
     ]
     _write(folder / "index.rst", "\n".join(toctree))
-
-
-def _exported(module):
-    return getattr(module, "__all__", None) or [
-        name
-        for name, value in vars(module).items()
-        if name[0] != "_" and getattr(value, "__module__", None) == module.__name__
-    ]
 
 
 def _directive(value):

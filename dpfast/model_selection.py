@@ -596,6 +596,11 @@ def _events_of(
         # Whatever it chooses along the way, it stays within one limit fixed beforehand.
         limited = budget_filter(budget, settings["accountant"])
         return (limited.as_event(settled.neighboring_relation, "accesses along the way"),)
+    if budget.delta > 0.0 and not all(map(ACCOUNTANTS["rdp"].supports, events)):
+        raise ValueError(
+            "solver must have Renyi divergences for a search with a delta; got "
+            f"{settled.solver!r}. Take another, such as 'dp-whitened-gd', or delta=0."
+        )
     return events
 
 

@@ -261,7 +261,7 @@ class TestFit:
         assert cli.main(fit_arguments()) == 3
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == (
-            "error: model.json: No space left on device The budget was spent and stays spent."
+            "error: model.json: No space left on device. The budget was spent and stays spent."
         )
 
     @given(
@@ -370,8 +370,6 @@ class TestProgram:
 
     def test_exit_codes_of_the_process(self, tmp_path):
         command = [sys.executable, "-m", "dpfast.cli"]
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, f"dpfast {__version__}\n")
         done = subprocess.run(
             [*command, "predict", "none.json", "x.csv", "-o", str(tmp_path / "out.csv")],
             capture_output=True,
@@ -397,6 +395,8 @@ class TestProgram:
             warnings.warn("first\n  second", stacklevel=1)
             raise ValueError("third\n  fourth")
 
+        monkeypatch.setattr(demo, "load_randhie", raising(TypeError("alpha must be a number")))
+        assert_one_error_line(capsys, cli.main(["demo"]), "alpha must be a number")
         monkeypatch.setattr(demo, "load_randhie", load)
         assert cli.main(["demo"]) == 2
         assert capsys.readouterr().err == "warning: first second\nerror: third fourth\n"
@@ -434,7 +434,8 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("option", "value", "expected"),
         [("--rows", "0", "expected an integer >= 1"), ("--loss", "cubic", "loss"),
-         ("--epsilon", "-1", "epsilon"), ("--plot", "nowhere/x.png", "no directory")],
+         ("--epsilon", "-1", "epsilon"), ("--plot", "nowhere/x.png", "no directory"),
+         ("--plot", "x.gif", "--plot must end in .png, .pdf, .svg; got 'x.gif'")],
     )  # fmt: skip
     def test_errors(self, capsys, option, value, expected):
         assert_one_error_line(capsys, cli.main([*self.ARGUMENTS, option, value]), expected)

@@ -239,8 +239,9 @@ class TestAtomicWriter:
         assert (tmp_path / "x.gz").read_bytes() == first
 
 
-def test_progress_ends_at_the_end(tmp_path):
-    text = "a\n" + "1\n" * 120_000
+def test_progress_ends_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "_CHUNK_ROWS", 10_000)
+    text = "a\n" + "1\n" * 24_000
     (tmp_path / "x.csv").write_text(text)
     with atomic_writer(tmp_path / "x.csv.gz") as stream:
         stream.write(text)

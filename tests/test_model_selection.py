@@ -200,6 +200,11 @@ def test_nothing_is_spent_on_a_wrong_search(table):
         (search(validation_fraction=1.0), ValueError, "validation_fraction must be"),
         (search(scoring="r2"), ValueError, "scoring must be"),
         (search(epsilon=0.0), ValueError, "epsilon must be"),
+        (
+            search(estimator=classifier(solver="objective-perturbation")),
+            ValueError,
+            "solver must have Renyi divergences",
+        ),
         (search(refit="accuracy"), TypeError, "refit must be"),
         (search(estimator="logistic"), TypeError, "estimator must be"),
     ]

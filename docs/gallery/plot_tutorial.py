@@ -63,9 +63,10 @@ print(f"larger class {max(y_test.mean(), 1 - y_test.mean()):.3f}")
 # %%
 # What may be read from the coefficients?
 # ---------------------------------------
-# With output perturbation the noise in each coefficient is known exactly, without the data, so it
-# can be drawn. (This is a second fit on the same rows: together they cost more than either; see the
-# example on budgets.)
+# A model of output or objective perturbation knows the law of the noise in its coefficients without
+# the data, so it can say what they may have been without noise. The bands hold that, and nothing
+# else: not how coefficients vary from one sample of people to another. (This is a second fit on the
+# same rows: together they cost more than either; see the example on budgets.)
 
 second = dpfast.LogisticRegression(
     epsilon=1.0,
@@ -76,4 +77,5 @@ second = dpfast.LogisticRegression(
     strict=True,
 )
 second.fit(X_train, y_train)
+print(second.confidence_interval().covers)
 display = CoefficientDisplay.from_estimator(second, feature_names=data.feature_names)

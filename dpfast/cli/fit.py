@@ -174,7 +174,7 @@ def _fit(
         raise KeyboardInterrupt(_SPENT if account.events else "Nothing was spent.") from None
     except Exception as error:
         if account.events:
-            raise SpentError(f"{describe(error)} {_SPENT}") from error
+            raise SpentError(f"{describe(error).rstrip('.')}. {_SPENT}") from error
         raise
     return estimator
 

@@ -31,6 +31,8 @@ from dpfast.privacy import Budget
 from dpfast.problem import ProblemShape
 from dpfast.solvers import Plan, plan
 
+_PICTURES = (".png", ".pdf", ".svg")
+
 #: What the entries of `Plan.expected` mean; an entry without a line here is shown by its name.
 _MEANINGS = {
     "choice_noise_scale": "scale of the noise in the scores by which a step size is chosen",
@@ -101,6 +103,8 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Plan, print, draw."""
     if arguments.plot:
+        if not arguments.plot.endswith(_PICTURES):
+            raise ValueError(f"--plot must end in {', '.join(_PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot)
     columns, data_norm = _size(arguments)
     shape = ProblemShape(arguments.rows, columns, data_norm, Loss(arguments.loss))

@@ -38,16 +38,6 @@ class BudgetDisplay(Display):
     figure_ : matplotlib.figure.Figure
     line_ : matplotlib.lines.Line2D
         The cost, added up.
-
-    Examples
-    --------
-    >>> from dpfast import Budget, Ledger
-    >>> from dpfast.plotting import BudgetDisplay
-    >>> from dpfast.privacy import GaussianEvent
-    >>> ledger = Ledger(Budget(mu=0.5))
-    >>> ledger.spend(GaussianEvent(sensitivity=1.0, stddev=4.0, dimension=3,
-    ...                            neighboring_relation="replace_one", where="step", count=3))
-    >>> display = BudgetDisplay.from_ledger(ledger)  # doctest: +SKIP
     """
 
     line_: Any

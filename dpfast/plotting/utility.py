@@ -116,7 +116,7 @@ class PrivacyUtilityDisplay(Display):
         delta : float, default=1e-6
             0 for pure budgets.
         epsilons : array-like, optional
-            By default 21 values from 0.01 to 100.
+            By default 17 values from 0.01 to 100.
         solvers : sequence of str
             Those that do not take the loss or the budget, or state no accuracy loss, are left out.
         mark : float, optional
@@ -143,7 +143,7 @@ class PrivacyUtilityDisplay(Display):
         ImportError
             If matplotlib is not installed.
         """
-        grid = epsilon_grid(epsilons, (0.01, 100.0, 21))
+        grid = epsilon_grid(epsilons, (0.01, 100.0, 17))
         shape = problem if isinstance(problem, ProblemShape) else problem.shape
         # Refused here, a wrong argument is not taken for a solver that does not apply.
         plan(shape, "auto", Budget(float(grid[0]), delta), **options)

@@ -12,9 +12,11 @@ Privacy
 One record changes a sum of clipped, weighted losses by an amount in ``[0, c C]`` (or its negative)
 when it is added or removed, by one in ``[-c C, c C]`` when it is replaced, and the ridge by
 nothing: ``score_range`` is ``c C`` times :func:`~dpfast.privacy.records_apart`.  A choice is
-:class:`dpfast.mechanisms.Exponential`, of bounded range η: η-DP and ``η²/8``-zCDP.  The "enhanced
-exponential mechanism" of the source, which charges a choice less, is not used: its claim has not
-been proved here.
+:class:`dpfast.mechanisms.Exponential`, of bounded range η: η-DP and ``η²/8``-zCDP.  The textbook's
+rule, twice the largest change of a score, is η under `replace_one`; under `add_or_remove_one`,
+where all scores move the same way, bounded range spares its factor of 2.  The "enhanced exponential
+mechanism" of the source, which charges a choice less from a property of its own scores, is not
+used: its claim has not been proved here, and without a proof the ledger gives no discount.
 
 Sources: Zhang, Xiao, Yang, Zhang & Winslett 2013; a baseline of Lee & Kifer 2018.
 """

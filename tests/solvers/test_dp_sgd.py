@@ -1,14 +1,18 @@
 """DP-SGD."""
 
 import dataclasses
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 from reference import private_epochs as twin
 
-from dpfast import Budget, Ledger, Problem, ProblemShape, _kernels, plan, solve
+from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, _kernels, plan, solve
+from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
+from dpfast.privacy.accountants.pld import _grid_step
 from dpfast.random import SecureGenerator
 from dpfast.solvers import dp_sgd
 
@@ -83,6 +87,92 @@ def test_dp_accounting_finds_the_same_price():
     # The ledger minimizes over all orders.
     assert ledger.guarantee().epsilon <= theirs
     assert 0.99 < ledger.guarantee().epsilon <= 1.0
+
+
+@pytest.mark.slow
+def test_privacy_loss_distributions_ask_for_less_noise():
+    pytest.importorskip("dp_accounting.pld")
+    budget, shape = Budget(1.0, 1e-4), dataclasses.replace(SHAPE, n_samples=400)
+    settings = {"neighboring_relation": "add_or_remove_one", "epochs": 1}
+    tight, renyi = (
+        plan(shape, "dp-sgd", budget, accountant=name, **settings) for name in ("pld", "rdp")
+    )
+    ratio = tight.parameters["noise_multiplier"] / renyi.parameters["noise_multiplier"]
+    assert 0.5 < ratio < 0.99
+    ledger = Ledger(budget, "pld")
+    ledger.spend_all(tight.events)
+    assert 0.999 < ledger.guarantee().epsilon <= 1.0
+
+
+@pytest.mark.slow
+def test_the_library_finds_the_same_price_by_privacy_loss_distributions():
+    """At delta = 1e-4: at small ones ours adds what the library's transforms may be wrong by."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    budget, pld = Budget(1.0, 1e-4), ACCOUNTANTS["pld"]
+    shape = dataclasses.replace(SHAPE, n_samples=400)
+    settled = plan(shape, "dp-sgd", budget, accountant="pld", epochs=1, clip_norm=1.0,
+                   neighboring_relation="add_or_remove_one")  # fmt: skip
+    ledger = Ledger(budget, "pld")
+    ledger.spend_all(settled.events)
+    library = PLDAccountant(
+        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        value_discretization_interval=_grid_step(pld._kinds(list(ledger.events))),
+    )
+    library.compose(ledger.to_dp_event())
+    ours = ledger.guarantee().epsilon
+    assert ours <= 1.0
+    assert library.get_epsilon(budget.delta) == pytest.approx(ours, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "reason"),
+    [("pld", "of fixed-size samples under replace_one is not known"), ("gdp", "amplification")],
+)
+def test_an_accountant_that_cannot_price_the_batches_says_why(accountant, reason):
+    with pytest.raises(UnsupportedEvent, match=reason):
+        plan(SHAPE, "dp-sgd", BUDGET, accountant=accountant)
+
+
+def test_gradients_are_clipped_where_the_budget_is_small():
+    norms = [
+        plan(SHAPE, "dp-sgd", Budget(epsilon, 1e-6)).parameters["clip_norm"]
+        for epsilon in (0.1, 50.0)
+    ]
+    np.testing.assert_allclose(norms, [0.5 * SHAPE.lipschitz, SHAPE.lipschitz])
+    regression = dataclasses.replace(SHAPE, loss=Loss("huber"))
+    settled = plan(regression, "dp-sgd", Budget(0.1, 1e-6))
+    assert settled.parameters["clip_norm"] == regression.lipschitz
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("DPFAST_TEST_DATA" not in os.environ, reason="no directory with Bank")
+def test_bank_next_to_opacus():
+    """Accuracy over that of the majority, and log-loss on training rows, next to those of opacus.
+
+    Opacus was tuned on its test rows; its majority had 88.30 %.  Here: within two standard errors
+    of what it gained, at a smaller log-loss.
+    """
+    from bench.problems import bank
+
+    data = bank(Path(os.environ["DPFAST_TEST_DATA"]))
+    opacus = {0.05: (88.4, 0.406), 0.1: (89.3, 0.398), 0.2: (89.3, 0.368), 0.4: (89.3, 0.347),
+              0.8: (89.3, 0.344), 1.6: (89.3, 0.344)}  # fmt: skip
+    for epsilon, (accuracy, log_loss) in opacus.items():
+        gains, losses = [], []
+        for seed in range(6):
+            train, test = data.split(seed)
+            problem = Problem(train.X, train.y, data_norm=data.data_norm)
+            w = solve(problem, "dp-sgd", Budget(epsilon, 1e-8), random_state=seed,
+                      neighboring_relation="add_or_remove_one").w  # fmt: skip
+            right = np.mean((test.X @ w[:-1] + w[-1] > 0) == (test.y > 0))
+            gains.append(100 * (right - max(np.mean(test.y > 0), np.mean(test.y < 0))))
+            margins = train.y * (train.X @ w[:-1] + w[-1])
+            losses.append(np.mean(np.logaddexp(0.0, -margins)))
+        error = np.std(gains, ddof=1) / np.sqrt(6)
+        assert np.mean(gains) + 2 * error >= accuracy - 88.30, epsilon
+        assert np.mean(losses) < log_loss, epsilon
 
 
 def test_advanced_composition_costs_more_noise_and_the_ledger_less_epsilon():

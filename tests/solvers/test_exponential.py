@@ -202,6 +202,41 @@ def test_samples_on_worst_case_neighbors(relation, other, factor):
     assert (found > 1.5) == (factor == 8.0)
 
 
+def loss_of_neighbors(ball, center):
+    """Largest log-ratio of the exact laws with and without a row ``x = 1, y = 1``, d = 1."""
+    t = np.linspace(-ball.radius, ball.radius, 40_001)
+    w = t + center
+    n = ball.shape.n_samples
+    logs = []
+    for rows in (0, 1):
+        log_law = -ball.scale * (rows * np.logaddexp(0.0, -w) / n + 0.5 * ball.alpha * w**2)
+        logs.append(log_law - np.log(np.exp(log_law - log_law.max()).sum()) - log_law.max())
+    return float(np.abs(logs[0] - logs[1]).max())
+
+
+@pytest.mark.parametrize(("epsilon", "center"), [(2.0, 0.0), (3.0, -12.0), (8.0, -12.0)])
+def test_the_exact_laws_of_neighbors_keep_the_claim_and_half_the_noise_does_not(epsilon, center):
+    """The sampler's law is what the tests above say; here is what it gives away."""
+    shape = ProblemShape(1, 1, 1.0, intercept=0.0, alpha=0.02)
+    ball = _ball.settle(shape, epsilon, "add_or_remove_one", radius=3.0, offset=abs(center))
+    assert 0.6 * epsilon < loss_of_neighbors(ball, center) <= epsilon
+    # Half the noise: s is twice as large, as if a record moved the objective half as much.
+    assert loss_of_neighbors(with_scale(ball, 2.0), center) > 1.2 * epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.audit
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_draws_with_half_the_noise_are_refuted(factor):
+    """40,000 draws on each neighbor; a lower bound is wrong with probability 1e-6 at most."""
+    ball = ball_for(np.ones((1, 1)), 0.05, 2.0, radius=3.0, relation="add_or_remove_one")
+    ball = with_scale(ball, factor)
+    first = draw(np.ones((1, 1)), np.ones(1), ball, 40_000, 8)
+    second = draw(np.zeros((1, 1)), np.ones(1), ball, 40_000, 9)
+    found = audit_epsilon(first[:, 0], second[:, 0]).value
+    assert (found > 2.0) == (factor == 2.0)
+
+
 class TestPlans:
     shape = ProblemShape(100_000, 5, 1.0)
 
