@@ -44,8 +44,8 @@ TINY = {
     ),
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
-    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
-    "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
+    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
+    "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50),
     "zhang2017": zhang2017.Sizes(runs=2, sgd_runs=0, rows=500, epsilons=(0.5, 2.0)),
 }
