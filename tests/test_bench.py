@@ -54,8 +54,8 @@ TINY = {
     ),
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
-    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
-    "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, 300, 4, 400, 1),
+    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
+    "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
     "objective": objective.Sizes(
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
