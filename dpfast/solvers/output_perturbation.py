@@ -845,15 +845,15 @@ def _theorem(task: _Task, goal: Any) -> lowy2021.Guarantee | None:
         assert there is not None
         return lowy2021.guarantee(there, smooth=smooth, risk=task.risk)
 
+    def excess(log_ridge: float, smooth: bool) -> float:
+        asked = at(log_ridge, smooth).ridge
+        assert asked is not None
+        return math.log(asked) - log_ridge
+
     found = []
     for smooth in (False, True) if setting.smooth else (False,):
-        low, high = -100.0, 100.0
-        while high - low > 1e-12 * max(1.0, abs(high)):
-            middle = 0.5 * (low + high)
-            asked = at(middle, smooth).ridge
-            assert asked is not None
-            low, high = (low, middle) if math.log(asked) <= middle else (middle, high)
-        found.append(at(high, smooth))
+        root = scipy.optimize.brentq(excess, -100.0, 100.0, args=(smooth,), xtol=1e-12)
+        found.append(at(float(root), smooth))
     return min(found, key=lambda guarantee: (not guarantee.applies, guarantee.risk))
 
 
