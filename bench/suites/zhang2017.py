@@ -288,8 +288,8 @@ _READING = (
     "guess 6. 'Without noise' is what T steps leave of the optimization."
 )
 _STEPS = (
-    "Whitened descent, which 'auto' takes, moves a margin by Huber's threshold a step at most, and "
-    "targets are up to nine thresholds away: at small epsilon it has too few steps for them."
+    "Whitened descent, which 'auto' takes, moves a margin by about Huber's threshold a step at "
+    "most, and targets are up to nine thresholds away: at small epsilon it has too few steps."
 )
 # What is left between "published" and "their noise", by table.
 _DIFFERENCES = {
@@ -419,4 +419,8 @@ def draw(document: Document, figure: Any) -> None:
         axis.set_title(f"{name}, {f'µ = {mu:g}' if mu else 'convex'}", fontsize=10)
         axis.set_xlabel("epsilon")
         axis.set_ylabel("F(w) - F(ŵ)")
-    axes[0].legend(frameon=False, fontsize=7)
+    handles = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    axes[0].legend(handles.values(), handles.keys(), frameon=False, fontsize=7)
