@@ -10,6 +10,7 @@ from dpfast.objectives.erm import Erm, ErmShape
 from dpfast.objectives.general import General, GeneralShape
 from dpfast.objectives.linear_term import LinearTerm
 from dpfast.objectives.python_erm import PythonErm, PythonErmShape, PythonLoss
+from dpfast.objectives.saddle import Saddle, SaddleShape
 from dpfast.objectives.tilted import Tilted, TiltedShape
 from dpfast.problem import Problem, ProblemShape
 
@@ -109,6 +110,8 @@ __all__ = [
     "PythonErmShape",
     "PythonLoss",
     "Rounded",
+    "Saddle",
+    "SaddleShape",
     "Smoothable",
     "Snapshot",
     "Tilted",

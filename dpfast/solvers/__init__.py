@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dpfast._validation import check_choice
-from dpfast.objectives import leaks_of
+from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
@@ -290,7 +290,7 @@ def solve(
     >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
     (True, True)
     """
-    if not isinstance(problem, Problem) and not hasattr(problem, "value_and_gradient"):
+    if not isinstance(problem, Problem | Saddle) and not hasattr(problem, "value_and_gradient"):
         raise TypeError(
             f"problem must be a Problem (or an objective); got {type(problem).__name__}."
         )

@@ -7,7 +7,8 @@ For a convex loss the minimizer of ``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²`` m
 
 **mode="certificate"** (default).  What is perturbed is not the minimizer but a point ``ŵ`` that an
 optimizer certifies: ``‖∇F(ŵ)‖ <= τ``, rounding error included, which implies ``‖ŵ - w*‖ <= τ/µ`` by
-strong convexity; for the hinge a duality gap of at most ``τ²/(2µ)``, which implies the same.
+strong convexity; for the hinge a duality gap of at most ``τ²/(2µ)``, which implies the same, as
+does the gap of a saddle point (:mod:`dpfast.objectives.saddle`).
 Neighbors' certified points are therefore at most ``Δ = Δ_F + 2τ/µ`` apart **on every run**, and
 Gaussian or l2-Laplace noise calibrated to Δ makes the release (ε, δ)- or ε-differentially private.
 (Lowy & Razaviyayn 2021, Algorithm 1, bound the expected suboptimality of a randomized optimizer
@@ -45,11 +46,12 @@ from dpfast.objectives import (
     AdversarialShape,
     ErmShape,
     GeneralShape,
+    SaddleShape,
     TiltedShape,
     make_objective,
     objective_shape,
 )
-from dpfast.optimizers import OPTIMIZERS, OptimizeResult, as_minimizer
+from dpfast.optimizers import OPTIMIZERS, OptimizeResult, as_minimizer, minimax_appa
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
@@ -105,6 +107,7 @@ _MAX_ITERATIONS = 10**7
 # Which optimizers can work on what.
 _ROW_OPTIMIZERS = ("sgd", "svrg", "katyusha")
 _KINK_OPTIMIZERS = ("subgradient", "sgd", "smoothing")
+_SADDLE_OPTIMIZER = "minimax_appa"
 
 
 def plan(
@@ -394,15 +397,20 @@ def _plan_certificate(
 ) -> dict[str, Any]:
     ridge = _settle_alpha(task, alpha, iterate=False)
     goal = task.goal(ridge)
-    kinked = not math.isfinite(goal.smoothness)
-    if kinked and not (isinstance(goal, ErmShape) and goal.problem.loss.name == "hinge"):
+    saddle = isinstance(goal, SaddleShape)
+    kinked = saddle or not math.isfinite(goal.smoothness)
+    if kinked and not (
+        saddle or (isinstance(goal, ErmShape) and goal.problem.loss.name == "hinge")
+    ):
         raise ValueError(
             "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
             f"{type(goal).__name__} with smoothness={goal.smoothness!r}."
         )
     mu, sensitivity = goal.strong_convexity, task.sensitivity(goal)
     radius = goal.minimizer_norm
-    if kinked:
+    if saddle:
+        floor = 2.0 * math.sqrt(2.0 * mu * goal.gap_error)
+    elif kinked:
         floor = _gap_floor(goal)
     else:
         # Four times the rounding error is what an optimizer can be sure to certify.
@@ -414,6 +422,8 @@ def _plan_certificate(
         target = max(share * mu * sensitivity / 2.0, floor)
     elif isinstance(tolerance, str):
         check_choice("tolerance", tolerance, ("machine",))
+        if floor == 0.0:
+            raise ValueError("tolerance must be a number where gap_error is 0; got 'machine'.")
         target = floor
     else:
         target = check_real("tolerance", tolerance, low=0.0, low_open=True)
@@ -615,6 +625,8 @@ def _last_iterate(plan: Plan, problem: Problem) -> Vector:
 
 
 def _certified_weights(plan: Plan, problem: Any) -> Vector:
+    if isinstance(plan.objective, SaddleShape):
+        return _certified_saddle(plan, problem)
     if plan.objective is not None:
         return _certified_minimizer(plan, problem).w
     objective = make_objective(
@@ -624,6 +636,21 @@ def _certified_weights(plan: Plan, problem: Any) -> Vector:
         **plan.parameters["objective_options"],
     )
     return _certified_minimizer(plan, objective).w
+
+
+def _certified_saddle(plan: Plan, objective: Any) -> Vector:
+    """A gap that holds after rounding: ``gap + error <= τ²/(2µ)``."""
+    shape, target = objective.shape, float(plan.parameters["gradient_tolerance"])
+    left = target**2 - 2.0 * shape.strong_convexity * shape.gap_error
+    if left > 0.0:
+        options = plan.parameters["optimizer_options"]
+        result = minimax_appa(objective.game, tolerance=math.sqrt(left), **options)
+        if result.converged:
+            return result.w
+    raise CertificateNotReached(
+        f"no saddle point could be certified to the tolerance that the noise is calibrated for "
+        f"({target:.3g}), so nothing is released. Allow more max_passes, or a larger tolerance."
+    )
 
 
 def _certified_minimizer(plan: Plan, objective: Any) -> OptimizeResult:
@@ -831,15 +858,15 @@ def _theorem(task: _Task, goal: Any) -> lowy2021.Guarantee | None:
         assert there is not None
         return lowy2021.guarantee(there, smooth=smooth, risk=task.risk)
 
+    def excess(log_ridge: float, smooth: bool) -> float:
+        asked = at(log_ridge, smooth).ridge
+        assert asked is not None
+        return math.log(asked) - log_ridge
+
     found = []
     for smooth in (False, True) if setting.smooth else (False,):
-        low, high = -100.0, 100.0
-        while high - low > 1e-12 * max(1.0, abs(high)):
-            middle = 0.5 * (low + high)
-            asked = at(middle, smooth).ridge
-            assert asked is not None
-            low, high = (low, middle) if math.log(asked) <= middle else (middle, high)
-        found.append(at(high, smooth))
+        root = scipy.optimize.brentq(excess, -100.0, 100.0, args=(smooth,), xtol=1e-12)
+        found.append(at(float(root), smooth))
     return min(found, key=lambda guarantee: (not guarantee.applies, guarantee.risk))
 
 
@@ -968,6 +995,13 @@ def _mechanism(
 
 def choose_optimizer(optimizer: str | Callable[..., Any], goal: Any) -> Any:
     """The optimizer's name or the user's function, refused if it cannot work on the objective."""
+    if isinstance(goal, SaddleShape):
+        if optimizer not in ("auto", _SADDLE_OPTIMIZER):
+            raise ValueError(
+                f"optimizer must be 'auto' or {_SADDLE_OPTIMIZER!r} for a saddle point; "
+                f"got {optimizer!r}."
+            )
+        return _SADDLE_OPTIMIZER
     if callable(optimizer):
         return optimizer
     check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))

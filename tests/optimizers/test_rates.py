@@ -1,12 +1,15 @@
 """Rates of convergence on problems of known condition, no worse than the theorems say."""
 
+import itertools
+
 import numpy as np
 import pytest
+from optimizers.test_minimax import QuadraticGame
 from optimizers.test_optimizers import Quadratic
 
 from dpfast import Problem
 from dpfast.objectives import Erm
-from dpfast.optimizers import OPTIMIZERS
+from dpfast.optimizers import OPTIMIZERS, minimax_appa
 
 
 def badly_conditioned(alpha):
@@ -56,6 +59,49 @@ def test_agd_follows_the_root_of_the_condition_number(momentum):
         assert slope <= 0.5 * np.log(1 - 1 / 100.0)
     else:
         assert distances[-1] <= bound[-1]
+
+
+def test_newton_squares_the_gradient():
+    """``‖∇F(w⁺)‖ <= M/(2µ²) ‖∇F(w)‖²`` with full steps (Boyd & Vandenberghe 2004, 9.5.3), the third
+    derivative of the logistic loss along rows of norm 1 being at most ``M = 1/(6√3)``.  A Hessian
+    may be kept for another step, which then gains a fixed factor."""
+    alpha = 1e-2
+    objective = badly_conditioned(alpha)
+    norms = [
+        OPTIMIZERS["newton"](objective, tolerance=1e-15, max_passes=passes).gradient_norm
+        for passes in range(1, 12)
+    ]
+    bend = 1.0 / (6.0 * np.sqrt(3.0)) / (2.0 * alpha**2)
+    close = [(a, b) for a, b in itertools.pairwise(norms) if 1e-12 < a < 0.5 / bend]
+    assert len(close) >= 3
+    assert sum(b <= bend * a**2 for a, b in close) >= 2
+    assert all(b <= 0.05 * a for a, b in close)
+
+
+def test_lbfgs_grows_with_the_root_of_the_condition_number():
+    """No worse than accelerated descent, though no theorem says so for limited memory."""
+    passes = {}
+    for kappa in (100.0, 10_000.0):
+        objective = Quadratic(np.geomspace(1.0, kappa, 40), np.linspace(-3.0, 3.0, 40))
+        for name in ("lbfgs", "agd"):
+            result = OPTIMIZERS[name](objective, tolerance=1e-8)
+            assert result.converged
+            passes[name, kappa] = result.passes
+    assert passes["lbfgs", 10_000.0] <= 10.0 * passes["lbfgs", 100.0]
+    assert all(passes["lbfgs", kappa] <= passes["agd", kappa] for kappa in (100.0, 10_000.0))
+
+
+@pytest.mark.parametrize("weak", [{"nu": 0.5 / 16}, {"mu": 0.5 / 16}], ids=["adversary", "weights"])
+def test_minimax_grows_with_the_root_of_both_condition_numbers(weak):
+    """``O(√(κ_w κ_v))`` up to logarithms (Lin, Jin & Jordan 2020); descent and ascent in turns take
+    their product: 16 times as many here, not 4."""
+    passes = []
+    for constants in ({}, weak):
+        game = QuadraticGame(**constants)
+        result = minimax_appa(game, tolerance=1e-4)
+        assert result.converged
+        passes.append(result.passes)
+    assert passes[1] <= 1.5 * 4.0 * passes[0]
 
 
 def test_svrg_shrinks_by_its_theorem():
