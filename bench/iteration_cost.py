@@ -86,8 +86,8 @@ def table(document: Document, targets: dict[str, float]) -> Table:
         f"{_MANY} and with {_FEW} iterations, processor time, least of several, on one thread. A "
         "read is the fastest sum of the numbers of X that there is here; X @ w is BLAS. An "
         "iteration reads X from memory as often as the last column says (the tests count it); what "
-        "it takes beyond that is arithmetic: a row is used twice for its gradient, and of the line search's 19 "
-        "losses a row each takes an exponential.",
+        "it takes beyond that is arithmetic: a row is used twice for its gradient, and of the line "
+        "search's 19 losses a row each takes an exponential.",
         ("rows", "columns", "what", "time", "in reads of X", "in products X @ w", "reads made"),
         [
             (
