@@ -85,9 +85,9 @@ def table(document: Document, targets: dict[str, float]) -> Table:
         "Everything included: gradient, exact noise, ledger, line search. Difference of fits with "
         f"{_MANY} and with {_FEW} iterations, processor time, least of several, on one thread. A "
         "read is the fastest sum of the numbers of X that there is here; X @ w is BLAS. An "
-        "iteration reads X from memory as often as the last column says (the tests count it); what "
-        "it takes beyond that is arithmetic: a row is used twice for its gradient, and of the line "
-        "search's 19 losses a row each takes an exponential.",
+        "iteration reads X from memory as often as the last column says (the tests count it); "
+        "beyond that it takes arithmetic: a row is used twice for its gradient, and each of the "
+        "line search's 19 losses a row takes an exponential.",
         ("rows", "columns", "what", "time", "in reads of X", "in products X @ w", "reads made"),
         [
             (

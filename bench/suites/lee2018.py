@@ -444,7 +444,7 @@ def _draw_methods(axis: Any, document: Document, group: str, task: str, metric: 
     names = [*METHODS, NONPRIVATE, majority.NAME]
     lowest = min(r.values["objective"] for r in here)
     for name in dict.fromkeys(r.competitor for r in here):
-        color = f"C{names.index(name) % 10}"
+        color = f"C{names.index(name)}" if names.index(name) < 10 else "black"
         records = [r for r in here if r.competitor == name]
         if "epsilon" not in records[0].case:
             style = "k-" if name == NONPRIVATE else "k:"
