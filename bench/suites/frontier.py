@@ -90,6 +90,8 @@ class Sizes:
     #: Rows of the synthetic problems are cut to this.
     largest: int = 10**9
     solvers: tuple[str, ...] | None = None
+    #: Settings of each grid that are tried at most, besides the defaults.
+    tries: int = 100
     #: Budgets of the problems with other losses, and with delta = 0.
     others: tuple[float, ...] = (0.2, 1.0, 8.0)
 
@@ -335,7 +337,7 @@ def _solver(
     except ValueError:
         return None
     best: tuple[float, Mapping[str, Any]] = (math.inf, {})
-    grid = [{}, *GRIDS[name]] if GRIDS[name] else []
+    grid = [{}, *GRIDS[name][: sizes.tries]] if GRIDS[name] else []
     for options in grid:
         value = statistics.fmean(runs(options, range(1000, 1000 + sizes.tuning_runs)))
         if value < best[0]:
@@ -361,9 +363,17 @@ def _least(problem: Any) -> float:
     from dpfast.optimizers import OPTIMIZERS
 
     ridge = 1e-9 * problem.shape.smoothness
-    tolerance = 1e-7 * problem.shape.lipschitz
-    result = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance)
-    return float(problem.objective(result.w)) / problem.shape.n_samples
+    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
+    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
+    # Where the curvature is zero here and there, Newton's method may stop early.
+    further = scipy.optimize.minimize(
+        lambda v: problem.value_and_gradient(v, ridge),
+        w,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
+    ).x
+    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
 
 
 def _constant(problem: Any) -> Vector:

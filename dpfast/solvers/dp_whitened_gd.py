@@ -101,6 +101,8 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _BELIEF, _FLOOR = 0.5, 0.5
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.5
+# Plans with shorter steps say that they fall back to little more than the intercept.
+_FULL_STEP = 0.5
 
 
 def plan(
@@ -272,6 +274,7 @@ def plan(
                 "gradient": gradient,
                 "radius": radius,
                 "limit": limit,
+                "regime": "near a constant prediction" if stride < _FULL_STEP else "all weights",
                 "clip_norm": clip_norm,
                 "rounds": turns,
                 "iterations": steps,
@@ -305,10 +308,9 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     """What the noise costs, bent so that it stays below what can be lost.
 
     Where noise is large, few or short steps leave the weights near a constant prediction, which
-    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  On the tables of the frontier benchmark
-    the mean excess log-loss was mostly between a third and three times this guess; data in which
-    the curvature is far from a quarter of its largest value (rare classes, very strong signals)
-    fall outside.
+    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  Data in
+    which the curvature is far from a quarter of its largest value (rare classes, very strong
+    signals) lose more; docs/auto.md compares the guess with what was measured.
 
     Parameters
     ----------
