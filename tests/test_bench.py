@@ -55,7 +55,7 @@ TINY = {
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "frontier": frontier.Sizes(
-        epsilons=(0.5, 8.0),
+        epsilons=(8.0,),
         runs=2,
         tuning_runs=1,
         both=False,
@@ -64,7 +64,7 @@ TINY = {
         families=("few rows",),
         largest=300,
         solvers=("dp-whitened-gd", "dp-adassp"),
-        tries=2,
+        tries=1,
         others=(2.0,),
     ),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1),
