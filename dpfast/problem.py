@@ -165,7 +165,7 @@ class ProblemShape:
 
     def block_rows(self) -> int:
         """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
-        return max(64, _CHUNK_BYTES // (8 * self.dim))
+        return max(256, _CACHE_BYTES // (8 * self.dim))
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""

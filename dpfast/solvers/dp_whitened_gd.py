@@ -346,9 +346,8 @@ def automatic_settings(u: float, dim: int) -> dict[str, Any]:
     -------
     dict
     """
-    steps = max(10.0, 10.0 * (u / 20.0) ** 0.5, 27.0 * (u / 150.0) ** 0.8)
     return {
-        "iterations": int(min(80.0, steps)),
+        "iterations": int(min(40.0, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
@@ -356,7 +355,7 @@ def automatic_settings(u: float, dim: int) -> dict[str, Any]:
         "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2,
         "step": min(1.0, (u / _HOPELESS) ** 2),
         "intercept_step": min(1.0, dim * (u / 6.0) ** 2),
-        "momentum": 0.5 * min(1.0, max(0.0, math.log2(u / 50.0))),
+        "momentum": min(0.7, max(0.0, 0.35 * math.log2(u / 50.0))),
         "shrinkage": min(0.05, 0.5 / u),
     }
 
