@@ -348,10 +348,12 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     -------
     dict
     """
+    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     return {
         "iterations": int(min(most, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
-        "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
+        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1,
