@@ -200,11 +200,6 @@ def letter(data: Path) -> Dataset:
     return Dataset("letter", X, y, math.sqrt(len(names) - 1))
 
 
-def letter_classes(data: Path) -> NDArray[np.str_]:
-    """The letters themselves, in the order of :func:`letter`."""
-    return np.array([row[-1] for row in _columns(data, "letter.csv")[1]])
-
-
 def a9a(data: Path) -> Dataset:
     """Adult, binned and one-hot coded by LIBSVM: at most 14 of 123 indicators are one."""
     from sklearn.datasets import load_svmlight_file
@@ -221,12 +216,6 @@ def mnist(data: Path) -> Dataset:
     with np.load(_existing(data, "mnist_5k.npz")) as arrays:
         X, digit = arrays["X"] / 255.0, arrays["y"]
     return Dataset("MNIST-5k", X, np.where(digit >= 5, 1.0, -1.0), 10.0)
-
-
-def mnist_classes(data: Path) -> NDArray[np.int64]:
-    """The digits themselves, in the order of :func:`mnist`."""
-    with np.load(_existing(data, "mnist_5k.npz")) as arrays:
-        return arrays["y"].astype(np.int64)
 
 
 def _columns(data: Path, file: str) -> tuple[list[str], list[list[str]]]:

@@ -31,6 +31,7 @@ from bench.suites import (
     SUITES,
     baseline,
     datasets,
+    frontier,
     kernels,
     kuru2020,
     lee2018,
@@ -54,6 +55,19 @@ TINY = {
     ),
     "baseline": baseline.Sizes(shapes=((300, 4),)),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
+    "frontier": frontier.Sizes(
+        epsilons=(8.0,),
+        runs=2,
+        tuning_runs=1,
+        both=False,
+        real=False,
+        wide=False,
+        families=("few rows",),
+        largest=300,
+        solvers=("dp-whitened-gd", "dp-adassp"),
+        tries=1,
+        others=(2.0,),
+    ),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
     "objective": objective.Sizes(
@@ -159,6 +173,65 @@ def test_accuracy_is_between_chance_and_certainty(documents: dict[str, Document]
     assert 0.6 < prior.values["accuracy"] < free.values["accuracy"] < 0.8
     # On rows held out, a ridge may make up for the little noise of a large epsilon.
     assert free.values["log_loss"] < scores["dpfast", 8.0].values["log_loss"] + 1e-3
+
+
+def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Document]) -> None:
+    records = documents["frontier"].records
+    names = {r.group for r in records}
+    assert names == {
+        "few rows",
+        *(f"synthetic regression, {k}" for k in ("squared", "huber", "pinball")),
+    }
+    for r in records:
+        assert r.values["excess"] > -1e-9 and r.values["standard_error"] >= 0.0
+    solvers = {(r.group, r.case["chosen"]) for r in records if r.competitor == frontier.AUTO}
+    assert ("few rows", "dp-whitened-gd") in solvers
+    assert ("synthetic regression, squared", "dp-adassp") in solvers
+    # With a large budget, auto is better than any constant.
+    for line in frontier.frontier(records):
+        if line["epsilon"] == 8.0:
+            assert line["auto"].values["excess"] < line["majority"].values["excess"]
+    assert {r.competitor for r in records if r.group == "few rows"} == {
+        frontier.AUTO, frontier.MAJORITY, frontier.PUBLISHED, "dp-whitened-gd",
+    }  # fmt: skip
+
+
+def test_frontier_compares_with_the_best_of_the_others() -> None:
+    def record(competitor: str, excess: float, **more: float) -> Record:
+        case = {"relation": "replace_one", "delta": 1e-6, "epsilon": 1.0, "real": 1, "chosen": "x"}
+        if competitor == frontier.MAJORITY:
+            case = {"relation": "replace_one", "delta": 1e-6}
+        return Record("t", case, competitor, {"excess": excess, "standard_error": 0.0, **more})
+
+    records = [
+        record(frontier.MAJORITY, 0.1),
+        record(frontier.AUTO, 0.03, standard_error=0.003),
+        record("dp-nag", 0.02, standard_error=0.004),
+        record("dp-sgd", 0.05),
+    ]
+    (line,) = frontier.frontier(records)
+    assert line["best"].competitor == "dp-nag"
+    assert line["ratio"] == pytest.approx(1.5) and line["behind"] == pytest.approx(2.0)
+    assert not frontier._worse_than_majority(line)
+    records[1] = record(frontier.AUTO, 0.11, standard_error=0.004)
+    assert frontier._worse_than_majority(frontier.frontier(records)[0])
+
+
+def test_published_objective_perturbation_adds_the_noise_of_the_papers() -> None:
+    """Rows of zeros: the minimizer is -b/Lambda but for the intercept, whose rows are certain."""
+    problem = Problem(np.zeros((50, 30)), np.ones(50), data_norm=1.0)
+    slope, curvature, epsilon, delta = math.sqrt(2.0), 0.5, 1.0, 1e-6
+    drawn = [frontier._published(problem, epsilon, delta, s)[:30] for s in range(20)]
+    scale = slope * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
+    # 600 normals: the mean square is within 30 % except with probability below 1e-6.
+    assert np.mean(np.square(drawn)) * (2 * curvature / epsilon) ** 2 == pytest.approx(
+        scale**2, rel=0.3
+    )
+    ridge = curvature / math.expm1(epsilon / 4)
+    norms = [np.linalg.norm(frontier._published(problem, epsilon, 0.0, s)[:30]) for s in range(20)]
+    assert np.mean(norms) * ridge == pytest.approx(
+        31 * 2 * slope / (epsilon / 2) * math.sqrt(30 / 31), rel=0.3
+    )
 
 
 # ---- reports ------------------------------------------------------------------------------------
@@ -665,6 +738,34 @@ def test_real_tables_keep_their_bounds(tmp_path: Path) -> None:
     np.testing.assert_allclose(bank.X, [[0.0, 0, 1, 0.0, 1], [-1.0, 1, 0, -1.0, 0]])
     np.testing.assert_array_equal(bank.y, [1.0, -1.0])
     assert bank.data_norm == pytest.approx(3.0)  # seven numeric columns by design, job, pdays
+
+
+def test_other_tables_keep_their_bounds(tmp_path: Path) -> None:
+    names = [*problems._WINE_NUMERIC]
+    with gzip.open(tmp_path / "wine_quality.csv.gz", "wt", encoding="utf-8") as stream:
+        stream.write(",".join(["color", *names, "quality"]) + "\n")
+        for color, end, quality in (("red", 0, 5), ("white", 1, 8)):
+            values = [str(bound[end]) for bound in problems._WINE_NUMERIC.values()]
+            stream.write(",".join([color, *values, str(quality)]) + "\n")
+    wine = problems.wine(tmp_path)
+    np.testing.assert_allclose(wine.X, [[1.0] + [-1.0] * 11, [-1.0] + [1.0] * 11])
+    np.testing.assert_array_equal(wine.y, [-1.0, 1.0])
+    np.testing.assert_allclose(problems.wine(tmp_path, target="quality").y, [0.0, 0.6])
+
+    (tmp_path / "letter.csv").write_text("a,b,letter\n0,15,M\n15,7.5,N\n", encoding="utf-8")
+    found = problems.letter(tmp_path)
+    np.testing.assert_allclose(found.X, [[-1.0, 1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(found.y, [1.0, -1.0])
+
+    (tmp_path / "a9a.svm").write_text("+1 1:1 123:1\n-1 2:1\n", encoding="utf-8")
+    found = problems.a9a(tmp_path)
+    assert found.X.shape == (2, 123) and found.X.sum() == 3.0
+    np.testing.assert_array_equal(found.y, [1.0, -1.0])
+
+    np.savez(tmp_path / "mnist_5k.npz", X=np.full((2, 784), 255, np.uint8), y=np.uint8([4, 5]))
+    found = problems.mnist(tmp_path)
+    assert found.X.max() == 1.0 and found.data_norm == 10.0
+    np.testing.assert_array_equal(found.y, [-1.0, 1.0])
 
 
 def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ class Sizes:
     #: Rows of the synthetic problems are cut to this.
     largest: int = 10**9
     solvers: tuple[str, ...] | None = None
+    #: Settings of each grid that are tried at most, besides the defaults.
+    tries: int = 100
     #: Budgets of the problems with other losses, and with delta = 0.
     others: tuple[float, ...] = (0.2, 1.0, 8.0)
 
@@ -281,7 +283,10 @@ def _measure(
             found = _solver(problem, name, epsilon, delta, relation, sizes, excess)
             if found is not None:
                 chosen, sample = found
-                records.append(_record(case, {**here, "chosen": chosen}, name, sample))
+                more = {}
+                if name == AUTO:
+                    more["guess"] = _guess(problem, epsilon, delta, relation)
+                records.append(_record(case, {**here, "chosen": chosen}, name, sample, **more))
         if relation == _RELATIONS[0] and case.loss == "logistic":
             sample = [excess(_published(problem, epsilon, delta, s)) for s in range(sizes.runs)]
             records.append(_record(case, here, PUBLISHED, sample))
@@ -293,13 +298,29 @@ def _measure(
 
 
 def _record(
-    case: Case, where: Mapping[str, Any], competitor: str, sample: Sequence[float]
+    case: Case,
+    where: Mapping[str, Any],
+    competitor: str,
+    sample: Sequence[float],
+    **more: float,
 ) -> Record:
     spread = statistics.stdev(sample) / math.sqrt(len(sample)) if len(sample) > 1 else 0.0
     values = {
-        "excess": statistics.fmean(sample), "standard_error": spread, "runs": float(len(sample)),
-    }  # fmt: skip
+        "excess": statistics.fmean(sample),
+        "standard_error": spread,
+        "runs": float(len(sample)),
+        **more,
+    }
     return Record(case.name, dict(where), competitor, values)
+
+
+def _guess(problem: Any, epsilon: float, delta: float, relation: str) -> float:
+    """What the plan expects the excess to be; 0 if it does not say."""
+    from dpfast import Budget, plan
+
+    budget = Budget(epsilon, delta)
+    expected = plan(problem, AUTO, budget, neighboring_relation=relation).expected
+    return float(expected.get("excess_risk_guess", 0.0))
 
 
 def _solver(
@@ -335,7 +356,7 @@ def _solver(
     except ValueError:
         return None
     best: tuple[float, Mapping[str, Any]] = (math.inf, {})
-    grid = [{}, *GRIDS[name]] if GRIDS[name] else []
+    grid = [{}, *GRIDS[name][: sizes.tries]] if GRIDS[name] else []
     for options in grid:
         value = statistics.fmean(runs(options, range(1000, 1000 + sizes.tuning_runs)))
         if value < best[0]:
@@ -361,9 +382,17 @@ def _least(problem: Any) -> float:
     from dpfast.optimizers import OPTIMIZERS
 
     ridge = 1e-9 * problem.shape.smoothness
-    tolerance = 1e-7 * problem.shape.lipschitz
-    result = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance)
-    return float(problem.objective(result.w)) / problem.shape.n_samples
+    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
+    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
+    # Where the curvature is zero here and there, Newton's method may stop early.
+    further = scipy.optimize.minimize(
+        lambda v: problem.value_and_gradient(v, ridge),
+        w,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
+    ).x
+    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
 
 
 def _constant(problem: Any) -> Vector:
@@ -434,6 +463,8 @@ def frontier(records: Sequence[Record]) -> list[dict[str, Any]]:
     found = []
     for (name, relation, delta, epsilon), members in groups.items():
         auto = next(r for r in members if r.competitor == AUTO)
+        if len(members) == 1:
+            continue
         best = min((r for r in members if r.competitor != AUTO), key=lambda r: r.values["excess"])
         majority = next(
             r for r in records
@@ -460,6 +491,7 @@ def tables(document: Document) -> list[Table]:
     found = [
         Table(
             "In short",
+            "`guess` is the excess that auto's plan expects, before it sees any row. "
             f"Excess is the mean loss on the training rows above its minimum; delta = "
             f"{document.sizes['delta']:g} unless pure.",
             ("what", "cells"),
@@ -477,7 +509,16 @@ def tables(document: Document) -> list[Table]:
             ],
         )
     ]
-    header = ("relation", "epsilon", "auto", "its solver", "best tuned", "its solver", "ratio")
+    header = (
+        "relation",
+        "epsilon",
+        "auto",
+        "its solver",
+        "best tuned",
+        "its solver",
+        "ratio",
+        "guess",
+    )
     for name in dict.fromkeys(line["name"] for line in lines):
         own = [line for line in lines if line["name"] == name]
         case = own[0]["auto"].case
@@ -496,6 +537,7 @@ def tables(document: Document) -> list[Table]:
                         _excess(line["best"]),
                         _named(line["best"]),
                         f"{line['ratio']:.2f}",
+                        f"{line['auto'].values['guess']:.4f}",
                     )
                     for line in own
                 ],
@@ -526,12 +568,13 @@ def draw(document: Document, figure: Any) -> None:
         name: next(r.case["relation"] for r in records if r.group == name) for name in names
     }
     records = [r for r in records if r.case["relation"] == relation[r.group]]
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    figure.set_size_inches(3.6 * columns, 0.7 + 2.7 * rows)
+    columns = min(4, len(names))
+    rows = len(names) // columns + 1  # one more panel for the guesses
+    figure.set_size_inches(3.4 * columns, 0.7 + 2.4 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis in axes[len(names) :]:
+    for axis in axes[len(names) + 1 :]:
         axis.set_axis_off()
+    _draw_guesses(axes[len(names)], document.records)
     labels = [name for name in COMPETITORS if any(r.competitor == name for r in records)]
     colors = {name: f"C{i}" for i, name in enumerate(n for n in labels if n != MAJORITY)}
     for axis, name in zip(axes, names, strict=False):
@@ -553,8 +596,7 @@ def draw(document: Document, figure: Any) -> None:
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_title(name, fontsize=9)
-    for axis in axes[max(0, len(names) - columns) : len(names)]:
-        axis.set_xlabel("epsilon")
+        axis.set_xlabel("epsilon", fontsize=8)
     for axis in axes[::columns]:
         axis.set_ylabel("excess loss")
     handles: dict[str, Any] = {}
@@ -563,3 +605,22 @@ def draw(document: Document, figure: Any) -> None:
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
                   frameon=False, fontsize=8)  # fmt: skip
+
+
+def _draw_guesses(axis: Any, records: Sequence[Record]) -> None:
+    """What auto's plans expected, and what it was."""
+    own = [r for r in records if r.competitor == AUTO and r.values.get("guess")]
+    for real, color in ((1, "C0"), (0, "C1")):
+        axis.plot(
+            [r.values["guess"] for r in own if r.case["real"] == real],
+            [max(r.values["excess"], 1e-5) for r in own if r.case["real"] == real],
+            "o",
+            markersize=3,
+            color=color,
+        )
+    limits = [1e-5, 1.0]
+    axis.plot(limits, limits, color="0.5", linewidth=1.0)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("excess that the plan expects")
+    axis.set_title("auto (blue: real tables)", fontsize=9)

@@ -71,7 +71,7 @@ def _resolve(
 ) -> ModuleType:
     """The solver by name; of "auto", the first that serves and is worth its time.
 
-    Whitened descent loses least to noise on every table tried (docs/whitened.md); it reads the rows
+    Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
     some tens of times. Objective perturbation reads them a few times, and is as good once there are
     so many rows that noise hardly matters. Output perturbation serves every budget. The squared
     loss has a solver of its own.

@@ -101,6 +101,10 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _BELIEF, _FLOOR = 0.5, 0.5
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.5
+# Plans with shorter steps say that they fall back to little more than the intercept.
+_FULL_STEP = 0.5
+# Beyond this the last bit of convergence is not worth its time.
+_MANY_ENTRIES = 1e7
 
 
 def plan(
@@ -177,7 +181,7 @@ def plan(
     mu = budget_mu(budget, accountant)
     apart = records_apart(neighboring_relation)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    settings = automatic_settings(u, shape.dim)
+    settings = automatic_settings(u, shape)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -272,6 +276,7 @@ def plan(
                 "gradient": gradient,
                 "radius": radius,
                 "limit": limit,
+                "regime": "near a constant prediction" if stride < _FULL_STEP else "all weights",
                 "clip_norm": clip_norm,
                 "rounds": turns,
                 "iterations": steps,
@@ -305,10 +310,9 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     """What the noise costs, bent so that it stays below what can be lost.
 
     Where noise is large, few or short steps leave the weights near a constant prediction, which
-    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  On the
-    tables of the frontier benchmark the mean excess log-loss was mostly between a third and three
-    times this guess; data in which the curvature is far from a quarter of its largest value (rare
-    classes, very strong signals) fall outside.
+    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  Data in
+    which the curvature is far from a quarter of its largest value (rare classes, very strong
+    signals) lose more; docs/auto.md compares the guess with what was measured.
 
     Parameters
     ----------
@@ -325,8 +329,8 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     return by_noise / (1.0 + by_noise / most)
 
 
-def automatic_settings(u: float, dim: int) -> dict[str, Any]:
-    """What "auto" stands for; docs/whitened.md has the study behind the numbers.
+def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
+    """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
 
     Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
     ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer and shorter
@@ -337,24 +341,26 @@ def automatic_settings(u: float, dim: int) -> dict[str, Any]:
     ----------
     u : float
         See :func:`rows_per_weight`.
-    dim : int
-        Number of weights, the intercept counted.
+    shape : ProblemShape
+        Its number of weights frees the intercept; of many numbers fewer steps are made.
 
     Returns
     -------
     dict
     """
-    steps = max(10.0, 10.0 * (u / 20.0) ** 0.5, 27.0 * (u / 150.0) ** 0.8)
+    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
+    most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     return {
-        "iterations": int(min(80.0, steps)),
-        "clip": min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
+        "iterations": int(min(most, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
+        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1,
         "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2,
         "step": min(1.0, (u / _HOPELESS) ** 2),
-        "intercept_step": min(1.0, dim * (u / 6.0) ** 2),
-        "momentum": 0.5 * min(1.0, max(0.0, math.log2(u / 50.0))),
+        "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
+        "momentum": min(0.7, max(0.0, 0.35 * math.log2(u / 50.0))),
         "shrinkage": min(0.05, 0.5 / u),
     }
 

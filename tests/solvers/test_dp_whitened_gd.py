@@ -263,6 +263,10 @@ def test_history_and_threads():
         ({"learning_share": 0.0}, "learning_share"),
         ({"learning_share": 0.6, "correlation_share": 0.5}, r"learning_share \+ correlation_share"),
         ({"alpha": -1.0}, "alpha"),
+        ({"step": 3.0}, "step"),
+        ({"intercept_step": 0.0}, "intercept_step"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"shrinkage": -0.1}, "shrinkage"),
     ],
 )
 def test_bad_options(options, message):
@@ -283,6 +287,27 @@ def test_other_losses(loss):
     problem = Problem(X, y, loss, data_norm=1.0)
     w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), random_state=0).w
     assert problem.objective(w) < 0.95 * problem.objective(np.zeros(7))
+
+
+def test_clip_of_residuals():
+    """The Huber loss is clipped as if its slopes were half of the targets' bound at most."""
+    clips = {
+        loss: plan(ProblemShape(5000, 6, 1.0, loss), "dp-whitened-gd", BUDGET).parameters
+        for loss in ("logistic", "huber")
+    }
+    ratio = clips["huber"]["clip_norm"] / clips["logistic"]["clip_norm"]
+    assert ratio == pytest.approx(0.5)
+
+
+def test_short_steps_and_momentum_follow_the_rows():
+    few, some, many = (
+        plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", Budget(0.5, 1e-6)).parameters
+        for n in (100, 2000, 200_000)
+    )
+    assert few["step"] < 0.1 < few["intercept_step"] < 1.0 == some["step"]
+    assert few["momentum"] == some["momentum"] == 0.0 and many["momentum"] == 0.7
+    assert few["correlation"] is None and some["correlation"] is not None
+    assert few["shrinkage"] >= some["shrinkage"] > many["shrinkage"]
 
 
 def test_one_column_has_no_correlations():
