@@ -829,7 +829,9 @@ def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
         stream.write("age,job=a,y\n")
         for age, job in zip(rng.integers(18, 100, 300), rng.integers(0, 2, 300), strict=True):
             stream.write(f"{age},{job},{int(age > 60)}\n")
-    sizes = sgd.Sizes((400, 3), (100, 2), 20, epsilons=(0.1, 5.0), seeds=2)
+    sizes = sgd.Sizes(
+        (400, 3), (100, 2), 20, epsilons=(0.1, 5.0), seeds=2, whole=(60, 3), whole_runs=1
+    )
     settings = Run(quick=True, repeat=1, data=tmp_path, say=lambda text: None)
     document = cli.run_suite("sgd", settings, sizes)
     scores = [r for r in document.records if r.group == "Bank"]
