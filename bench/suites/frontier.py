@@ -595,6 +595,11 @@ def draw(document: Document, figure: Any) -> None:
                 )
         axis.set_xscale("log")
         axis.set_yscale("log")
+        own = [r for r in records if r.group == name]
+        epsilons = sorted({r.case["epsilon"] for r in own if "epsilon" in r.case})
+        axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axis.minorticks_off()
+        axis.tick_params(labelsize=8)
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("epsilon", fontsize=8)
     for axis in axes[::columns]:
