@@ -284,8 +284,9 @@ def tables(document: Document) -> list[Table]:
                 + (
                     " In brackets: the authors' code, noise corrected, on its own draw of the "
                     "data, where the starts have F - F* = 71.5 and 0.173. The number of its runs "
-                    "behind a mean is not known; the first four methods are the same as ours in "
-                    "all that matters, so what differs there is chance."
+                    "behind a mean is not known. The first four methods are meant to be the same "
+                    "as ours: where a cell is worse, the draw of the data and of the noise may be "
+                    "why, which was not tested."
                     if compare
                     else ""
                 ),
