@@ -159,6 +159,7 @@ API = {
             "dpfast.objectives": None,
             "dpfast.optimizers": None,
             "dpfast.random": ["SecureGenerator"],
+            "dpfast": ["show_versions"],
         },
     ),
     "theory": (
