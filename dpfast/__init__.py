@@ -1,5 +1,6 @@
 """dpfast: differentially private linear models, fast."""
 
+from dpfast import _compiled as _compiled
 from dpfast._show_versions import show_versions
 from dpfast._version import __version__
 from dpfast.errors import (

@@ -27,7 +27,7 @@ LAYERS = [
     {"privacy"},
     {"random"},
     {"_files", "_show_versions"},
-    {"_validation", "errors", "_kernels", "_version"},
+    {"_validation", "errors", "_kernels", "_version", "_compiled"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))

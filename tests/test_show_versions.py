@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pytest
 
 import dpfast
 from dpfast import _kernels
@@ -30,3 +31,14 @@ def test_an_absent_package_is_no_error(capsys, monkeypatch):
 def test_the_instruction_set_is_the_one_in_use(capsys, isa):
     dpfast.show_versions()
     assert f"kernels: {isa} " in capsys.readouterr().out
+
+
+def test_an_uncompiled_folder_is_named(monkeypatch):
+    import importlib
+    import importlib.util
+
+    from dpfast import _compiled
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"which is not compiled.*pip install -e \."):
+        importlib.reload(_compiled)
