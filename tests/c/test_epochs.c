@@ -122,16 +122,17 @@ static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, do
                       unsigned *state)
 {
     const dpfast_loss logistic = {0, 0.0, 0.0};
-    int64_t *indices = malloc((size_t)(STEPS * batch) * sizeof *indices);
-    double *w = random_vector(p->dim, state), *step = random_vector(STEPS, state);
+    const ptrdiff_t steps = batch < 100 ? STEPS : 5; /* a sanitized step on many rows is slow */
+    int64_t *indices = malloc((size_t)(steps * batch) * sizeof *indices);
+    double *w = random_vector(p->dim, state), *step = random_vector(steps, state);
     double *w_csr = copy(p->dim, w), *average = calloc((size_t)p->dim, sizeof *average);
     double *average_csr = calloc((size_t)p->dim, sizeof *average), *work = copy(p->dim, w);
-    double *weight = random_vector(STEPS, state), *derivative = random_vector(p->n, state);
+    double *weight = random_vector(steps, state), *derivative = random_vector(p->n, state);
     double *gradient = random_vector(p->dim, state);
-    double *noise = noisy ? random_vector(STEPS * p->dim, state) : NULL;
+    double *noise = noisy ? random_vector(steps * p->dim, state) : NULL;
     dpfast_sgd epoch;
     ptrdiff_t k;
-    for (k = 0; k < STEPS * batch; k++) {
+    for (k = 0; k < steps * batch; k++) {
         indices[k] = (int64_t)((0.5 + 0.4999 * uniform(state)) * (double)p->n);
     }
     memset(&epoch, 0, sizeof epoch);
@@ -140,7 +141,7 @@ static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, do
     epoch.w_radius = w_radius;
     epoch.snapshot_derivative = svrg ? derivative : NULL;
     epoch.snapshot_gradient = svrg ? gradient : NULL;
-    epoch.n_steps = STEPS;
+    epoch.n_steps = steps;
     epoch.indices = indices;
     epoch.batch = batch;
     epoch.divisor = (double)batch;
@@ -161,10 +162,10 @@ static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, do
     epoch.average_weight = NULL;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_OK);
 
-    indices[STEPS * batch - 1] = p->n;
+    indices[steps * batch - 1] = p->n;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_sgd_epoch(&p->csr, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
-    indices[STEPS * batch - 1] = 0;
+    indices[steps * batch - 1] = 0;
     w_csr[p->dim - 1] = NAN;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
     CHECK(dpfast_csr_sgd_epoch(&p->csr, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
