@@ -61,6 +61,8 @@ extension = Extension(
     extra_compile_args=CFLAGS,
     libraries=LIBRARIES,
     define_macros=([] if DEBUG else [("NDEBUG", None)])
+    # Microsoft's headers of 2024 made NAN a call, which no table can hold; this is NAN as before.
+    + ([("_UCRT_NOISY_NAN", None)] if MSVC else [])
     + ([("Py_LIMITED_API", "0x030B0000")] if LIMITED else []),
     py_limited_api=LIMITED,
     language="c",

@@ -1,9 +1,8 @@
 /* ChaCha20, LANES blocks side by side: x[i] holds word i of each of them.  The including file
- * defines KEYSTREAM_NAME and LANES, and sets the instruction set.  DPFAST_NO_VECTOR_TYPE forces the
- * version for compilers without vector types. */
+ * defines KEYSTREAM_NAME and LANES, and sets the instruction set. */
+#include "compiler.h"
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE) &&                \
-    defined(__x86_64__) && DPFAST_ISA_LEVEL == 2
+#if DPFAST_GNU && defined(__x86_64__) && DPFAST_ISA_LEVEL == 2
 /* out[8 lane + i] = words 2 i and 2 i + 1 of a lane: a transposition in registers. */
 static inline void store_lanes(uint32_t word[16][16], uint64_t *out)
 {
@@ -39,7 +38,7 @@ static inline void store_lanes(uint32_t word[16][16], uint64_t *out)
 #define STORE_LANES 0
 #endif
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE)
+#if DPFAST_GNU
 typedef uint32_t lanes_t __attribute__((vector_size(4 * LANES)));
 #define EACH_LANE
 #define IN(v) (v)

@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && (defined(__x86_64__) || defined(__i386__))
+#include "compiler.h"
+
+#if DPFAST_GNU && (defined(__x86_64__) || defined(__i386__))
 #define HAVE_CPU_QUERY 1
 #else
 #define HAVE_CPU_QUERY 0

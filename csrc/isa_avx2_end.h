@@ -1,5 +1,5 @@
 /* Closes isa_avx2_begin.h. */
-#if defined(__x86_64__) || defined(__i386__)
+#if DPFAST_GNU && (defined(__x86_64__) || defined(__i386__))
 #if defined(__clang__)
 #pragma clang attribute pop
 #elif defined(__GNUC__)

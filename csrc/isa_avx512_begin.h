@@ -5,7 +5,7 @@
  * target, and dispatch.c never selects it there. */
 #define DPFAST_ISA_LEVEL 2
 #define DPFAST_ISA(name) name##_avx512
-#if defined(__x86_64__) || defined(__i386__)
+#if DPFAST_GNU && (defined(__x86_64__) || defined(__i386__))
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))), apply_to = function)
 #elif defined(__GNUC__)

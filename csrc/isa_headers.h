@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#include "compiler.h"
+
+#if DPFAST_GNU && defined(__x86_64__)
 #include <immintrin.h>
 #endif
 

@@ -3,6 +3,7 @@
  * None of these is exact: values are float64, a Gaussian is a multiple of 2^-53 of the width of its
  * layer, and logarithms are the C library's.  Uniform numbers keep full relative precision down to
  * zero, so that tails are not cut off at 2^-53. */
+#include "compiler.h"
 #include "stream.h"
 #include "ziggurat.h"
 #include "ziggurat_point.h"
@@ -13,7 +14,7 @@
 /* Leading zeros of a word that is not 0. */
 static inline int leading_zeros(uint64_t word)
 {
-#if defined(__GNUC__) || defined(__clang__)
+#if DPFAST_GNU
     return __builtin_clzll(word);
 #else
     int leading = 0;

@@ -1,7 +1,6 @@
 /* A few doubles at a time: DPFAST_LANES of them, as many as suit the instruction set that the file
  * is compiled for (isa_<isa>_begin.h sets DPFAST_ISA_LEVEL; without it the file is compiled for
- * the default target).  With GCC and Clang this is a vector type; elsewhere a plain struct (forced
- * by DPFAST_NO_VECTOR_TYPE in tests).  All functions are inlined into the file of one instruction
+ * the default target).  With GCC and Clang this is a vector type; elsewhere a plain struct.  All functions are inlined into the file of one instruction
  * set, so no vector ever crosses a call boundary.
  *
  * "part" functions touch the first `count` < DPFAST_LANES entries only; the other lanes are 0. */
@@ -13,18 +12,20 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "compiler.h"
+
 #ifndef DPFAST_ISA_LEVEL
 #define DPFAST_ISA_LEVEL 0
 #endif
 
 /* Asks for the cache line at a byte offset from p; the address need not be valid. */
-#if defined(__GNUC__) || defined(__clang__)
+#if DPFAST_GNU
 #define DPFAST_PREFETCH(p, offset) __builtin_prefetch((const void *)((uintptr_t)(p) + (offset)), 0, 3)
 #else
-#define DPFAST_PREFETCH(p, offset) ((void)(p))
+#define DPFAST_PREFETCH(p, offset) ((void)(p), (void)(offset))
 #endif
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(DPFAST_NO_VECTOR_TYPE)
+#if DPFAST_GNU
 #define VECTOR_TYPE 1
 #define DPFAST_INLINE static inline __attribute__((always_inline))
 #define DPFAST_RESTRICT __restrict__

@@ -1,22 +1,24 @@
-/* The 128-bit product of two 64-bit numbers.  DPFAST_NO_INT128 forces the portable version. */
+/* The 128-bit product of two 64-bit numbers. */
 #ifndef DPFAST_WIDE_H
 #define DPFAST_WIDE_H
 
 #include <stdint.h>
 
-#if !defined(DPFAST_NO_INT128) && defined(_MSC_VER) && defined(_M_X64)
+#include "compiler.h"
+
+#if DPFAST_UMUL128
 #include <intrin.h>
 #endif
 
 /* Returns the low 64 bits of a * b and sets *high to the others. */
 static inline uint64_t wide_multiply(uint64_t a, uint64_t b, uint64_t *high)
 {
-#if !defined(DPFAST_NO_INT128) && defined(__SIZEOF_INT128__)
+#if DPFAST_INT128
     __extension__ typedef unsigned __int128 wide;
     const wide product = (wide)a * b;
     *high = (uint64_t)(product >> 64);
     return (uint64_t)product;
-#elif !defined(DPFAST_NO_INT128) && defined(_MSC_VER) && defined(_M_X64)
+#elif DPFAST_UMUL128
     return _umul128(a, b, high);
 #else
     const uint64_t a0 = a & 0xffffffffu, a1 = a >> 32;

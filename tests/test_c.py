@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,38 @@ def test_c_programs_under_sanitizers(compiler, tmp_path):
     run_programs(compiler, [*STRICT, *SANITIZE], tmp_path)
 
 
+# What MSVC lacks.  The headers of the system may use it, and are therefore read before.
+GNU_ONLY = """
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+#pragma GCC poison __attribute__ __attribute __int128 __int128_t __uint128_t
+#pragma GCC poison typeof __typeof__ __auto_type asm __asm__ __asm __restrict__ __inline__
+#pragma GCC poison __builtin_prefetch __builtin_convertvector __builtin_shuffle __builtin_expect
+#pragma GCC poison __builtin_clz __builtin_clzll __builtin_ctz __builtin_ctzll __builtin_popcount
+#pragma GCC poison __builtin_cpu_init __builtin_cpu_supports __builtin_unreachable __builtin_fma
+#pragma GCC poison __builtin_add_overflow __builtin_mul_overflow __builtin_assume_aligned
+"""
+PORTABLE = [*STRICT, "-pedantic-errors", "-Wvla", "-D_DEFAULT_SOURCE=1", "-DDPFAST_PORTABLE"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names the headers of Linux")
+def test_c_programs_without_what_only_some_compilers_have(tmp_path):
+    """The fallbacks that MSVC compiles: no vector type, no 128-bit integer, no builtin."""
+    header = tmp_path / "gnu_only.h"
+    header.write_text(GNU_ONLY)
+    run_programs(COMPILERS[0], [*PORTABLE, "-include", str(header), "-O0"], tmp_path)
+
+
 @pytest.mark.slow
-def test_c_programs_optimized_and_without_int128(tmp_path):
-    """The fallback of compilers without a 128-bit integer, and the portable vector type."""
-    flags = [*STRICT, "-O2", "-fno-trapping-math", "-DDPFAST_NO_INT128", "-DDPFAST_NO_VECTOR_TYPE"]
-    run_programs(COMPILERS[0], flags, tmp_path)
+def test_c_programs_without_what_only_some_compilers_have_optimized(tmp_path):
+    run_programs(COMPILERS[0], [*PORTABLE, "-O2", "-fno-trapping-math"], tmp_path)
