@@ -259,6 +259,9 @@ class Problem:
     ``t_i = min(1, data_norm / ‖x_i‖₂)``: rows outside the ball of radius `data_norm` are brought
     onto it, a transform that looks at one row at a time and therefore costs no privacy.
 
+    A problem belongs to one thread at a time; of the threads it starts itself (`n_jobs`), it takes
+    care.
+
     Parameters
     ----------
     X : array-like or SciPy sparse matrix or array of shape (n_samples, n_features)
