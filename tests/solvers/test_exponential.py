@@ -494,8 +494,8 @@ def scores_of_localized_runs(settled, slope, reference, runs, seed, monkeypatch)
     ("relation", "slopes", "runs"),
     [
         ("add_or_remove_one", (0.0, 1.0), 1000),
-        pytest.param("add_or_remove_one", (0.0, 1.0), 4000, marks=pytest.mark.slow),
-        pytest.param("replace_one", (-1.0, 1.0), 4000, marks=pytest.mark.slow),
+        pytest.param("add_or_remove_one", (0.0, 1.0), 1500, marks=pytest.mark.slow),
+        pytest.param("replace_one", (-1.0, 1.0), 1500, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("noise", [1.0, 0.5])
