@@ -269,7 +269,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
         held_out = self._held_out(len(target))
-        self._check_target(target)
+        self._check_target(candidates, target)
         settled = self._settle(budget, candidates, len(target) - held_out, held_out, rows.shape[1])
 
         ledger = Ledger(budget)
@@ -358,11 +358,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X must have at least 2 rows, one of them held out; got {n}.")
         return min(max(1, round(share * n)), n - 1)
 
-    def _check_target(self, y: NDArray[Any]) -> None:
+    def _check_target(self, candidates: list[dict[str, Any]], y: NDArray[Any]) -> None:
         """Refuse labels that no candidate declares: a run must not fail by the rows it gets."""
         if not isinstance(self.estimator, PrivateLinearClassifier):
             return
-        for params in self._candidates():
+        for params in candidates:
             clone(self.estimator).set_params(**params)._resolve_classes(y)
 
     def _settle(

@@ -27,8 +27,8 @@ COMPETITORS = {
 _BANK, _GRID, _TIME = "Bank", "fine grid", "time"
 _DELTA = 1e-8
 # Accuracy in percent and log-loss on training rows, Bank at delta = 1e-8, add_or_remove_one, by
-# earlier measurements: Redberg et al.'s objective perturbation with its bugs repaired and rows of
-# norm 1, and Iyengar et al.'s approximate minima perturbation, untuned.
+# earlier measurements in which the majority had 88.3 %: Redberg et al.'s objective perturbation,
+# its bugs repaired and rows of norm 1, and Iyengar et al.'s approximate minima perturbation.
 PUBLISHED: dict[str, dict[float, tuple[float, float]]] = {
     "repaired, unit rows": {
         0.05: (83.8, 0.752), 0.1: (86.1, 0.542), 0.2: (88.0, 0.353), 0.4: (89.2, 0.286),
@@ -95,9 +95,12 @@ def _score(data: Dataset, relation: str, epsilon: float, sizes: Sizes) -> Record
         for repeat in range(sizes.repeats):
             w = _fitted(train, relation, epsilon, 1000 * split + repeat)
             right = (test.X @ w[:-1] + w[-1] > 0.0) == (test.y > 0.0)
-            scores.append((float(np.mean(right)), _log_loss(w, train)))
+            majority = max(float(np.mean(test.y > 0.0)), float(np.mean(test.y < 0.0)))
+            accuracy = float(np.mean(right))
+            scores.append((accuracy, accuracy - majority, _log_loss(w, train)))
     values: dict[str, float] = {"runs": len(scores)}
-    for name, sample in zip(("accuracy", "log_loss"), zip(*scores, strict=True), strict=True):
+    names = ("accuracy", "over_majority", "log_loss")
+    for name, sample in zip(names, zip(*scores, strict=True), strict=True):
         values[name] = statistics.fmean(sample)
         values[f"{name}_standard_error"] = statistics.stdev(sample) / math.sqrt(len(sample))
     return Record(_BANK, {"epsilon": epsilon, "delta": _DELTA}, f"{OURS}, {relation}", values)
@@ -203,8 +206,9 @@ def tables(document: Document) -> list[Table]:
                 "80 % train, 20 % test; mean ± standard error over "
                 f"{plain(scores[0].values['runs'])} splits and noises; test accuracy / log-loss on "
                 f"training rows; delta = {_DELTA:g}, default options. The last columns were "
-                "measured elsewhere, under add_or_remove_one, with other splits and bounds.",
-                ("relation", "epsilon", "accuracy", "log-loss", *PUBLISHED),
+                "measured elsewhere, under add_or_remove_one, with other splits and bounds, where "
+                "the majority has 88.3 %; ours is beside the majority of the same test rows.",
+                ("relation", "epsilon", "accuracy", "over majority", "log-loss", *PUBLISHED),
                 [
                     (
                         r.competitor.partition(", ")[2],
@@ -213,6 +217,11 @@ def tables(document: Document) -> list[Table]:
                             100 * r.values["accuracy"], 100 * r.values["accuracy_standard_error"], 2
                         )
                         + " %",
+                        mean_and_error(
+                            100 * r.values["over_majority"],
+                            100 * r.values["over_majority_standard_error"],
+                            2,
+                        ),
                         mean_and_error(
                             r.values["log_loss"], r.values["log_loss_standard_error"], 4
                         ),

@@ -13,6 +13,12 @@ paper's definition of the class, ``‖∇F'(w*)‖ <= L`` and ``L/µ`` is enough
 record reaches that.  Who knows this, or a bound that shrinks with the number of records, declares
 `sensitivity`.
 
+**Gradient sensitivity.**  ``G``: how far the gradients of two neighbors' functions can be apart at
+one point.  The same chain gives ``G/µ`` for the minimizers, and along a segment in which it holds
+the *difference* of the two functions changes by at most ``G`` times the length, which is what the
+exponential mechanism asks for.  ``2L`` always holds; for a mean of n terms that are L-Lipschitz
+each, ``2L/n`` (`replace_one`) and ``L/n`` (`add_or_remove_one`).
+
 None of these constants can be checked from outside: the guarantee stands on the declaration.
 """
 
@@ -45,7 +51,8 @@ class GeneralShape:
     dim : int
     lipschitz : float
         ``L``: bound of the norm of the gradient of the data-dependent part, over all data sets and
-        all weights that can be minimizers.
+        all weights that can be minimizers; for the exponential mechanism, which puts weights
+        anywhere in it, over the whole ball ``‖w‖ <= minimizer_norm``.
     strong_convexity : float
         ``µ > 0`` of the whole function, for every data set.
     smoothness : float
@@ -53,7 +60,7 @@ class GeneralShape:
     n_samples : int or None, default=None
         Number of records, where it means something.
     sensitivity : float, mapping of neighboring relation to float, or None, default=None
-        Largest distance between neighbors' minimizers; None takes ``2L/µ``.
+        Largest distance between neighbors' minimizers; None takes ``gradient_sensitivity / µ``.
     minimizer_norm : float, default=inf
         Bound of ``‖w*‖₂`` over all data sets.
     rounding : callable or None, default=None
@@ -61,6 +68,13 @@ class GeneralShape:
         mean of `n_samples` terms (a million where that is unknown), each ``L``-Lipschitz and
         computed from a scalar product of length `dim`, added one after another:
         ``1.1 u (n + dim + 64)(L + β ‖w‖)``, ``u = 2^-53``.
+    gradient_sensitivity : float, mapping of neighboring relation to float, or None, default=None
+        ``G``: bound of the norm of the difference of neighbors' gradients, wherever `lipschitz`
+        holds; None takes ``2L``.
+    largest_value : float, default=inf
+        Bound of ``|F|``, and of every sum on the way to it, over all data sets and all weights of
+        norm up to `minimizer_norm`.  Of use to the exponential mechanism alone, which charges the
+        rounding errors of values by it.
 
     Raises
     ------
@@ -82,6 +96,8 @@ class GeneralShape:
     sensitivity: float | Mapping[str, float] | None = None
     minimizer_norm: float = float("inf")
     rounding: Callable[[float], float] | None = None
+    gradient_sensitivity: float | Mapping[str, float] | None = None
+    largest_value: float = float("inf")
 
     def __post_init__(self) -> None:
         check_integer("dim", self.dim, low=1, high=2**53)
@@ -91,14 +107,9 @@ class GeneralShape:
         check_real("minimizer_norm", self.minimizer_norm, low=0.0, low_open=True, allow_inf=True)
         if self.n_samples is not None:
             check_integer("n_samples", self.n_samples, low=1, high=2**53)
-        if isinstance(self.sensitivity, Mapping):
-            if not self.sensitivity:
-                raise ValueError("sensitivity must name a neighboring relation; got {}.")
-            for relation, value in self.sensitivity.items():
-                records_apart(relation)  # refuses an unknown name
-                check_real(f"sensitivity[{relation!r}]", value, low=0.0, low_open=True)
-        elif self.sensitivity is not None:
-            check_real("sensitivity", self.sensitivity, low=0.0, low_open=True)
+        check_real("largest_value", self.largest_value, low=0.0, allow_inf=True)
+        _check_declared("sensitivity", self.sensitivity)
+        _check_declared("gradient_sensitivity", self.gradient_sensitivity)
         if self.rounding is not None and not callable(self.rounding):
             raise TypeError(f"rounding must be callable or None; got {self.rounding!r}.")
         if self.rounding is None and self.smoothness == float("inf"):
@@ -108,33 +119,76 @@ class GeneralShape:
             )
 
     def minimizer_sensitivity(self, neighboring_relation: str) -> float:
-        """The declared bound, or ``2L/µ``.
+        """The declared bound, or :meth:`difference_lipschitz` over µ.
 
         Raises
         ------
         ValueError
             If a mapping was declared without this relation.
         """
-        records_apart(neighboring_relation)
-        if isinstance(self.sensitivity, Mapping):
-            if neighboring_relation not in self.sensitivity:
-                declared = ", ".join(map(repr, self.sensitivity))
-                raise ValueError(
-                    f"neighboring_relation must be one that a sensitivity was declared for "
-                    f"({declared}); got {neighboring_relation!r}."
-                )
-            return float(self.sensitivity[neighboring_relation])
         if self.sensitivity is not None:
-            return float(self.sensitivity)
-        return 2.0 * self.lipschitz / self.strong_convexity * (1.0 + 4.0 * _UNIT)
+            return _declared(self.sensitivity, neighboring_relation)
+        apart = self.difference_lipschitz(neighboring_relation)
+        return apart / self.strong_convexity * (1.0 + 4.0 * _UNIT)
+
+    def difference_lipschitz(self, neighboring_relation: str) -> float:
+        """``G``: the declared `gradient_sensitivity`, or ``2L``.
+
+        Raises
+        ------
+        ValueError
+            If a mapping was declared without this relation.
+        """
+        if self.gradient_sensitivity is not None:
+            return _declared(self.gradient_sensitivity, neighboring_relation)
+        records_apart(neighboring_relation)  # refuses an unknown name
+        return 2.0 * self.lipschitz
+
+    def value_error(self, w_norm: float) -> float:
+        """Bound of the rounding error of a computed value at ``‖w‖ <= w_norm``.
+
+        Under the assumptions of `rounding`'s default: terms no larger than `largest_value`, added
+        one after another, and a scalar product's error times the slope.
+        """
+        slope = self.lipschitz + self.smoothness * w_norm
+        return 1.1 * _UNIT * (self._terms() + 64) * (self.largest_value + slope * w_norm)
 
     def gradient_error(self, w_norm: float) -> float:
         """The declared bound of the rounding error, or the default one."""
         if self.rounding is not None:
             return check_real("rounding(w_norm)", self.rounding(w_norm), low=0.0)
-        terms = self.n_samples if self.n_samples is not None else _DEFAULT_TERMS
         slope = self.lipschitz + self.smoothness * w_norm
-        return 1.1 * _UNIT * (terms + self.dim + 64) * slope
+        return 1.1 * _UNIT * (self._terms() + 64) * slope
+
+    def _terms(self) -> int:
+        """Additions behind a value or an entry of a gradient, and those of a scalar product."""
+        return (self.n_samples if self.n_samples is not None else _DEFAULT_TERMS) + self.dim
+
+
+def _check_declared(name: str, declared: float | Mapping[str, float] | None) -> None:
+    """Refuse what is neither a positive number nor one for each of some neighboring relations."""
+    if isinstance(declared, Mapping):
+        if not declared:
+            raise ValueError(f"{name} must name a neighboring relation; got {{}}.")
+        for relation, value in declared.items():
+            records_apart(relation)  # refuses an unknown name
+            check_real(f"{name}[{relation!r}]", value, low=0.0, low_open=True)
+    elif declared is not None:
+        check_real(name, declared, low=0.0, low_open=True)
+
+
+def _declared(declared: float | Mapping[str, float], neighboring_relation: str) -> float:
+    """The number declared for a relation."""
+    records_apart(neighboring_relation)
+    if not isinstance(declared, Mapping):
+        return float(declared)
+    if neighboring_relation not in declared:
+        names = ", ".join(map(repr, declared))
+        raise ValueError(
+            f"neighboring_relation must be one that a sensitivity was declared for ({names}); "
+            f"got {neighboring_relation!r}."
+        )
+    return float(declared[neighboring_relation])
 
 
 class General(ShapedObjective):
@@ -146,7 +200,8 @@ class General(ShapedObjective):
         ``function(w)`` or ``function.value_and_gradient(w)`` returns the value and the gradient, an
         array of shape (dim,).  A method ``hessian(w)`` is used where there is one; otherwise the
         Hessian comes from differences of gradients.
-    dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, rounding
+    dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, \
+    rounding, gradient_sensitivity, largest_value
         As for :class:`GeneralShape`.
 
     Notes
@@ -183,10 +238,12 @@ class General(ShapedObjective):
         sensitivity: float | Mapping[str, float] | None = None,
         minimizer_norm: float = float("inf"),
         rounding: Callable[[float], float] | None = None,
+        gradient_sensitivity: float | Mapping[str, float] | None = None,
+        largest_value: float = float("inf"),
     ) -> None:
         self.shape = GeneralShape(
             dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm,
-            rounding,
+            rounding, gradient_sensitivity, largest_value,
         )  # fmt: skip
         self._evaluate = getattr(function, "value_and_gradient", function)
         if not callable(self._evaluate):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.plotting._axes import Display
 from dpfast.privacy import ACCOUNTANTS, BudgetAccountant, Ledger, PrivacyReport, budget_filter
+from dpfast.privacy.accountants import AdditiveAccountant
 
 _UNITS = {"epsilon": "pure", "mu": "gdp", "rho": "zcdp"}
 _SYMBOLS = {"epsilon": "ε", "mu": "µ²", "rho": "ρ"}
@@ -91,10 +92,11 @@ class BudgetDisplay(Display):
         if not events:
             raise ValueError("ledger must have events to be plotted; got none.")
         unit = _unit_of(events)
-        prices = getattr(ACCOUNTANTS[_UNITS[unit]], "prices")  # noqa: B009
+        accountant = ACCOUNTANTS[_UNITS[unit]]
+        assert isinstance(accountant, AdditiveAccountant)
         return cls(
             np.cumsum([event.count for event in events]),
-            [event.count * prices[type(event)](event) for event in events],
+            [event.count * accountant.price(event) for event in events],
             [event.mechanism for event in events],
             unit,
             None if isinstance(ledger, PrivacyReport) else _limit(ledger, unit),

@@ -140,7 +140,7 @@ def _check_objective(
     """Refuse other objectives than the mean loss where a solver knows no other."""
     if "objective" in module.OPTIONS:
         return options
-    if not isinstance(shape, ProblemShape):
+    if not isinstance(shape, ProblemShape) and not getattr(module, "TAKES_OBJECTIVES", False):
         raise TypeError(
             f"problem must be a Problem or a ProblemShape for solver={module.NAME!r}; got "
             f"{type(problem).__name__}. solver='output-perturbation' takes any objective."

@@ -2,38 +2,65 @@ r"""The exponential mechanism over the grid points of a ball, sampled exactly by
 
 Law
 ---
-Over the points ``w = w₀ + γk`` of a grid with ``‖γk‖ <= r`` ::
+Over the points ``w = w₀ + γk`` of a grid with ``‖γk‖ <= r`` (and ``‖w‖ <= R``, where constants are
+declared for that ball only) ::
 
-    P(k) ∝ exp(-V(k)),   V(k) = |V - s F(w)| <= e up to a constant,   F = f + (α/2)‖w‖²
+    P(k) ∝ exp(-V(k)),   V(k) = |V - s F(w)| <= e up to a constant
 
-``f`` the mean loss.  Everything but V depends on public quantities and earlier releases alone.
+with F µ-strongly convex: the risk of a problem with its ridge, or any objective by its declared
+constants (:class:`~dpfast.objectives.GeneralShape`).  Everything but V depends on public quantities
+and earlier releases alone.
 
 Privacy
 -------
-Let ``h = f - f'`` for neighbors, and ``ω`` bound ``max h - min h`` over the ball.  The ridge
-cancels, so ``V - V'`` lies in an interval of length ``s ω + 4e``, and ``log(P/P')``, which differs
-from it by the constant ``log(Z'/Z)``, in another one, which holds 0 since both laws add up to one:
-an event of ``epsilon = s ω + 4e`` (McSherry & Talwar 2007; Lowy & Razaviyayn 2021, Algorithm 9,
-has ``2 e = 0``).  ``ω = k ρ / n``, with :func:`~dpfast.privacy.records_apart` ``k`` and ``ρ`` the
-range of one record's loss over the ball.  That is at most ``2 r L``; around the origin it is also
-at most ``max(ℓ(-m), ℓ(m))``, ``m`` the largest margin, because a loss of classification is convex
-and not negative, which is half of it for the logistic loss.
+Let ``h = F - F'`` for neighbors, and ``ω`` bound ``max h - min h`` over the points.  ``V - V'``
+lies in an interval of length ``s ω + 4e``, and ``log(P/P')``, which differs from it by the constant
+``log(Z'/Z)``, in another one, which holds 0 since both laws add up to one: an event of
+``epsilon = s ω + 4e`` (McSherry & Talwar 2007; Lowy & Razaviyayn 2021, Algorithm 9, has
+``2 e = 0``).
+
+* Problem: the ridge cancels in h, and ``ω = k ρ / n``, with
+  :func:`~dpfast.privacy.records_apart` ``k`` and ``ρ`` the range of one record's loss over the
+  ball.  That is at most ``2 r L``; around the origin it is also at most ``max(ℓ(-m), ℓ(m))``,
+  ``m`` the largest margin, because a loss of classification is convex and not negative, which is
+  half of it for the logistic loss.
+* Objective: ``‖∇h‖ <= G`` (:meth:`~dpfast.objectives.GeneralShape.difference_lipschitz`), and any
+  two of the points are joined by a segment of length at most ``2 min(r, R)`` on which it holds, so
+  ``ω = 2 G min(r, R)``.  With ``G = 2L`` this is the ``4LR`` of lowy2021; for a mean of n terms G,
+  and with it ω, is n times smaller.
 
 Sampling
 --------
-For *any* point p, the gradient ``g = ∇f(p) + αw₀`` gives, ``f`` being convex, ``u = γk``::
+The proposals are discrete Gaussian around a grid point ``γm``, of variance ``1/κ``, ``κ`` just
+below ``sµ``.  Accepted with probability ``exp(-A)``, and only inside the region, ::
 
-    s F(w) = (s α / 2) ‖u - ū‖² + A(u) + const,   ū = -g / α,
-    A(u) = s [f(w) + αw₀·u + αu·ū] - min >= 0
+    A(u) = s F(w) - (κ/2) ‖u - γm‖² - min >= 0,   u = γk,
 
-so discrete Gaussian proposals around the grid point next to ``ū``, each accepted with probability
-``exp(-A)`` and only inside the ball, have the law ``exp(-s F)``: the strong convexity's Gaussian is
-the envelope, and nothing need be known about the minimizer.  (That p is close to it only makes A
-small.)  Proposals are exact (integers), ``A`` as computed is rounded to a multiple of ``2^-40``,
-and a Bernoulli variable of probability ``exp(-A)`` is drawn exactly in integers (Canonne, Kamath &
+they have the law ``exp(-s F)``, whatever m is and wherever the minimizer lies.  ``s F`` being
+``sµ``-strongly convex, A is convex, so the line through any one point p bounds it from below:
+``A(u) >= A(p) + ∇A(p)·(u - p)``.  That takes ``F(p)`` and ``∇F(p)``, no knowledge of a minimizer;
+but proposals are few where p is about the minimizer *over the region* and the line is flat:
+
+* inside the region, ``∇F(p) = 0``, and with ``γm`` next to ``p - ∇F(p)/µ`` so is ``∇A(p)``;
+* on its boundary (rare: a localized ball misses the minimizer with a probability of 10⁻⁶), F falls
+  to the outside alone: ``-∇F(p) = Σ λ_i (p - c_i)``, ``λ_i >= 0``, over the centers ``c_i`` of the
+  balls on whose edge p lies.  ``-(p - c)·(w - p) >= (‖p - c‖² - ‖w - c‖²)/2 >= 0`` for w in a ball
+  of radius ``‖p - c‖``, so this part of the gradient lifts A and is left in it; ``γm`` is next to
+  ``p - (∇F(p) + Σ λ_i (p - c_i))/µ``.
+
+**It ends.**  With p the minimizer over the region K and ``γm = p``, a proposal is accepted with
+probability ``(sµ/2π)^(d/2) ∫_K exp(-s (F - F(p)))``, up to the grid.  K holds a ball of radius
+``r/2`` (as ``r <= 2R``, about), and its image ``K_t`` under shrinking towards p by
+``t = min(1, 1/(2 s H r))``, ``H`` a bound of ``‖∇F‖`` on K, on which ``s (F - F(p)) <= 1``.  So the
+probability is at least
+``exp(-1) (sµ/2π)^(d/2) t^d vol(r/2)``: a public number above 0, whatever the data, and there is no
+run that must be given up, hence no other release that would have to be accounted for.
+
+Proposals are exact (integers), ``A`` as computed is rounded to a multiple of ``2^-40``, and a
+Bernoulli variable of probability ``exp(-A)`` is drawn exactly in integers (Canonne, Kamath &
 Steinke 2020, Algorithm 1).  So V is what was computed, the law is exact for it, and ``e`` bounds
-its floating-point error.  Points with ``A > 1000`` are never accepted, within ``exp(-1000)`` of the
-law.  How many proposals it takes depends on the data, and this time is not protected.
+its floating-point error.  How many proposals it takes depends on the data, and this time is not
+protected.
 
 A Markov chain would be faster in high dimension, but one that has not provably mixed is not
 private.
@@ -42,28 +69,33 @@ private.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.optimize
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from dpfast.objectives import Erm
+from dpfast.objectives import Erm, GeneralShape
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import ExponentialEvent, records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
 
 Vector = NDArray[np.float64]
 
 _UNIT = 2.0**-53
-# Accuracy of the computed exponents A, and the largest that is ever accepted.
+# Accuracy of the computed exponents A.
 _EXPONENT_BITS = 40
-_MAX_EXPONENT = 1000.0
 # Standard deviation of the proposals in grid steps, at least.
 _MIN_STDDEV = 2**24
 _NEWTON_MAX_DIM = 1000
+# Proposals drawn at a time.
+_PROPOSALS = 32
+# A point this close to a ball's edge, relative to its radius, is on it.
+_ON_THE_EDGE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,8 +104,8 @@ class Ball:
 
     Attributes
     ----------
-    shape : ProblemShape
-        With the ridge α.
+    shape : ProblemShape or GeneralShape
+        A problem's with the ridge.
     neighboring_relation : str
     radius : float
         ``r``.
@@ -85,21 +117,23 @@ class Ball:
         What one sample is charged.
     error : float
         ``e``.
+    domain : float
+        ``R``: no point is longer.
     """
 
-    shape: ProblemShape
+    shape: Any
     neighboring_relation: str
     radius: float
     offset: float
     scale: float
     epsilon: float
     error: float
+    domain: float = math.inf
 
     @property
     def alpha(self) -> float:
-        """The ridge."""
-        assert self.shape.alpha is not None
-        return self.shape.alpha
+        """The strong convexity µ, which is a problem's ridge."""
+        return _modulus(self.shape)
 
     @property
     def grid_step(self) -> float:
@@ -114,20 +148,24 @@ class Ball:
         For a convex F, ``E F - min F <= d / s`` under the density ``exp(-s F)`` on a convex body
         (de Klerk & Laurent 2018, Theorem 3.3; equality for linear F on a cone).
         """
-        return self.shape.dim / self.scale
+        return float(self.shape.dim / self.scale)
 
     @property
     def trials(self) -> float:
         """Estimate of the proposals for one sample, from public quantities.
 
-        On the whole space it is at most ``det(I + A/α)^½``, where ``A = max|ℓ''| mean x̃x̃ᵀ`` has
-        trace β at most, hence at most ``(1 + β/(dα))^(d/2) <= exp(β/(2α))`` (arithmetic and
-        geometric means).  That is divided by the share of the widest Gaussian, of variance
-        ``1/(sα)``, that a ball around its center holds.
+        On the whole space it is at most ``det(H/µ)^½``, H a bound of the Hessian: ``(β/µ)^(d/2)``
+        for an objective.  For a problem ``H = αI + A``, where ``A = max|ℓ''| mean x̃x̃ᵀ`` has trace
+        β at most: ``(1 + β/(dα))^(d/2) <= exp(β/(2α))`` (arithmetic and geometric means).  That is
+        divided by the share of the widest Gaussian, of variance ``1/(sµ)``, that a ball around its
+        center holds.
         """
-        d, alpha = self.shape.dim, self.alpha
-        inside = float(chi2.cdf(self.scale * alpha * self.radius**2, d))
-        growth = 0.5 * d * math.log1p(self.shape.smoothness / (d * alpha))
+        d, mu = self.shape.dim, self.alpha
+        inside = float(chi2.cdf(self.scale * mu * min(self.radius, self.domain) ** 2, d))
+        if isinstance(self.shape, ProblemShape):
+            growth = 0.5 * d * math.log1p(self.shape.smoothness / (d * mu))
+        else:
+            growth = 0.5 * d * math.log(self.shape.smoothness / mu)
         return math.exp(min(growth, 600.0)) / max(inside, 1e-300)
 
     def event(self, where: str) -> ExponentialEvent:
@@ -136,54 +174,116 @@ class Ball:
             epsilon=self.epsilon, neighboring_relation=self.neighboring_relation, where=where
         )
 
-    def sample(self, problem: Problem, center: Vector, rng: SecureGenerator) -> Vector:
+    def sample(self, problem: Any, center: Vector, rng: SecureGenerator) -> Vector:
         """Draw one point.  The event must have been spent, and `center` be public."""
         return next(self.draws(problem, center, rng))
 
-    def draws(self, problem: Problem, center: Vector, rng: SecureGenerator) -> Iterator[Vector]:
+    def draws(self, problem: Any, center: Vector, rng: SecureGenerator) -> Iterator[Vector]:
         """Draw points, each of which costs one event."""
-        s, alpha, step = self.scale, self.alpha, self.grid_step
-        n = self.shape.n_samples
-        stddev = math.ceil(1.0 / (step * math.sqrt(s * alpha)))
-        # Public bound of a row's loss on the ball: never acts but for rounding.
-        loss_clip = _largest_loss(self.shape, self.offset + self.radius) * (1.0 + 1e-9)
+        s, mu, step = self.scale, self.alpha, self.grid_step
+        reach = min(self.offset + self.radius, self.domain)
+        # One more, so that κ <= sµ in spite of the root's rounding.
+        stddev = math.ceil(1.0 / (step * math.sqrt(s * mu))) + 1
+        kappa = 1.0 / (float(stddev) * step) ** 2
+        objective, part, ridge = self._function(problem, reach)
 
-        optimizer = "newton" if self.shape.dim <= _NEWTON_MAX_DIM else "lbfgs"
-        point = OPTIMIZERS[optimizer](
-            Erm(problem, alpha),
-            tolerance=4.0 * self.shape.gradient_error(self.offset + self.radius),
-        ).w
+        point = self._touching_point(objective, center, reach)
         inner = point - center
-        norm = float(np.linalg.norm(inner))
-        if norm > self.radius:
-            inner *= self.radius / norm
-        point = center + inner
+        gradient = objective.value_and_gradient(point)[1]
+        # What holds the minimizer on the edge of a ball; see the module.
+        edges = [
+            (edge, radius)
+            for edge, radius in ((inner, self.radius), (point, self.domain))
+            if float(np.linalg.norm(edge)) >= (1.0 - _ON_THE_EDGE) * radius
+        ]
+        hold, slack = np.zeros(len(point)), 0.0
+        if edges:
+            normals = np.stack([edge for edge, _ in edges], axis=1)
+            weights = scipy.optimize.nnls(normals, -gradient)[0]
+            hold = normals @ weights
+            for weight, (edge, radius) in zip(weights, edges, strict=True):
+                outside = 0.5 * (radius**2 * (1.0 + 2.0**-40) - float(edge @ edge))
+                slack += s * float(weight) * max(0.0, outside)
+        integers = np.rint((inner - (gradient + hold) / mu) / step).astype(np.int64)
+        pull = kappa * step * integers.astype(np.float64)
+        # ∇A(p) but for what holds p on the edge: rounding errors, of whichever origin.
+        tilt = s * (gradient + hold) - kappa * inner + pull
+        tilted = float(np.linalg.norm(tilt)) + s * self.shape.gradient_error(reach)
+        slack += 2.0 * self.radius * tilted
 
-        gradient = problem.clipped_gradient(point)[0] / n + alpha * center
-        middle = np.rint(-gradient / alpha / step)
-        # s α γ² stddev² is 1 up to rounding: what counts is that both parts of V use one value.
-        pull = middle / (float(stddev) ** 2 * step)
-        residual = float(np.linalg.norm(s * gradient + pull))
+        def exponent(u: Vector) -> float:
+            w = center + u
+            lifted = part(w) + ridge * float(center @ u)
+            # κ is sα for a problem, but for the rounding of `stddev`.
+            return s * lifted + float(pull @ u) - 0.5 * (kappa - s * ridge) * float(u @ u)
 
-        def linear(u: Vector) -> float:
-            return float(s * (problem.objective(center + u, loss_clip) / n + alpha * (center @ u))
-                         + pull @ u)  # fmt: skip
-
-        slack = 2.0 * self.radius * (residual + s * self.shape.gradient_error(self.offset + norm))
-        least = linear(inner) - slack - 2.0 * self.error
-        integers = middle.astype(np.int64)
+        least = exponent(inner) - slack - 2.0 * self.error
         while True:
-            moved = integers + rng.discrete_gaussian(stddev, len(integers))
-            u = step * moved.astype(np.float64)
-            if float(np.linalg.norm(u)) > self.radius:
-                continue
-            exponent = max(0.0, linear(u) - least)
-            if exponent <= _MAX_EXPONENT and _accepts(exponent, rng):
-                yield center + u
+            noise = rng.discrete_gaussian(stddev, _PROPOSALS * len(integers))
+            proposals = step * (integers + noise.reshape(_PROPOSALS, -1)).astype(np.float64)
+            inside = np.linalg.norm(proposals, axis=1) <= self.radius
+            inside &= np.linalg.norm(center + proposals, axis=1) <= self.domain
+            for u in proposals[inside]:
+                if _accepts(max(0.0, exponent(u) - least), rng):
+                    yield center + u
+
+    def _function(self, problem: Any, reach: float) -> tuple[Any, Callable[[Vector], float], float]:
+        """F as an objective, and as ``f + (ridge/2)‖w‖²`` with the values of f."""
+        if not isinstance(self.shape, ProblemShape):
+            return problem, lambda w: float(problem.value_and_gradient(w)[0]), 0.0
+        # Public bound of a row's loss on the ball: never acts but for rounding.
+        loss_clip = _largest_loss(self.shape, reach) * (1.0 + 1e-9)
+        n = self.shape.n_samples
+        return (
+            Erm(problem, self.alpha),
+            lambda w: float(problem.objective(w, loss_clip)) / n,
+            self.alpha,
+        )
+
+    def _touching_point(self, objective: Any, center: Vector, reach: float) -> Vector:
+        """About the minimizer over the region.  Wherever it is, the samples' law is the same."""
+        optimizer = "newton" if self.shape.dim <= _NEWTON_MAX_DIM else "lbfgs"
+        tolerance = 4.0 * self.shape.gradient_error(reach)
+        point: Vector = OPTIMIZERS[optimizer](objective, tolerance=tolerance).w
+        if (
+            float(np.linalg.norm(point - center)) <= self.radius
+            and float(np.linalg.norm(point)) <= self.domain
+        ):
+            return point
+        size, bounds = self.radius, [(center, self.radius)]
+        if math.isfinite(self.domain):
+            bounds.append((np.zeros(len(center)), self.domain))
+
+        def energy(x: Vector) -> tuple[float, Vector]:
+            value, gradient = objective.value_and_gradient(center + size * x)
+            return self.scale * value, self.scale * size * gradient
+
+        found = scipy.optimize.minimize(
+            energy,
+            np.zeros(len(center)),
+            jac=True,
+            method="SLSQP",
+            constraints=[
+                {
+                    "type": "ineq",
+                    "fun": lambda x, c=c, r=r: (
+                        1.0 - float(np.sum((center + size * x - c) ** 2)) / r**2
+                    ),
+                    "jac": lambda x, c=c, r=r: -2.0 * size * (center + size * x - c) / r**2,
+                }
+                for c, r in bounds
+            ],
+            options={"ftol": 1e-9, "maxiter": 1000},
+        ).x
+        point = center + size * (found if np.all(np.isfinite(found)) else 0.0)
+        for c, r in bounds:
+            away = point - c
+            point = c + away * min(1.0, r / max(float(np.linalg.norm(away)), r))
+        return point
 
 
 def settle(
-    shape: ProblemShape,
+    shape: Any,
     epsilon: float,
     neighboring_relation: str,
     *,
@@ -194,8 +294,8 @@ def settle(
 
     Parameters
     ----------
-    shape : ProblemShape
-        With a ridge.
+    shape : ProblemShape or GeneralShape
+        A problem's with a ridge.
     epsilon : float
     neighboring_relation : str
     radius : float
@@ -206,27 +306,16 @@ def settle(
     -------
     Ball
     """
-    assert shape.alpha is not None
     radius_charged = radius * (1.0 + 1e-9)
-    reach = offset + radius_charged
-    spread = 2.0 * radius_charged * shape.lipschitz
-    if offset == 0.0:
-        spread = min(spread, _largest_loss(shape, reach))
-    records = records_apart(neighboring_relation)
-    slope = shape.lipschitz + shape.alpha * offset
-    # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the two
-    # scalar products.
-    chunk = min(shape.chunk_rows(), shape.n_samples)
-    additions = chunk + -(-shape.n_samples // chunk)
-    rounding = 1.1 * _UNIT * (
-        (additions + 24) * _largest_loss(shape, reach) * 1.01
-        + 8.0 * shape.max_weight
-        + (shape.dim + 6) * shape.lipschitz * reach
-        + 2.0 * (shape.dim + 8) * slope * reach
-    )  # fmt: skip
+    domain = math.inf
+    if isinstance(shape, ProblemShape):
+        price, rounding = _problem_price(shape, neighboring_relation, radius_charged, offset)
+    else:
+        # Its constants are declared for this ball; a computed norm may be too small by rounding.
+        domain = shape.minimizer_norm * (1.0 - 1e-9)
+        price, rounding = _objective_price(shape, neighboring_relation, radius_charged)
     last = math.ldexp(1.0, -_EXPONENT_BITS)
-    price = records * spread / shape.n_samples + 4.0 * rounding
-    scale = (epsilon - 4.0 * last) / price * (1.0 - 1e-9)
+    scale = (epsilon - 4.0 * last) / (price + 4.0 * rounding) * (1.0 - 1e-9)
     return Ball(
         shape=shape,
         neighboring_relation=neighboring_relation,
@@ -235,7 +324,54 @@ def settle(
         scale=scale,
         epsilon=epsilon,
         error=scale * rounding + last,
+        domain=domain,
     )
+
+
+def _problem_price(
+    shape: ProblemShape, neighboring_relation: str, radius: float, offset: float
+) -> tuple[float, float]:
+    """``ω`` and the rounding error of ``V / s``, for a problem."""
+    reach = offset + radius
+    alpha = _modulus(shape)
+    spread = 2.0 * radius * shape.lipschitz
+    if offset == 0.0:
+        spread = min(spread, _largest_loss(shape, reach))
+    # ‖pull‖ / s, a gradient at the touching point among it.
+    slope = shape.lipschitz + alpha * (offset + 2.0 * radius)
+    # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the three
+    # scalar products.
+    chunk = min(shape.chunk_rows(), shape.n_samples)
+    additions = chunk + -(-shape.n_samples // chunk)
+    rounding = 1.1 * _UNIT * (
+        (additions + 24) * _largest_loss(shape, reach) * 1.01
+        + 8.0 * shape.max_weight
+        + (shape.dim + 6) * shape.lipschitz * reach
+        + 3.0 * (shape.dim + 8) * slope * reach
+    )  # fmt: skip
+    return records_apart(neighboring_relation) * spread / shape.n_samples, rounding
+
+
+def _objective_price(
+    shape: GeneralShape, neighboring_relation: str, radius: float
+) -> tuple[float, float]:
+    """``ω`` and the rounding error of ``V / s``, for an objective by its constants."""
+    domain = shape.minimizer_norm
+    apart = shape.difference_lipschitz(neighboring_relation)
+    # A gradient vanishes somewhere in the domain, the diameter of which is 2R.
+    slope = 2.0 * (shape.smoothness + shape.strong_convexity) * domain
+    rounding = shape.value_error(domain) + 1.1 * _UNIT * (
+        8.0 * shape.largest_value + 4.0 * (shape.dim + 8) * slope * domain
+    )
+    return 2.0 * min(radius, domain) * apart, rounding
+
+
+def _modulus(shape: Any) -> float:
+    """µ: a problem's ridge, or what is declared."""
+    if isinstance(shape, ProblemShape):
+        assert shape.alpha is not None
+        return shape.alpha
+    return float(shape.strong_convexity)
 
 
 def _largest_loss(shape: ProblemShape, reach: float) -> float:
@@ -268,6 +404,32 @@ def _below(bound: int, rng: SecureGenerator) -> int:
         word = int(rng.uint64(1)[0])
         if word < limit:
             return word % bound
+
+
+def check_objective(shape: Any, name: str) -> None:
+    """Refuse what is no problem and lacks a constant that the proof needs.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(shape, ProblemShape):
+        return
+    if not isinstance(shape, GeneralShape):
+        raise TypeError(
+            f"problem must be a Problem, or a General objective with declared constants, for "
+            f"solver={name!r}; got {type(shape).__name__}."
+        )
+    for constant, why in (
+        ("minimizer_norm", "it is the ball that is sampled from"),
+        ("largest_value", "rounding errors of values are charged by it"),
+        ("smoothness", "it bounds the number of proposals"),
+    ):
+        if not math.isfinite(getattr(shape, constant)):
+            raise ValueError(
+                f"{constant} of the objective must be finite for solver={name!r}, since {why}; "
+                f"got inf."
+            )
 
 
 def refusal_reason(shape: ProblemShape) -> str | None:

@@ -136,7 +136,8 @@ class Solver(Protocol):
     #: The entry of `Plan.expected` that falls as epsilon grows.
     EXPECTS: str
     # A solver of one loss alone names it in LOSS.
-    # A module whose OPTIONS have "objective" also takes objectives in the place of problems.
+    # A module whose OPTIONS have "objective", or that has a true TAKES_OBJECTIVES, also takes
+    # objectives in the place of problems.
 
     def plan(
         self,

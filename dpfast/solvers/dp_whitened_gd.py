@@ -9,7 +9,7 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
    relative: `_moments`;
 2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
 3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
-   with momentum where there are rows enough, and averages the late iterates: `_descend`.
+   with momentum where there are rows enough, and averages the late iterates: `descend`.
 
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
@@ -43,7 +43,7 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -274,6 +274,7 @@ def plan(
                 "moments": tuple(moments),
                 "correlation": correlation,
                 "gradient": gradient,
+                "curvature": shape.loss.smoothness * shape.max_weight,
                 "radius": radius,
                 "limit": limit,
                 "regime": "near a constant prediction" if stride < _FULL_STEP else "all weights",
@@ -379,7 +380,16 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
         If the ledger cannot afford a release; its data is not touched.
     """
     transform = learn_coordinates(plan, problem, rng, ledger)
-    return _descend(plan, problem, transform, rng, ledger)
+    clip_norm = float(plan.parameters["clip_norm"])
+    w, norms = descend(
+        plan,
+        problem,
+        transform,
+        lambda view, w: view.clipped_gradient(w, clip_norm)[0],
+        rng,
+        ledger,
+    )
+    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
 
 
 def learn_coordinates(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Matrix:
@@ -522,16 +532,50 @@ def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], V
     return upper, np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
 
 
-def _descend(
-    plan: Plan, problem: Problem, transform: Matrix, rng: SecureGenerator, ledger: Ledger
-) -> Outcome:
-    """Noisy gradient descent in the coordinates of `transform`."""
+def descend(
+    plan: Plan,
+    problem: Problem,
+    transform: Matrix,
+    gradient: Callable[[Problem, Matrix], Matrix],
+    rng: SecureGenerator,
+    ledger: Ledger,
+    *,
+    classes: int | None = None,
+) -> tuple[Matrix, Vector]:
+    """Noisy gradient descent in the coordinates of `transform`.
+
+    What one release is charged for is the plan's, `gradient` must keep it: a sum over the rows to
+    which each contributes ``s x̃ᵀ`` (transposed), ``‖s‖ ‖z‖ <= C`` times its weight, whatever the
+    other rows are.  All that follows a release is post-processing.
+
+    Parameters
+    ----------
+    plan : Plan
+    problem : Problem
+    transform : ndarray of shape (dim, dim)
+        ``W``, released before.
+    gradient : callable
+        ``gradient(view, w)``, of the shape of `w`; the rows of `view`, a problem, are to be clipped
+        by the lengths of ``Wᵀ x̃`` that it knows.
+    rng : SecureGenerator
+    ledger : Ledger
+    classes : int or None, default=None
+        Weights are a matrix of as many columns, one a class; adding the same vector to all of them
+        must change no loss, so that what their noise has in common is taken out.  None: a vector.
+
+    Returns
+    -------
+    w : ndarray of shape (dim,) or (dim, classes)
+    norms : ndarray of shape (iterations,)
+        Of the noisy mean gradients in the learned coordinates.
+    """
     shape, parameters = plan.shape, plan.parameters
     n, steps = shape.n_samples, int(parameters["iterations"])
     mechanism: Gaussian = parameters["gradient"]
-    clip_norm, ridge = float(parameters["clip_norm"]), float(parameters["ridge"])
+    where = plan.events[-1].where
+    ridge = float(parameters["ridge"])
     metric = transform.T @ transform
-    curvature = shape.loss.smoothness * shape.max_weight
+    curvature = float(parameters["curvature"])
     # The ridge in the learned coordinates is the same for all data sets.
     pull = np.full(shape.dim, float(parameters["shrinkage"]) * curvature)
     step = np.full(shape.dim, float(parameters["step"]))
@@ -541,30 +585,33 @@ def _descend(
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damped = np.eye(shape.dim) + ridge * step[:, None] * metric
+    if classes is not None:
+        pull, step = pull[:, None], step[:, None]
     momentum = float(parameters["momentum"])
     first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
     view: Problem | None = None
-    v = last = np.zeros(shape.dim)
-    total = np.zeros(shape.dim)
+    v = last = np.zeros(shape.dim if classes is None else (shape.dim, classes))
+    total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
         w = transform @ z
 
-        def query(w: Vector = w) -> Vector:
+        def query(w: Matrix = w) -> Vector:
             nonlocal view
             if view is None:  # the rows are read only once the first step has been paid for
-                view = problem.clipped_by(_lengths(problem, transform))
-            return transform.T @ view.clipped_gradient(w, clip_norm)[0]
+                view = problem.clipped_by(lengths(problem, transform))
+            return (transform.T @ gradient(view, w)).ravel()
 
-        noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
+        noisy = mechanism.release(query, rng=rng, ledger=ledger, where=where).reshape(v.shape) / n
+        if classes is not None:
+            noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)
         moved = z - step * (noisy + pull * z)
         v, last = np.linalg.solve(damped, moved) if ridge > 0.0 else moved, v
         if iteration >= first:
             total += v
-    w = transform @ (total / (steps - first))
-    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
+    return transform @ (total / (steps - first)), norms
 
 
 def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
@@ -636,20 +683,20 @@ def rows_per_weight(
     return mu * shape.n_samples / shape.dim
 
 
-def _lengths(problem: Problem, transform: Matrix) -> Vector:
+def lengths(problem: Problem, transform: Matrix) -> Vector:
     """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
     grow = (problem.shape.dim + 8) * _UNIT
     more = grow * _reach(problem.shape, transform) * (1.0 + grow)
 
-    def lengths(block: Matrix) -> Vector:
+    def of_block(block: Matrix) -> Vector:
         found = []
         for part in _pieces(block):
             z = part @ transform
             found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
         return np.concatenate(found)
 
-    return np.concatenate(list(problem.map_rows(lengths)))
+    return np.concatenate(list(problem.map_rows(of_block)))
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

@@ -6,6 +6,10 @@ which the sample is ε-DP; :mod:`dpfast.solvers._ball` has the proof and the sam
 is exact, and only a ridge keeps it short: about ``exp(β/(2α))`` proposals at most, each a pass over
 the rows.  docs/exponential.md has a table of what is within reach.
 
+``F`` may also be any function of the data with declared constants, a
+:class:`~dpfast.objectives.General` objective: ``s = ε / (2 r G)``, G its gradient sensitivity, and
+about ``(β/µ)^(d/2)`` proposals.
+
 Sources: McSherry & Talwar 2007; Bassily, Smith & Thakurta 2014, Algorithm 2; Lowy & Razaviyayn
 2021, Algorithm 9.
 """
@@ -21,9 +25,9 @@ import numpy as np
 from dpfast._validation import check_real
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
 from dpfast.privacy.calibration import budget_epsilon
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._ball import Ball, refusal_reason, settle
+from dpfast.solvers._ball import Ball, check_objective, refusal_reason, settle
 from dpfast.solvers._contract import Outcome, Plan
 
 NAME = "exponential"
@@ -33,6 +37,7 @@ RELATIONS = NEIGHBORING_RELATIONS
 MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType({})
 EXPECTS = "excess_risk_bound"
+TAKES_OBJECTIVES = True
 
 _WHERE = "sample of the exponential mechanism"
 _TYPICAL_MARGIN = 6.0
@@ -43,7 +48,7 @@ _MAX_TRIALS = 1e6
 
 
 def plan(
-    shape: ProblemShape,
+    shape: Any,
     budget: Budget,
     *,
     neighboring_relation: str = "replace_one",
@@ -56,7 +61,7 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
+    shape : ProblemShape or GeneralShape
     budget : Budget
         Its delta is not used.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -67,9 +72,10 @@ def plan(
         minimizes the bound ``(α/2) minimizer_norm² + d/s`` among those that need at most some
         1000 proposals.
     minimizer_norm : float or None
-        Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.
+        Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.  Of an
+        objective, which declares a bound, it must be None, as must `alpha`.
     max_trials : float, default=1e6
-        Estimated proposals from which on a given alpha is refused.
+        Estimated proposals from which on a given alpha, or an objective, is refused.
 
     Returns
     -------
@@ -79,12 +85,14 @@ def plan(
     ------
     TypeError, ValueError
         If an argument is out of range, the loss is not one of classification, convex and smooth,
-        or a sample would take too long.
+        an objective lacks a constant, or a sample would take too long.
     """
     check_loss(shape, NAME)
     epsilon = budget_epsilon(budget)
 
-    def make(ridge: float) -> Ball:
+    def make(ridge: float | None) -> Ball:
+        if ridge is None:
+            return settle(shape, epsilon, neighboring_relation, radius=shape.minimizer_norm)
         public = shape.with_alpha(ridge)
         return settle(public, epsilon, neighboring_relation, radius=public.minimizer_norm(ridge))
 
@@ -99,42 +107,51 @@ def plan(
             {"ball": ball, "radius": ball.radius, "inverse_temperature": ball.scale}
         ),
         expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
+        objective=None if isinstance(shape, ProblemShape) else shape,
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def run(plan: Plan, problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
     """Spend, then draw proposals until one is accepted.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford the sample; no data is touched.
+    ValueError
+        If the plan was made for another objective.
     """
+    check_planned(plan, problem)
     ball: Ball = plan.parameters["ball"]
     ledger.spend(ball.event(_WHERE))
     return Outcome(ball.sample(problem, np.zeros(plan.shape.dim), rng))
 
 
-def check_loss(shape: ProblemShape, name: str) -> None:
-    """Refuse losses that the sampler is not proved for."""
+def check_loss(shape: Any, name: str) -> None:
+    """Refuse losses, and objectives, that the sampler is not proved for."""
+    if not isinstance(shape, ProblemShape):
+        check_objective(shape, name)
+        return
     reason = refusal_reason(shape)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for {name}; got {shape.loss.name!r}.")
 
 
 def choose(
-    shape: ProblemShape,
+    shape: Any,
     alpha: float | str | None,
     minimizer_norm: float | None,
     max_trials: float,
-    make: Callable[[float], Ball],
+    make: Callable[[float | None], Ball],
     name: str,
 ) -> tuple[Ball, float]:
     """Return the ball of the given ridge, or of the best one, and its excess-risk bound."""
+    max_trials = check_real("max_trials", max_trials, low=1.0)
+    if not isinstance(shape, ProblemShape):
+        return _of_objective(alpha, minimizer_norm, max_trials, make, name)
     if minimizer_norm is None:
         minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
     size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    max_trials = check_real("max_trials", max_trials, low=1.0)
 
     def bound(ball: Ball) -> float:
         return 0.5 * ball.alpha * size**2 + ball.excess_risk
@@ -161,3 +178,36 @@ def choose(
             f"a larger alpha or 'auto', or use solver='output-perturbation'."
         )
     return ball, bound(ball)
+
+
+def _of_objective(
+    alpha: float | str | None,
+    minimizer_norm: float | None,
+    max_trials: float,
+    make: Callable[[float | None], Ball],
+    name: str,
+) -> tuple[Ball, float]:
+    """Return the one ball of an objective, which has its own strong convexity."""
+    for option, value in (("alpha", alpha), ("minimizer_norm", minimizer_norm)):
+        if value is not None:
+            raise ValueError(
+                f"{option} must be None for an objective, which declares its own; got {value!r}."
+            )
+    ball = make(None)
+    if ball.trials > max_trials:
+        raise ValueError(
+            f"smoothness={ball.shape.smoothness:.4g} is too far above strong_convexity="
+            f"{ball.alpha:.4g} for solver={name!r} in {ball.shape.dim} dimensions: an exact sample "
+            f"would take about {ball.trials:.2g} values of the objective, over "
+            f"max_trials={max_trials:.2g}. Use solver='output-perturbation'."
+        )
+    return ball, ball.excess_risk
+
+
+def check_planned(plan: Plan, problem: Any) -> None:
+    """Refuse another objective than the one that the plan was made for."""
+    if plan.objective is not None and getattr(problem, "shape", None) != plan.objective:
+        raise ValueError(
+            f"problem must be the objective that the plan was made for, {plan.objective!r}; "
+            f"got {type(problem).__name__}."
+        )

@@ -64,6 +64,33 @@ def test_declared_sensitivities():
         check_shape(object())
 
 
+def test_the_gradients_sensitivity_is_that_of_minimizers_times_mu():
+    shape = GeneralShape(2, **CONSTANTS)
+    assert shape.difference_lipschitz("replace_one") == 4.0
+    assert shape.minimizer_sensitivity("replace_one") == pytest.approx(4.0 / 0.5)
+    declared = GeneralShape(2, **CONSTANTS, gradient_sensitivity={"replace_one": 0.01})
+    assert declared.difference_lipschitz("replace_one") == 0.01
+    assert declared.minimizer_sensitivity("replace_one") == pytest.approx(0.02)
+    with pytest.raises(ValueError, match=r"declared for .'replace_one'.; got 'add"):
+        declared.minimizer_sensitivity("add_or_remove_one")
+    both = GeneralShape(2, **CONSTANTS, gradient_sensitivity=0.01, sensitivity=0.5)
+    assert both.minimizer_sensitivity("add_or_remove_one") == 0.5
+    assert both.difference_lipschitz("add_or_remove_one") == 0.01
+    with pytest.raises(ValueError, match="neighboring_relation"):
+        shape.difference_lipschitz("neighbours")
+
+
+def test_the_error_of_values_follows_what_was_declared():
+    """Longest chain of additions times the largest sum, and a scalar product's error."""
+    assert GeneralShape(2, **CONSTANTS).value_error(1.0) == np.inf
+    small, large = (
+        GeneralShape(2, **CONSTANTS, n_samples=n, largest_value=8.0).value_error(1.0)
+        for n in (10, 10_000)
+    )
+    assert 10_000 * 8.0 * 2.0**-53 < large < 2 * 10_066 * 13.0 * 2.0**-53
+    assert small < large / 50
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -76,6 +103,9 @@ def test_declared_sensitivities():
         ({"sensitivity": 0.0}, ValueError, "sensitivity must be"),
         ({"sensitivity": {"other": 1.0}}, ValueError, "neighboring_relation must be"),
         ({"sensitivity": {}}, ValueError, "sensitivity must name"),
+        ({"gradient_sensitivity": -1.0}, ValueError, "gradient_sensitivity must be"),
+        ({"gradient_sensitivity": {}}, ValueError, "gradient_sensitivity must name"),
+        ({"largest_value": -1.0}, ValueError, "largest_value must be"),
         ({"n_samples": 1.5}, TypeError, "n_samples must be"),
         ({"minimizer_norm": -2.0}, ValueError, "minimizer_norm must be"),
         ({"rounding": 1e-10}, TypeError, "rounding must be callable"),

@@ -153,7 +153,7 @@ def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weigh
         problem = Problem(
             x[None], [1.0], data_norm=2.0, sample_weight=[max_weight], max_weight=max_weight
         )
-        view = problem.clipped_by(dp_whitened_gd._lengths(problem, transform))
+        view = problem.clipped_by(dp_whitened_gd.lengths(problem, transform))
         for label in range(3):
             w = 20.0 * rng.normal(size=(3, 3))
             gradient = multinomial_gradient(view, np.array([float(label)]), w, clip_norm)[0]
@@ -226,6 +226,28 @@ def test_without_noise_it_is_scikit_learns(noiseless, trees, fit_intercept, weig
     np.testing.assert_allclose(probability, reference.predict_proba(rows), atol=1e-4)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probability)
     np.testing.assert_array_equal(model.predict(X), reference.predict(rows))
+
+
+def test_a_ridge_does_not_shorten_the_steps(noiseless, trees):
+    """It is far from white where the rows are: gradient steps short enough for it stay near 0."""
+    X, y = trees[0] * [1.0, 0.02], trees[1]
+    model = LogisticRegression(
+        epsilon=1e4, alpha=1e-4, data_norm=2.0, classes=[0, 1, 2],
+        solver_options={"clip": 10.0},
+    ).fit(X, y)  # fmt: skip
+    rows = np.hstack([X, np.ones((3000, 1))])
+    reference = Reference(C=1 / (1e-4 * 3000), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    best = reference.fit(rows, y).coef_
+
+    def value(w):
+        margins = rows @ w.T
+        losses = np.logaddexp.reduce(margins, axis=1) - margins[np.arange(3000), y]
+        return losses.mean() + 0.5e-4 * np.sum(w**2)
+
+    found = np.column_stack([model.coef_, model.intercept_])
+    least, nothing = value(best), value(np.zeros((3, 3)))
+    assert value(found) - least < 0.02 * (nothing - least)
+    assert np.linalg.norm(found[:, 1]) > 0.5 * np.linalg.norm(best[:, 1])
 
 
 def test_auto_is_multinomial_where_that_is_served(trees):
@@ -308,3 +330,18 @@ def test_bad_plans():
         plan_multinomial(shape, 1, Budget(1.0, 1e-6))
     with pytest.raises(ValueError, match="loss must be 'logistic'"):
         plan_multinomial(ProblemShape(100, 2, 1.0, "huber"), 3, Budget(1.0, 1e-6))
+
+
+def test_what_auto_stands_for():
+    """Full steps and no shrinkage whatever the noise; momentum, and fewer steps for it."""
+    for n, momentum in ((500, 0.0), (1_000_000, 0.7)):
+        shape = ProblemShape(n, 10, 1.0)
+        two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6)).parameters
+        several = plan_multinomial(shape, 4, Budget(1.0, 1e-6)).parameters
+        assert [several[k] for k in ("step", "intercept_step", "shrinkage")] == [1.0, 1.0, 0.0]
+        assert several["momentum"] == two["momentum"] == pytest.approx(momentum)
+        most = min(4 * two["iterations"], 160)
+        assert several["iterations"] == round((1.0 - 0.8 * momentum) * most)
+    asked = {"step": 0.3, "shrinkage": 0.2, "momentum": 0.1, "iterations": 7}
+    settled = plan_multinomial(shape, 4, Budget(1.0, 1e-6), **asked).parameters
+    assert {name: settled[name] for name in asked} == asked

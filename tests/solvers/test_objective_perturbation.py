@@ -300,9 +300,14 @@ def test_other_losses_reach_their_optimum(loss, noiseless, classification):
 
 DATA = os.environ.get("DPFAST_TEST_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="DPFAST_TEST_DATA names no directory")
-# Train log-loss of the better of two published implementations on Bank at delta = 1e-8, their bugs
-# repaired: objective perturbation with unit rows, and approximate minima perturbation untuned.
-PUBLISHED = {0.05: 0.365, 0.1: 0.342, 0.2: 0.330, 0.4: 0.286, 0.8: 0.266, 1.6: 0.260}
+# Of two published implementations on Bank at delta = 1e-8, their bugs repaired (objective
+# perturbation with unit rows, and approximate minima perturbation untuned), the better train
+# log-loss and the better test accuracy in percent above the majority, 88.3: measured under
+# add_or_remove_one.
+PUBLISHED = {
+    0.05: (0.365, 0.0), 0.1: (0.342, 0.0), 0.2: (0.330, 0.0), 0.4: (0.286, 0.9), 0.8: (0.266, 1.3),
+    1.6: (0.260, 1.4),
+}  # fmt: skip
 
 
 def log_loss(w, X, y):
@@ -313,17 +318,24 @@ def log_loss(w, X, y):
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_bank_beats_published_implementations(relation):
+    """By log-loss clearly; in accuracy up to three standard errors, under either relation, though
+    `replace_one` promises twice as much as what was published."""
     from bench.problems import bank
 
-    train, _ = bank(Path(DATA)).split(0)
-    problem = Problem(train.X, train.y, data_norm=train.data_norm)
-    for epsilon, published in PUBLISHED.items():
+    splits = [bank(Path(DATA)).split(k) for k in range(2)]
+    problems = [Problem(train.X, train.y, data_norm=train.data_norm) for train, _ in splits]
+    for epsilon, (published, over_majority) in PUBLISHED.items():
         budget = Budget(epsilon, 1e-8)
-        runs = [
-            solve(problem, NAME, budget, neighboring_relation=relation, random_state=seed).w
-            for seed in range(10)
-        ]
-        assert np.mean([log_loss(w, train.X, train.y) for w in runs]) < published, epsilon
+        losses, gains = [], []
+        for problem, (train, test) in zip(problems, splits, strict=True):
+            for seed in range(10):
+                w = solve(problem, NAME, budget, neighboring_relation=relation, random_state=seed).w
+                losses.append(log_loss(w, train.X, train.y))
+                right = np.mean((test.X @ w[:-1] + w[-1] > 0.0) == (test.y > 0.0))
+                gains.append(100.0 * (right - np.mean(test.y < 0.0)))
+        assert np.mean(losses) < published, epsilon
+        error = np.std(gains, ddof=1) / math.sqrt(len(gains))
+        assert np.mean(gains) > over_majority - max(3.0 * error, 0.05), epsilon
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ class AdditiveAccountant(Accountant):
         UnsupportedEvent
             If one of the events has no price.
         """
-        return math.fsum(event.count * self._price(event) for event in events)
+        return math.fsum(event.count * self.price(event) for event in events)
 
     def accepts(self, budget: Budget) -> bool:
         """Say whether the budget is in the accountant's unit or can be converted to."""
@@ -74,7 +74,14 @@ class AdditiveAccountant(Accountant):
         """Return what the events cost, in the unit of `budget`."""
         return self.total(events) if budget.unit == self.unit else super().spent(events, budget)
 
-    def _price(self, event: Event) -> float:
+    def price(self, event: Event) -> float:
+        """Return what one of the event's releases adds to the sum.
+
+        Raises
+        ------
+        UnsupportedEvent
+            If it has no price.
+        """
         price = self.prices.get(type(event))
         if price is None:
             raise UnsupportedEvent(
