@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import itertools
 import json
@@ -78,6 +79,35 @@ def _float(text: str) -> float:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def checksum(record: Any) -> str:
+    """Return the SHA-256 of values of JSON, whatever the order of keys and the spaces between.
+
+    It notices files that were damaged or edited. It is no signature: whoever can write a file can
+    also write the checksum that goes with it.
+
+    Examples
+    --------
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1}) != checksum({"a": 1, "b": 3})
+    True
+    """
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def check_unchanged(record: dict[str, Any]) -> None:
+    """Refuse a record of JSON whose "sha256" is not the checksum of the rest.
+
+    Raises
+    ------
+    ValueError
+    """
+    rest = {name: value for name, value in record.items() if name != "sha256"}
+    if record.get("sha256") != checksum(rest):
+        raise ValueError(
+            "its checksum does not match: it was changed or damaged after it was written."
+        )
 
 
 def is_json_number(value: Any) -> bool:

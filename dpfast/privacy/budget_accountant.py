@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpfast._files import atomic_writer, locked
-from dpfast.errors import BudgetExceeded, BudgetFileError
+from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import Event
 from dpfast.privacy.ledger import ACTIVE, ENTERED, Guarantee, Ledger
@@ -252,7 +252,7 @@ class BudgetAccountant:
             raise BudgetFileError(
                 f"the budget file {str(self._path)!r} is gone. {advice}"
             ) from None
-        except (TypeError, ValueError, KeyError, AttributeError, BudgetExceeded) as error:
+        except (TypeError, ValueError, BudgetExceeded, UnsupportedEvent) as error:
             raise BudgetFileError(
                 f"{str(self._path)!r} is not a valid budget file: {error} {advice}"
             ) from error
@@ -262,6 +262,12 @@ class BudgetAccountant:
                 f"{str(self._path)!r} was begun with budget={found[0]!r}, accountant={found[1]!r}, "
                 f"adaptive={found[2]}; got {expected[0]!r}, {expected[1]!r}, {expected[2]}. Use "
                 "what it was begun with, or another file."
+            )
+        known = mine.events
+        if ledger.events[: len(known)] != known:
+            raise BudgetFileError(
+                f"{str(self._path)!r} lacks what this process knows was spent: an older copy was "
+                f"put in its place. {advice}"
             )
         return ledger
 
