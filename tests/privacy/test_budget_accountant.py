@@ -291,7 +291,7 @@ def places(record):
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_mutated_files_never_crash_and_never_leave_more(tmp_path_factory, data):
     """Without a new checksum all are refused; with one, what loads has the mutated numbers."""
     path = tmp_path_factory.mktemp("budget") / "budget.json"
