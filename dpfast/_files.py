@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import itertools
 import json
@@ -15,7 +16,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO, cast
 
@@ -80,6 +81,35 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def checksum(record: Any) -> str:
+    """Return the SHA-256 of values of JSON, whatever the order of keys and the spaces between.
+
+    It notices files that were damaged or edited. It is no signature: whoever can write a file can
+    also write the checksum that goes with it.
+
+    Examples
+    --------
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1}) != checksum({"a": 1, "b": 3})
+    True
+    """
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def check_unchanged(record: dict[str, Any]) -> None:
+    """Refuse a record of JSON whose "sha256" is not the checksum of the rest.
+
+    Raises
+    ------
+    ValueError
+    """
+    rest = {name: value for name, value in record.items() if name != "sha256"}
+    if record.get("sha256") != checksum(rest):
+        raise ValueError(
+            "its checksum does not match: it was changed or damaged after it was written."
+        )
+
+
 def is_json_number(value: Any) -> bool:
     """Whether a parsed value is a number (true and false are not)."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -118,6 +148,20 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    _sync_directory(target.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    """Write a directory to disk, so that a renamed file is there after a power failure too."""
+    if sys.platform == "win32":
+        return
+    # Not every file system can, and not every directory may be opened.
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -146,55 +190,37 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             text.detach()  # the file is closed by its own block
 
 
-@contextmanager
-def locked(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Hold the lock of `path` against other threads and processes; waits for it.
+def open_lock(path: str | os.PathLike[str]) -> io.FileIO:
+    """Open the lock file of `path`, which is `path` + ".lock" and stays there.
 
-    The lock is on the file `path` + ``.lock``, which stays there: deleting it would let two hold
-    it. The operating system frees it when the holder dies.
-
-    Yields
-    ------
-    descriptor : int
-        Of the lock file. A forked child that inherits it should close it.
+    Deleting it would let two hold the lock. Closing it frees the lock, and so does the operating
+    system when the holder dies; a forked child that inherits it should close it.
 
     Raises
     ------
     OSError
-        If the lock file cannot be opened for writing.
+        If it cannot be opened for writing.
     """
-    descriptor = os.open(f"{os.fspath(path)}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        _lock(descriptor)
-        try:
-            yield descriptor
-        finally:
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
+    return open(f"{os.fspath(path)}.lock", "ab+", buffering=0)
 
 
 if sys.platform == "win32":
 
-    def _lock(descriptor: int) -> None:
+    def wait_for_lock(lock: io.FileIO) -> None:
+        """Hold an open lock file against other processes and other open files of this one."""
         while True:
             try:
-                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+                lock.seek(0)
+                msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
                 return
             except OSError:
                 time.sleep(0.01)
 
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
 else:
 
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    def wait_for_lock(lock: io.FileIO) -> None:
+        """Hold an open lock file against other processes and other open files of this one."""
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
 
 
 Progress = Callable[[float], None]

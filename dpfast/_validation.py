@@ -43,7 +43,10 @@ def check_real(
         expected = f"a real number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(_message(name, expected, value, hint))
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or a fraction beyond float64
+        number = math.inf if value == abs(value) else -math.inf
     inside = not math.isnan(number) and (allow_inf or not math.isinf(number))
     # Comparisons are written so that NaN fails them.
     if low is not None:

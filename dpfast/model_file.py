@@ -1,7 +1,9 @@
 """Model files: one readable JSON document that holds a released model and its guarantee.
 
 The file contains the coefficients, the public preprocessing and the privacy report with its ledger,
-and nothing else about the data. Reading it checks everything and executes nothing.
+and nothing else about the data. Reading it checks everything and executes nothing: a checksum
+notices a file that was damaged or edited, and the stated guarantee is computed again from the
+ledger. Neither stops a forger, who can write a whole file that agrees with itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from dpfast._files import atomic_writer, is_json_number, parse_json
+from dpfast._files import (
+    atomic_writer,
+    check_unchanged,
+    checksum,
+    is_json_number,
+    parse_json,
+)
 from dpfast._version import __version__
 from dpfast.errors import ModelFileError
 from dpfast.privacy import PrivacyReport
@@ -26,7 +34,10 @@ FORMAT = "dpfast-model"
 VERSION = 1
 TASK = "binary-classification"
 
-_KEYS = ("format", "version", "task", "dpfast_version", "schema", "coef", "intercept", "privacy")
+_KEYS = (
+    *("format", "version", "task", "dpfast_version", "schema", "coef", "intercept", "privacy"),
+    "sha256",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +110,7 @@ def save_model(path: str | os.PathLike[str], model: TabularModel) -> None:
     OSError
         If the file cannot be written.
     """
-    document = {
+    document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "task": TASK,
@@ -109,6 +120,7 @@ def save_model(path: str | os.PathLike[str], model: TabularModel) -> None:
         "intercept": model.intercept,
         "privacy": json.loads(model.privacy.to_json()),
     }
+    document["sha256"] = checksum(document)
     with atomic_writer(path) as stream:
         json.dump(document, stream, indent=2, allow_nan=False)
         stream.write("\n")
@@ -153,7 +165,7 @@ def _parse(document: Any) -> TabularModel:
     if not is_json_number(document["intercept"]):
         raise ModelFileError("intercept must be a number.")
     try:
-        return TabularModel(
+        model = TabularModel(
             TableSchema.from_dict(document["schema"]),
             coef,
             document["intercept"],
@@ -161,10 +173,13 @@ def _parse(document: Any) -> TabularModel:
         )
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
+    # Last: what can be named is named.
+    check_unchanged(document)
+    return model
 
 
 def _privacy_report(data: Any) -> PrivacyReport:
     try:
         return PrivacyReport.from_json(json.dumps(data))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, ImportError) as error:
         raise ModelFileError(f"privacy is not a privacy report: {error}") from error

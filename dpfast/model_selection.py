@@ -289,24 +289,29 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         with _paid_for():
             noisy, (index, model) = best_of_runs(settled.event, run, rng)
-        self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        self.best_params_ = candidates[index]
-        limit = worst(model)
-        self.best_score_ = noisy if limit == 0.0 else (noisy - 1.0) * limit
-        self.best_index_ = 0
-        self.cv_results_ = {
-            **{f"param_{name}": [value] for name, value in self.best_params_.items()},
-            "params": [self.best_params_],
-            "mean_test_score": np.array([self.best_score_]),
-            "rank_test_score": np.array([1]),
+        best, limit = candidates[index], worst(model)
+        best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
+        model.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        found = {
+            "privacy_": model.privacy_,
+            "best_params_": best,
+            "best_score_": best_score,
+            "best_index_": 0,
+            "cv_results_": {
+                **{f"param_{name}": [value] for name, value in best.items()},
+                "params": [best],
+                "mean_test_score": np.array([best_score]),
+                "rank_test_score": np.array([1]),
+            },
+            "n_candidates_": len(candidates),
+            "n_train_": len(target) - held_out,
         }
-        self.n_candidates_ = len(candidates)
-        self.n_train_ = len(target) - held_out
-        model.privacy_ = self.privacy_
         if self.refit:
-            self.best_estimator_ = model
+            found["best_estimator_"] = model
         if is_classifier(self.estimator):
-            self.classes_ = model.classes_
+            found["classes_"] = model.classes_
+        # All at once: an interrupt leaves no old result beside a new report.
+        self.__dict__.update(found)
         return self
 
     # ---- what the search makes of its parameters -------------------------------------------------

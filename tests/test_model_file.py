@@ -1,4 +1,5 @@
 import json
+import math
 import os
 
 import numpy as np
@@ -7,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import __version__
+from dpfast._files import checksum
 from dpfast.errors import DataError, ModelFileError
 from dpfast.model_file import TabularModel, load_model, save_model
-from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport
+from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport, gaussian_delta
 from dpfast.tabular import TableSchema
 
 BOUNDS = {"age": [0, 100], "sex": ["f", "m"], "y": ["no", "yes"]}
@@ -38,6 +40,12 @@ def model():
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.json"
+
+
+def sealed(document):
+    """The document with the checksum that goes with it, as a forger would write it."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    return {**rest, "sha256": checksum(rest)}
 
 
 @pytest.fixture
@@ -99,7 +107,7 @@ class TestFile:
         # Nothing else may ever be written: what is in the file is released.
         assert list(document) == [
             *("format", "version", "task", "dpfast_version", "schema", "coef", "intercept"),
-            "privacy",
+            *("privacy", "sha256"),
         ]
         assert document["format"] == "dpfast-model"
         assert document["version"] == 1
@@ -177,6 +185,40 @@ class TestFile:
         with pytest.raises(ModelFileError):
             load_model(path)
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda d: d["privacy"].update(epsilon=0.5 * d["privacy"]["epsilon"]),
+            lambda d: d["privacy"].update(delta=1e-9),
+            lambda d: d["privacy"].update(neighboring_relation="add_or_remove_one"),
+            lambda d: d["privacy"]["events"][0].update(count=2),
+            lambda d: d["privacy"]["events"][0].update(stddev=1.0),
+            lambda d: d["privacy"]["events"].clear(),
+        ],
+        ids=["epsilon", "delta", "relation", "count", "stddev", "no events"],
+    )
+    def test_a_guarantee_that_the_events_do_not_give_is_refused(self, path, document, change):
+        change(document)
+        path.write_text(json.dumps(sealed(document)))
+        with pytest.raises(ModelFileError, match="privacy is not a privacy report"):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda d: d["privacy"]["notes"].clear(),
+            lambda d: d["coef"].reverse(),
+            lambda d: d["privacy"]["events"][0].update(stddev=9.0),
+            lambda d: d["schema"]["features"][0].update(high=1e3),
+        ],
+        ids=["notes", "coef", "stddev", "bounds"],
+    )
+    def test_what_only_the_checksum_can_know(self, path, document, change):
+        change(document)
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError, match="checksum"):
+            load_model(path)
+
     def test_every_truncation_is_noticed(self, path, document):
         text = path.read_text().rstrip()
         for length in range(0, len(text), 37):
@@ -185,11 +227,11 @@ class TestFile:
                 load_model(path)
 
     @given(data=st.data())
-    @settings(max_examples=400)
-    def test_only_model_file_errors_come_out(self, tmp_path, data):
+    @settings(max_examples=120)
+    def test_only_model_file_errors_come_out(self, tmp_path, document, data):
         path = tmp_path / "fuzzed.json"
-        save_model(path, model())
-        document = json.loads(path.read_text())
+        before = json.dumps(document)
+        document = json.loads(before)
         holders = [
             document,
             document["schema"],
@@ -218,10 +260,20 @@ class TestFile:
             ),
             label="value",
         )
-        path.write_text(json.dumps(document))
+        if json.dumps(document) != before:
+            path.write_text(json.dumps(document))
+            with pytest.raises(ModelFileError):
+                load_model(path)
+        path.write_text(json.dumps(sealed(document)))
         try:
             loaded = load_model(path)
         except ModelFileError:
             return
+        # The events' true profile, from their definition: no stated point is below it.
+        mu = math.sqrt(sum(e.count * e.mu**2 for e in loaded.privacy.events))
+        true_delta = gaussian_delta(loaded.privacy.epsilon, mu)
+        assert loaded.privacy.delta >= true_delta * (1 - 1e-6)
+        relations = {event.neighboring_relation for event in loaded.privacy.events}
+        assert relations == {loaded.privacy.neighboring_relation}
         assert np.isfinite(loaded.coef).all()
         assert len(loaded.coef) == len(loaded.schema.feature_names)

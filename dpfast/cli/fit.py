@@ -47,6 +47,7 @@ _CHANGES = {
     "add_or_remove_one": "one row added or removed",
 }
 _SPENT = "The budget was spent and stays spent."
+_WRITTEN = "The budget was spent; the model is in {}."
 
 
 def add(commands: Commands) -> None:
@@ -124,7 +125,26 @@ def run(arguments: argparse.Namespace) -> None:
             f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
         )
     estimator = _fit(arguments, schema, X, y, budget)
+    try:
+        _show(arguments, estimator, X, y, test, unused)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_WRITTEN.format(arguments.output)) from None
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        written = _WRITTEN.format(arguments.output)
+        raise SpentError(f"{describe(error).rstrip('.')}. {written}") from error
 
+
+def _show(
+    arguments: argparse.Namespace,
+    estimator: LogisticRegression,
+    X: Matrix,
+    y: Labels,
+    test: tuple[Matrix, Labels] | None,
+    unused: tuple[str, ...],
+) -> None:
+    """Scores and the report of a model that is written."""
     results = {}
     if test is not None:
         X_test, y_test = test

@@ -161,6 +161,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return result.w, result.privacy, result.plan
 
+    def _set_fitted(self, **attributes: Any) -> None:
+        """Set what a fit gives, all at once.
+
+        A fit that is interrupted leaves the model before it whole: never its report with new
+        weights, which may promise more than they keep.
+        """
+        self.__dict__.update(attributes)
+
     def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
 
@@ -324,15 +332,17 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             weights = w[np.newaxis]
         else:
             weights, report, settled = self._solve_classes(problem, labels, classes, budget, notes)
-        d = self.n_features_in_
-        self.classes_ = classes
-        self.coef_ = weights[:, :d].copy()
-        self.intercept_ = (
-            weights[:, d] * self._constant() if self.fit_intercept else np.zeros(len(weights))
+        d, constant = self.n_features_in_, self._constant()
+        self._set_fitted(
+            classes_=classes,
+            coef_=weights[:, :d].copy(),
+            intercept_=weights[:, d] * constant if constant else np.zeros(len(weights)),
+            privacy_=report,
+            _noise=WeightNoise.of(settled),
+            _unit=1.0,
+            _constant_column=constant,
+            _center=0.0,
         )
-        self._noise = WeightNoise.of(settled)
-        self._unit, self._constant_column, self._center = 1.0, self._constant(), 0.0
-        self.privacy_ = report
         return self
 
     def _solve_classes(
@@ -516,14 +526,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             **counted,
         )
         w, report, settled = self._solve(problem, budget, notes)
-        d = self.n_features_in_
-        self.coef_ = w[:d] * half
-        self.intercept_ = (
-            float(w[d] * self._constant() * half + center) if self.fit_intercept else 0.0
+        d, constant = self.n_features_in_, self._constant()
+        self._set_fitted(
+            coef_=w[:d] * half,
+            intercept_=float(w[d] * constant * half + center) if constant else 0.0,
+            privacy_=report,
+            _noise=WeightNoise.of(settled),
+            _unit=half,
+            _constant_column=constant,
+            _center=center,
         )
-        self._noise = WeightNoise.of(settled)
-        self._unit, self._constant_column, self._center = half, self._constant(), center
-        self.privacy_ = report
         return self
 
     def _resolve_bounds(self, y: Vector) -> tuple[float, float, tuple[str, ...]]:

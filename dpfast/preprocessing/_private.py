@@ -72,6 +72,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         low, high = self._bounds()
         rng = SecureGenerator(self.random_state)
         ledger = Ledger(budget)
+        # If this is interrupted, an older report must not stand beside what was learned now.
+        self.__dict__.pop("privacy_", None)
         self._learn(X, low, high, rng, ledger)
         self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self

@@ -1,19 +1,21 @@
 """One budget over many fits, in memory or in a file that outlives the process."""
 
+import io
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from dpfast._files import atomic_writer, locked
-from dpfast.errors import BudgetExceeded, BudgetFileError
+from dpfast._files import atomic_writer, open_lock, wait_for_lock
+from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import Event
 from dpfast.privacy.ledger import ACTIVE, ENTERED, Guarantee, Ledger
+
+T = TypeVar("T")
 
 
 class BudgetAccountant:
@@ -85,15 +87,11 @@ class BudgetAccountant:
         self._ledger = Ledger(budget, accountant, adaptive)
         self._path = None if path is None else Path(os.path.abspath(path))
         self._lock = threading.Lock()
-        self._descriptor: int | None = None
+        self._guard: io.FileIO | None = None
         self._process = os.getpid()
         _ALL.add(self)
         if self._path is not None:
-            with self._exclusively():
-                if self._path.exists():
-                    self._read()
-                else:
-                    self._write(self._ledger)
+            self._alone(self._begin)
 
     @property
     def budget(self) -> Budget:
@@ -133,12 +131,15 @@ class BudgetAccountant:
             In a forked child, without a file.
         """
         new = list(events)
-        with self._exclusively():
+
+        def spend() -> None:
             ledger = self._read()
             ledger.spend_alone(new)
             if self._path is not None:
                 self._write(ledger)
             self._ledger = ledger
+
+        self._alone(spend)
 
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
@@ -210,9 +211,12 @@ class BudgetAccountant:
             "twice. Open one with the same path in the other process."
         )
 
-    @contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """Keep other threads, and with a file other processes, out."""
+    def _alone(self, action: Callable[[], T]) -> T:
+        """Do `action` while other threads, and with a file other processes, are kept out.
+
+        Both locks are freed by code in C. A context manager written in Python could be interrupted
+        at the start of its end, and would keep its lock as long as the traceback lives.
+        """
         if self._path is None and os.getpid() != self._process:
             raise RuntimeError(
                 "this BudgetAccountant was made in another process, and without a file the two "
@@ -220,11 +224,11 @@ class BudgetAccountant:
             )
         with self._lock:
             if self._path is None:
-                yield
-                return
+                return action()
             try:
-                with locked(self._path) as self._descriptor:
-                    yield
+                with open_lock(self._path) as self._guard:
+                    wait_for_lock(self._guard)
+                    return action()
             except PermissionError as error:
                 raise PermissionError(
                     error.errno,
@@ -232,13 +236,14 @@ class BudgetAccountant:
                     "(nothing was spent)",
                     str(self._path),
                 ) from error
-            finally:
-                self._descriptor = None
 
     def _current(self) -> Ledger:
-        with self._exclusively():
-            self._ledger = self._read()
-            return self._ledger
+        return self._alone(self._refresh)
+
+    def _refresh(self) -> Ledger:
+        """Take over what the file has. The locks are held."""
+        self._ledger = self._read()
+        return self._ledger
 
     def _read(self) -> Ledger:
         """Return the account as it is now. The locks are held."""
@@ -252,7 +257,7 @@ class BudgetAccountant:
             raise BudgetFileError(
                 f"the budget file {str(self._path)!r} is gone. {advice}"
             ) from None
-        except (TypeError, ValueError, KeyError, AttributeError, BudgetExceeded) as error:
+        except (TypeError, ValueError, BudgetExceeded, UnsupportedEvent) as error:
             raise BudgetFileError(
                 f"{str(self._path)!r} is not a valid budget file: {error} {advice}"
             ) from error
@@ -263,7 +268,21 @@ class BudgetAccountant:
                 f"adaptive={found[2]}; got {expected[0]!r}, {expected[1]!r}, {expected[2]}. Use "
                 "what it was begun with, or another file."
             )
+        known = mine.events
+        if ledger.events[: len(known)] != known:
+            raise BudgetFileError(
+                f"{str(self._path)!r} lacks what this process knows was spent: an older copy was "
+                f"put in its place. {advice}"
+            )
         return ledger
+
+    def _begin(self) -> None:
+        """Read the file, or write one if there is none. The locks are held."""
+        assert self._path is not None
+        if self._path.exists():
+            self._read()
+        else:
+            self._write(self._ledger)
 
     def _write(self, ledger: Ledger) -> None:
         assert self._path is not None
@@ -273,9 +292,8 @@ class BudgetAccountant:
     def _after_fork(self) -> None:
         """Forget, in the child, the locks that a thread of the parent may hold."""
         self._lock = threading.Lock()
-        if self._descriptor is not None:
-            os.close(self._descriptor)  # or the parent's lock would live as long as the child
-            self._descriptor = None
+        if self._guard is not None:
+            self._guard.close()  # or the parent's lock would live as long as the child
 
 
 _ALL: "weakref.WeakSet[BudgetAccountant]" = weakref.WeakSet()

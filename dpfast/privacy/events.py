@@ -17,6 +17,10 @@ NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
 of them (its place being taken by a zero contribution, so that the number of rows is public)."""
 
 
+_LARGEST = 2**63 - 1
+"""Of the numbers that count something: accountants multiply them in floating point."""
+
+
 def records_apart(neighboring_relation: str) -> int:
     """Return how many records' contributions lie between the sums of two neighbors.
 
@@ -70,7 +74,7 @@ class Event:
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         if not isinstance(self.where, str):
             raise TypeError(f"where must be a string; got {self.where!r}.")
-        check_integer("count", self.count, low=1)
+        check_integer("count", self.count, low=1, high=_LARGEST)
 
     def describe(self) -> dict[str, float | int | str]:
         """Return what a reader should see of the event: field names to values."""
@@ -110,7 +114,7 @@ class QueryEvent(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         _set_real(self, "sensitivity")
-        check_integer("dimension", self.dimension, low=1)
+        check_integer("dimension", self.dimension, low=1, high=_LARGEST)
 
     @property
     def noise(self) -> float:
@@ -270,7 +274,7 @@ class _SampledEvent(QueryEvent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n_samples", self.n_samples, low=1)
+        check_integer("n_samples", self.n_samples, low=1, high=_LARGEST)
         check_integer("batch", self.batch, low=1, high=self.n_samples)
         relation = SAMPLINGS[check_choice("sampling", self.sampling, tuple(SAMPLINGS))]
         if self.neighboring_relation != relation:
@@ -389,7 +393,7 @@ class NoisyMaxEvent(Event):
         super().__post_init__()
         _set_real(self, "sensitivity")
         _set_real(self, "scale")
-        check_integer("candidates", self.candidates, low=1)
+        check_integer("candidates", self.candidates, low=1, high=_LARGEST)
         check_choice("noise_kind", self.noise_kind, ("laplace", "exponential", "gumbel"))
         if not isinstance(self.monotone, bool):
             raise TypeError(f"monotone must be True or False; got {self.monotone!r}.")
@@ -522,7 +526,7 @@ class _ObjectiveEvent(Event):
         super().__post_init__()
         for name in ("lipschitz", "smoothness", "ridge"):
             _set_real(self, name)
-        check_integer("dimension", self.dimension, low=1)
+        check_integer("dimension", self.dimension, low=1, high=_LARGEST)
 
     @property
     def sensitivity(self) -> float:

@@ -4,14 +4,14 @@ import html
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpfast._files import parse_json
+from dpfast._files import check_unchanged, checksum, parse_json
 from dpfast._validation import check_choice
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
@@ -307,11 +307,7 @@ class Ledger:
         """Return what the events add up to, by unit, for every unit that prices them all."""
         with self._lock:
             events = _merged(self._tally)
-        return {
-            accountant.unit: accountant.total(events)
-            for accountant in ACCOUNTANTS.values()
-            if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
-        }
+        return totals(events)
 
     def used(self) -> float:
         """Return the share of the budget that is used so far, in the unit that is limited.
@@ -368,17 +364,20 @@ class Ledger:
         )
 
     def to_json(self) -> str:
-        """Return the ledger as JSON text; :meth:`from_json` reads it back."""
-        return json.dumps(
-            {
-                "schema": _SCHEMA,
-                "version": _VERSION,
-                "budget": self._budget.to_dict(),
-                "accountant": self._accountant,
-                "adaptive": self.adaptive,
-                "events": [event.to_dict() for event in self.events],
-            }
-        )
+        """Return the ledger as JSON text; :meth:`from_json` reads it back.
+
+        It ends with a checksum of the rest, so that a damaged or edited file is noticed: fewer
+        events, or events with more noise, would otherwise look like a budget that is left.
+        """
+        record = {
+            "schema": _SCHEMA,
+            "version": _VERSION,
+            "budget": self._budget.to_dict(),
+            "accountant": self._accountant,
+            "adaptive": self.adaptive,
+            "events": [event.to_dict() for event in self.events],
+        }
+        return json.dumps({**record, "sha256": checksum(record)})
 
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
@@ -387,14 +386,23 @@ class Ledger:
         Raises
         ------
         TypeError, ValueError
-            If the text is not a ledger of this version, or a value is out of range.
+            If the text is not a ledger of this version, was changed since it was written, or a
+            value is out of range.
         UnsupportedEvent, BudgetExceeded
             If the events are not within the budget.
         """
-        record = read_json(text, _SCHEMA, _VERSION, ("budget", "accountant", "adaptive", "events"))
+        names = ("budget", "accountant", "adaptive", "events", "sha256")
+        record = read_json(text, _SCHEMA, _VERSION, names)
+        if not isinstance(record["budget"], dict) or not isinstance(record["events"], list):
+            raise TypeError("budget must be an object and events a list.")
         ledger = cls(Budget(**record["budget"]), record["accountant"], record["adaptive"])
-        with ledger._lock:
-            ledger._admit([event_from_dict(event) for event in record["events"]])
+        try:
+            events = [event_from_dict(event) for event in record["events"]]
+            with ledger._lock:
+                ledger._admit(events)
+        except RecursionError:
+            raise ValueError("its events are nested too deeply.") from None
+        check_unchanged(record)  # last: what can be named is named
         return ledger
 
     def to_dp_event(self) -> "DpEvent":
@@ -539,6 +547,20 @@ def _limit(budget: Budget, accountant: str) -> float:
         return 0.0
 
 
+def totals(events: Collection[Event]) -> dict[str, float]:
+    """Return what `events` add up to, by unit, for every unit that prices them all."""
+    return {
+        accountant.unit: accountant.total(events)
+        for accountant in ACCOUNTANTS.values()
+        if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events))
+    }
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    """Return `events` as accountants get them: equal ones are one, whatever their places."""
+    return _merged(_kinds(events))
+
+
 def _short(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
@@ -567,8 +589,14 @@ def _counted(event: Event, count: int) -> Event:
     return made
 
 
-def read_json(text: str, schema: str, version: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the record in `text`, which must have the stated schema, version and further names.
+def read_json(
+    text: str,
+    schema: str,
+    version: int,
+    names: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return the record in `text`, which must have the stated schema, version and names.
 
     Raises
     ------
@@ -590,4 +618,7 @@ def read_json(text: str, schema: str, version: int, names: tuple[str, ...]) -> d
     missing = [name for name in names if name not in record]
     if missing:
         raise ValueError(f"the JSON of schema {schema!r} lacks {missing}.")
+    unknown = sorted(set(record).difference(names, optional, ("schema", "version")))
+    if unknown:
+        raise ValueError(f"the JSON of schema {schema!r} has unknown names {unknown}.")
     return record

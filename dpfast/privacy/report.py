@@ -9,8 +9,12 @@ from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from dpfast._validation import check_choice, check_real
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.privacy.accountants import ACCOUNTANTS
+from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import NEIGHBORING_RELATIONS, Event, event_from_dict
-from dpfast.privacy.ledger import Ledger, read_json
+from dpfast.privacy.filters import GDPFilter, PureFilter, ZCDPFilter, check_one_relation
+from dpfast.privacy.ledger import Ledger, merged, read_json, totals
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -93,11 +97,15 @@ parameters chosen by results.
         check_real("epsilon", self.epsilon, low=0.0)
         check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
-        if not isinstance(self.adaptive, bool):
-            raise TypeError(f"adaptive must be True or False; got {self.adaptive!r}.")
-        if isinstance(self.notes, str):
-            raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
+        for name in ("reproducible", "adaptive"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        for name in ("mu", "rho"):
+            if getattr(self, name) is not None:
+                check_real(name, getattr(self, name), low=0.0, allow_inf=True)
         object.__setattr__(self, "events", tuple(self.events))
+        if isinstance(self.notes, str) or not all(isinstance(note, str) for note in self.notes):
+            raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
         object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
@@ -136,19 +144,36 @@ parameters chosen by results.
     def from_json(cls, text: str) -> "PrivacyReport":
         """Return the report that :meth:`to_json` wrote.
 
+        What it states is computed again from its events: no report is read that promises more
+        privacy than they give. (Of accesses chosen along the way it is checked that they are within
+        the stated limit.) That the events themselves are the true ones it cannot show.
+
         Raises
         ------
         TypeError, ValueError
-            If the text is not a report of this version, or a value is out of range.
+            If the text is not a report of this version, a value is out of range, or the events do
+            not give what is stated.
+        ImportError
+            If the accountant needs a library that is not installed.
         """
         names = tuple(cls.__dataclass_fields__)
         # Reports from before adaptive ledgers lack the field: none of them was adaptive.
         required = tuple(name for name in names if name != "adaptive")
-        record = {"adaptive": False, **read_json(text, _SCHEMA, _VERSION, required)}
+        record = {
+            "adaptive": False,
+            **read_json(text, _SCHEMA, _VERSION, required, optional=("adaptive",)),
+        }
         values = {name: record[name] for name in names}
-        values["events"] = tuple(event_from_dict(event) for event in values["events"])
-        values["notes"] = tuple(values["notes"])
-        return cls(**values)
+        for name in ("events", "notes"):
+            if not isinstance(values[name], list):
+                raise TypeError(f"{name} must be a list; got {values[name]!r}.")
+        try:
+            values["events"] = tuple(event_from_dict(event) for event in values["events"])
+            report = cls(**values)
+            _check_stated(report)
+        except RecursionError:
+            raise ValueError("its events are nested too deeply.") from None
+        return report
 
     def to_dp_event(self) -> "DpEvent":
         """Return the events as one DpEvent, for a second opinion by the library dp-accounting.
@@ -234,6 +259,72 @@ parameters chosen by results.
         ]
         table = [(*_COLUMNS, "details"), *rows]
         return table if any(row[-1] for row in rows) else [row[:-1] for row in table]
+
+
+_SLACK = 1.0 - 1e-9
+"""Rounding that another machine's mathematical functions may make up for."""
+
+
+def _check_stated(report: PrivacyReport) -> None:
+    """Refuse a report whose numbers promise more than its events give.
+
+    The events are spent anew on a ledger of the stated accountant. It is the upper bounds that are
+    compared: a report that promises less than it could is no lie (it may be of an earlier version,
+    whose accountant was less tight).
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    check_choice("accountant", report.accountant, tuple(ACCOUNTANTS))
+    if not report.events:
+        raise ValueError("events must not be empty: a report is about accesses to the data.")
+    check_one_relation(report.events, report.neighboring_relation)
+    least = _least_adaptive(report) if report.adaptive else _least(report)
+    for name, value in least.items():
+        stated = getattr(report, name)
+        # Written so that a NaN is refused. What is not stated is not promised.
+        if stated is not None and not stated >= value * _SLACK:
+            raise ValueError(
+                f"{name} is stated as {stated:.6g}, but by the accountant {report.accountant!r} "
+                f"the events add up to {value:.6g}: the report was changed, or its events are not "
+                "all of its own."
+            )
+
+
+def _least(report: PrivacyReport) -> dict[str, float]:
+    """Return the smallest numbers that accesses fixed beforehand allow to be stated."""
+    accountant = ACCOUNTANTS[report.accountant]
+    events = merged(report.events)
+    least = {"mu": math.inf, "rho": math.inf, **totals(events)}
+    try:
+        return {**least, "epsilon": accountant.epsilon(events, report.delta)}
+    except UnsupportedEvent as error:
+        raise ValueError(str(error)) from error
+
+
+def _least_adaptive(report: PrivacyReport) -> dict[str, float]:
+    """Return the same for accesses chosen along the way, within a limit that they do not pass."""
+    kind = {"pure": PureFilter, "zcdp": ZCDPFilter, "gdp": GDPFilter}.get(report.accountant)
+    limit = None if kind is None else getattr(report, kind.unit)
+    if kind is None or limit is None:
+        raise ValueError(
+            f"accesses chosen along the way need a limit in the unit of their accountant; got "
+            f"accountant={report.accountant!r}, mu={report.mu!r}, rho={report.rho!r}."
+        )
+    limited = kind(limit)
+    try:
+        limited.spend(*report.events)
+    except (BudgetExceeded, UnsupportedEvent) as error:
+        raise ValueError(f"the events are not within the stated limit: {error}") from error
+    if kind is PureFilter:
+        return {"mu": math.inf, "rho": 0.5 * limit * limit, "epsilon": limit}
+    if report.delta == 0.0:
+        return {"epsilon": math.inf}
+    if kind is GDPFilter:
+        epsilon = gaussian_epsilon(limit, report.delta)
+        return {"mu": limit, "rho": 0.5 * limit * limit, "epsilon": epsilon}
+    return {"mu": math.inf, "rho": limit, "epsilon": zcdp_epsilon(limit, report.delta)}
 
 
 def condensed(events: Iterable[Event]) -> list[Event]:

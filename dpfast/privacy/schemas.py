@@ -3,8 +3,10 @@
 ``LEDGER`` is :meth:`dpfast.privacy.Ledger.to_json` and the file of a
 :class:`~dpfast.privacy.BudgetAccountant`, ``REPORT`` is
 :meth:`dpfast.privacy.PrivacyReport.to_json`. They are for other programs, such as a data officer's
-check of a released model; dpfast's own readers check more (ranges that depend on each other, and
-that the events are within the budget).
+check of a released model; dpfast's own readers check more (ranges that depend on each other, that
+the events are within the budget, that they add up to no more than a report states, and that
+"sha256" is the checksum of the rest: SHA-256 of the object without it, written by Python's ``json``
+with sorted keys and no spaces).
 """
 
 from dataclasses import fields
@@ -59,6 +61,7 @@ LEDGER: dict[str, Any] = {
             "accountant": {"type": "string"},
             "adaptive": {"type": "boolean"},
             "events": _EVENTS,
+            "sha256": {"type": "string"},
         }
     ),
 }

@@ -11,11 +11,21 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, Ledger, LogisticRegression
+from dpfast._files import checksum
 from dpfast.errors import BudgetFileError, UnsupportedEvent
 from dpfast.mechanisms.gaussian import Gaussian
-from dpfast.privacy import GaussianEvent, L2LaplaceEvent, ZCDPEvent, budget_mu
+from dpfast.privacy import (
+    GaussianEvent,
+    L2LaplaceEvent,
+    SelectionEvent,
+    ZCDPEvent,
+    budget_mu,
+)
+from dpfast.privacy.events import event_from_dict
 from dpfast.random import SecureGenerator
 
 COMMON = {"neighboring_relation": "replace_one", "where": "step"}
@@ -240,6 +250,91 @@ def test_a_damaged_file_stops_everything_and_stays_as_it_is(tmp_path, damage):
         accountant.remaining()
     if text is not None:
         assert path.read_text() == text
+        with pytest.raises(BudgetFileError):
+            BudgetAccountant(BUDGET, path)
+
+
+def test_an_older_copy_of_the_file_is_noticed(tmp_path):
+    path = tmp_path / "budget.json"
+    accountant = BudgetAccountant(BUDGET, path)
+    accountant.charge([zcdp(0.25)])
+    before = path.read_text()
+    accountant.charge([zcdp(0.5)])
+    path.write_text(before)
+    with pytest.raises(BudgetFileError, match="older copy"):
+        accountant.charge([zcdp(0.25)])
+    assert path.read_text() == before
+
+
+FILE_EVENTS = (
+    zcdp(0.25),
+    GaussianEvent(sensitivity=0.05, stddev=1.0 / 3.0, dimension=2, count=3, **COMMON),
+    SelectionEvent(
+        alternatives=((zcdp(0.001),),), repetitions="poisson", mean_runs=2.0, shape=1.0, **COMMON
+    ),
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -1, 0, 2**63, 1e308, 5e-324, 1e-300, "replace_one", "gdp", ""])
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+
+
+def places(record):
+    """Every object and list of a JSON document."""
+    if isinstance(record, dict | list):
+        yield record
+        for child in record.values() if isinstance(record, dict) else record:
+            yield from places(child)
+
+
+@given(data=st.data())
+@settings(max_examples=50)
+def test_mutated_files_never_crash_and_never_leave_more(tmp_path_factory, data):
+    """Without a new checksum all are refused; with one, what loads has the mutated numbers."""
+    path = tmp_path_factory.mktemp("budget") / "budget.json"
+    budget = Budget(8.0, 1e-6)
+    BudgetAccountant(budget, path).charge(FILE_EVENTS)
+    text = path.read_text()
+    record = json.loads(text)
+    place = data.draw(st.sampled_from(list(places(record))), label="place")
+    keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+    key = data.draw(st.sampled_from(keys), label="key")
+    if data.draw(st.booleans(), label="remove"):
+        del place[key]
+    else:
+        place[key] = data.draw(LEAVES | st.lists(LEAVES, max_size=2), label="value")
+    path.write_text(json.dumps(record))
+    if json.dumps(record) != json.dumps(json.loads(text)):
+        with pytest.raises(BudgetFileError):
+            BudgetAccountant(budget, path)
+    record.pop("sha256", None)
+    path.write_text(json.dumps({**record, "sha256": checksum(record)}))
+    try:
+        kept = BudgetAccountant(budget, path)
+    except BudgetFileError:
+        return
+    assert 0.0 <= kept.remaining() <= 1.0
+    assert [event.to_dict() for event in kept.events] == [
+        event_from_dict(event).to_dict() for event in record["events"]
+    ]
+
+
+def test_every_truncated_or_flipped_file_is_refused(tmp_path):
+    path = tmp_path / "budget.json"
+    BudgetAccountant(BUDGET, path).charge([zcdp(0.25)])
+    text = path.read_bytes().rstrip()
+    damaged = [text[:length] for length in range(0, len(text), 7)]
+    for index in range(len(text)):
+        flipped = bytearray(text)
+        flipped[index] ^= 1 << (index % 7)
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        if content.lower() == text.lower():  # 1E-06 is 1e-06
+            continue
+        path.write_bytes(content)
         with pytest.raises(BudgetFileError):
             BudgetAccountant(BUDGET, path)
 

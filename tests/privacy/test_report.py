@@ -194,6 +194,104 @@ def test_json_round_trip():
     assert pickle.loads(pickle.dumps(original)) == original
 
 
+def record(report):
+    return json.loads(report.to_json())
+
+
+PURE = L2LaplaceEvent(**COMMON, scale=8.0, **PLACE)
+GAUSSIAN = GaussianEvent(**COMMON, stddev=8.0, **PLACE)
+SAMPLED = SubsampledGaussianEvent(
+    **COMMON, **PLACE, stddev=8.0, batch=5, n_samples=100, sampling="fixed-size", count=20
+)
+ACCOUNTS = {
+    "pure": (Budget(1.0), [PURE, PURE], "auto", False),
+    "gdp": (Budget(2.0, 1e-6), [GAUSSIAN], "auto", False),
+    "mu": (Budget(mu=1.0), [GAUSSIAN], "auto", False),
+    "rho": (Budget(rho=1.0), [GAUSSIAN, PURE], "auto", False),
+    "basic": (Budget(3.0, 1e-6), [GAUSSIAN, PURE], "basic", False),
+    "rdp": (Budget(2.0, 1e-6), [SAMPLED, PURE], "rdp", False),
+    "adaptive": (Budget(2.0, 1e-6), [GAUSSIAN, PURE], "auto", True),
+    "adaptive-gdp": (Budget(2.0, 1e-6), [GAUSSIAN], "gdp", True),
+    "adaptive-pure": (Budget(1.0), [PURE], "auto", True),
+    "adaptive-rho": (Budget(rho=1.0), [GAUSSIAN], "auto", True),
+    "adaptive-mu": (Budget(mu=1.0), [GAUSSIAN], "auto", True),
+}
+
+
+def accounted(name):
+    budget, events, accountant, adaptive = ACCOUNTS[name]
+    ledger = Ledger(budget, accountant, adaptive)
+    ledger.spend_all(events)
+    return PrivacyReport.from_ledger(ledger, reproducible=False)
+
+
+@pytest.mark.parametrize("name", ACCOUNTS)
+def test_no_report_is_read_that_promises_more_than_its_events_give(name):
+    original = accounted(name)
+    assert PrivacyReport.from_json(original.to_json()) == original
+    written = record(original)
+    for number in ("epsilon", "mu", "rho"):
+        if written[number] is None:
+            changed = {**written, number: 1e-3}
+        else:
+            # A smaller limit of an adaptive run is wrong for sure once the events pass it.
+            share = 1e-3 if original.adaptive else 0.99
+            changed = {**written, number: share * written[number]}
+        with pytest.raises(ValueError, match=number):
+            PrivacyReport.from_json(json.dumps(changed))
+    if original.delta > 0.0:
+        for delta in (0.5 * original.delta, 0.0):
+            with pytest.raises(ValueError, match="epsilon is stated"):
+                PrivacyReport.from_json(json.dumps({**written, "delta": delta}))
+    # Promising less, or leaving out what was not asked for, is no lie.
+    twice = {"epsilon": 2.0 * original.epsilon}
+    if name == "adaptive-pure":
+        twice["rho"] = 4.0 * original.rho
+    for changed in (twice, {"delta": 1e-3}):
+        PrivacyReport.from_json(json.dumps({**written, **changed}))
+    grown = [*written["events"], *written["events"] * 200]
+    with pytest.raises(ValueError, match=r"add up to|within the stated limit"):
+        PrivacyReport.from_json(json.dumps({**written, "events": grown}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"neighboring_relation": "add_or_remove_one"},
+        {"events": []},
+        {"events": {}},
+        {"accountant": "pure"},
+        {"accountant": "free"},
+        {"accountant": None},
+        {"adaptive": True, "mu": None},
+        {"reproducible": 0},
+        {"reproducible": None},
+        {"notes": {}},
+        {"notes": [1]},
+        {"mu": "0"},
+        {"rho": -1.0},
+        {"epsilon": 10**400},
+        {"extra": 1},
+    ],
+    ids=str,
+)
+def test_what_else_would_be_a_weaker_statement_is_refused(changes):
+    written = record(report())
+    with pytest.raises((TypeError, ValueError)):
+        PrivacyReport.from_json(json.dumps({**written, **changes}))
+
+
+def test_events_within_events_within_events_are_no_crash():
+    event = record(report())["events"][0]
+    for _ in range(300):
+        event = {
+            "mechanism": "selection", "alternatives": [[event]], "repetitions": "poisson",
+            "mean_runs": 2.0, "shape": 1.0, "count": 1, **PLACE,
+        }  # fmt: skip
+    with pytest.raises(ValueError):
+        PrivacyReport.from_json(json.dumps({**record(report()), "events": [event]}))
+
+
 @pytest.mark.parametrize("text", ["x", "[]", '{"schema": "dpfast.ledger", "version": 1}'])
 def test_other_json_is_refused(text):
     with pytest.raises(ValueError, match=r"dpfast\.privacy_report"):

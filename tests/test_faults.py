@@ -1,0 +1,355 @@
+"""Interrupts, exceptions and deaths of the process at every step: the budget is never overspent.
+
+No signals and no waiting: a profile function raises, or ends the process, when a chosen step has
+been done, which is where Python itself would raise a KeyboardInterrupt. Whatever happened, a budget
+file is whole and says at least what was spent, no lock stays behind, and a model never carries the
+report of another fit.
+"""
+
+import errno
+import fcntl
+import gc
+import os
+import sys
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
+from dpfast.cli import fit as fit_command
+from dpfast.cli import main
+from dpfast.errors import BudgetFileError
+from dpfast.mechanisms._mechanism import Mechanism
+from dpfast.model_file import TabularModel, load_model, save_model
+from dpfast.privacy import ZCDPEvent
+from dpfast.tabular import TableSchema
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+BUDGET = Budget(rho=1.0)
+STEP = ZCDPEvent(rho=0.25, neighboring_relation="replace_one", where="step")
+
+
+def steps(action, code, at=None, then=None):
+    """Run `action`; do `then` at step number `at`; return the number of steps.
+
+    A step is the beginning of a Python function or the end of a call of a C function, in files
+    whose names end in one of `code`: the places where the interpreter looks for signals. None
+    instead of their number says that there were fewer than `at`, as caches were filled.
+    """
+    count, done = 0, at is None
+
+    def profile(frame, event, argument):
+        nonlocal count, done
+        if event in ("call", "c_return") and frame.f_code.co_filename.endswith(code):
+            count += 1
+            if count - 1 == at:
+                done = True
+                sys.setprofile(None)
+                then()
+
+    before = sys.getprofile()
+    gc.disable()  # finalizers would be steps that come now and then
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return count if done else None
+
+
+def raising(error):
+    def then():
+        raise error
+
+    return then
+
+
+def assert_usable(accountant, path, at_least):
+    """Whole, unlocked, at least what is known to be spent, and never over its budget."""
+    assert not accountant._lock.locked()
+    if path is not None:
+        with open(f"{path}.lock", "r+") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert BudgetAccountant(BUDGET, path).events == accountant.events
+        left = [p.name for p in path.parent.iterdir() if p.suffix not in (".json", ".lock")]
+        assert all(name.endswith(".tmp") for name in left)
+    assert at_least <= len(accountant.events) <= 4
+    accountant.charge([STEP] * (4 - len(accountant.events)))
+    with pytest.raises(BudgetExceeded):
+        accountant.charge([STEP])
+
+
+CHARGE = ("dpfast/_files.py", "budget_accountant.py", "privacy/ledger.py", "contextlib.py")
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), MemoryError(), FULL], ids=["ctrl-c", "memory", "disk"]
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_charge_that_fails_at_any_step(tmp_path, kind, error):
+    def accountant(folder):
+        path = None if kind == "memory" else tmp_path / str(folder) / "budget.json"
+        if path is not None:
+            path.parent.mkdir()
+        made = BudgetAccountant(BUDGET, path)
+        made.charge([STEP])
+        return made
+
+    whole = accountant("whole")
+    total = steps(lambda: whole.charge([STEP]), CHARGE)
+    assert len(whole.events) == 2
+    assert total > (20 if kind == "memory" else 100)
+    # The same code meets all three: every third step for Ctrl-C, every seventh for the others.
+    for at in range(0, total, 3 if isinstance(error, KeyboardInterrupt) else 7):
+        made = accountant(at)
+        told = 0
+        with suppress(type(error)):
+            steps(lambda made=made: made.charge([STEP]), CHARGE, at, raising(error))
+            told = 1  # an error in a finalizer changes nothing
+        # Otherwise nobody was told that the charge succeeded: it may stand there or not.
+        assert_usable(made, made.path, at_least=1 + told)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
+@pytest.mark.parametrize("existing", [True, False], ids=["charge", "begin"])
+def test_a_process_that_dies_at_any_step_of_a_write(tmp_path, existing):
+    """Also between beginning a file and its first charge."""
+
+    def act(path):
+        BudgetAccountant(BUDGET, path).charge([STEP])
+
+    def prepared(name):
+        path = tmp_path / str(name) / "budget.json"
+        path.parent.mkdir()
+        if existing:
+            act(path)
+        return path
+
+    total = steps(lambda: act(prepared("whole")), "dpfast/_files.py")
+    assert total > 10
+    for at in range(0, total, 2):
+        path = prepared(at)
+        child = os.fork()
+        if child == 0:  # pragma: no cover
+            code = 1
+            try:
+                steps(lambda path=path: act(path), "dpfast/_files.py", at, lambda: os._exit(9))
+                code = 0  # there were fewer steps: all is done
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 9)
+        assert_usable(
+            BudgetAccountant(BUDGET, path), path, at_least=int(existing) + (1 if code == 0 else 0)
+        )
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
+def test_a_disk_that_is_full_for_the_operating_system(tmp_path):
+    """Not an injected error: the kernel refuses to write more than some bytes into a file."""
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "budget.json"
+    BudgetAccountant(BUDGET, path).charge([STEP])
+    before = path.read_bytes()
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        code = 1
+        try:
+            accountant = BudgetAccountant(BUDGET, path)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), len(before)))
+            try:
+                accountant.charge([STEP])
+            except OSError:
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert path.read_bytes() == before
+    assert_usable(BudgetAccountant(BUDGET, path), path, at_least=1)
+
+
+def fitted():
+    X, y = rows()
+    return LogisticRegression(
+        data_norm=1.0, classes=[-1, 1], solver="output-perturbation", random_state=0
+    ).fit(X, y)
+
+
+def rows(n=40):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (n, 2))
+    return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def tabular_model():
+    model = fitted()
+    schema = TableSchema.from_bounds({"a": [0, 1], "b": [0, 1], "y": ["n", "p"]}, target="y")
+    return TabularModel(schema, model.coef_[0], model.intercept_[0], model.privacy_)
+
+
+def test_a_model_file_is_old_or_new_after_an_error_at_any_step(tmp_path):
+    old, new = tabular_model(), tabular_model()
+    new.__dict__["intercept"] = old.intercept + 1.0
+    path = tmp_path / "model.json"
+    code = ("dpfast/_files.py", "dpfast/model_file.py")
+    for first, error in enumerate((KeyboardInterrupt(), FULL)):
+        save_model(path, old)
+        total = steps(lambda: save_model(path, new), code)
+        for at in range(first, total, 2):
+            save_model(path, old)
+            with suppress(type(error)):
+                steps(lambda: save_model(path, new), code, at, raising(error))
+            assert load_model(path).intercept in (old.intercept, new.intercept)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_device():
+    with pytest.raises(OSError, match="No space"):
+        save_model("/dev/full", tabular_model())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=["ctrl-c", "memory"])
+@pytest.mark.parametrize("solver", ["output-perturbation", "dp-whitened-gd", "dp-sgd"])
+def test_a_fit_that_fails_at_any_step(solver, error, monkeypatch):
+    """What was looked at was paid for before, and the model stays what it was."""
+    X, y = rows()
+    looks = []
+    look = Mechanism._look
+
+    def watched(self, query, size, *, ledger, where):
+        def asked():
+            looks.append(len(ledger.events))
+            return query()
+
+        return look(self, asked, size, ledger=ledger, where=where)
+
+    monkeypatch.setattr(Mechanism, "_look", watched)
+    settings = {"data_norm": 1.0, "classes": [-1, 1], "random_state": 0, "solver": solver}
+    first = LogisticRegression(epsilon=4.0, **settings).fit(X, y)
+    kept = dict(vars(first))
+    code = ("estimators/_base.py", "ledger.py", "_mechanism.py", "_additive.py", "_contract.py")
+
+    def attempt(at=None):
+        looks.clear()
+        model = LogisticRegression(epsilon=1.0, **settings)
+        for name in set(kept).difference(vars(model)):
+            setattr(model, name, kept[name])
+        total = None
+        with BudgetAccountant(Budget(8.0, 1e-5)) as accountant, suppress(type(error)):
+            total = steps(lambda: model.fit(X, y), code, at, raising(error))
+        # Each look found all the events up to its own on the ledger, and the account has them too.
+        assert all(seen > index for index, seen in enumerate(looks))
+        assert len(accountant.events) >= (looks[-1] if looks else 0)
+        assert not accountant._lock.locked()
+        return model, accountant.events, total
+
+    model, events, total = attempt()
+    assert model.privacy_.epsilon <= 1.0 < first.privacy_.epsilon
+    for at in np.unique(np.linspace(0, total - 1, 12).astype(int)):
+        model, spent, _ = attempt(at)
+        assert spent == events[: len(spent)]
+        changed = model.privacy_ is not kept["privacy_"]
+        # All at once, in the last step or after an error that a finalizer swallowed.
+        assert changed == (model.coef_ is not kept["coef_"])
+        assert not changed or spent == events
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), FULL], ids=["ctrl-c", "disk"])
+@pytest.mark.parametrize("where", ["baselines", "show_report"])
+def test_the_command_line_says_that_a_written_model_was_paid_for(
+    tmp_path, capsys, monkeypatch, where, error
+):
+    rng = np.random.default_rng(0)
+    table = "a,y\n" + "".join(f"{a},{'p' if a > 5 else 'n'}\n" for a in rng.integers(0, 10, 60))
+    (tmp_path / "rows.csv").write_text(table)
+    (tmp_path / "bounds.json").write_text('{"a": [0, 10], "y": ["n", "p"]}')
+    monkeypatch.setattr(fit_command, where, lambda *_: raising(error)())
+    code = main(
+        [
+            *("fit", str(tmp_path / "rows.csv"), "--bounds", str(tmp_path / "bounds.json")),
+            *("--target", "y", "--epsilon", "1", "--delta", "1e-6"),
+            *("--test", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.json")),
+        ]
+    )
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 3)
+    assert "The budget was spent; the model is in" in capsys.readouterr().err
+    assert load_model(tmp_path / "model.json").privacy.epsilon <= 1.0
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
+def test_children_of_a_fork_fit_with_noise_of_their_own():
+    """Each a model of its own, also where a generator was in use before the fork."""
+    X, y = rows()
+    model = LogisticRegression(data_norm=1.0, classes=[-1, 1], solver="output-perturbation")
+    found = [model.fit(X, y).coef_.tobytes()]
+    for _ in range(2):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover
+            try:
+                os.write(writing, model.fit(X, y).coef_.tobytes())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as stream:
+            found.append(stream.read())
+        os.waitpid(child, 0)
+    assert len(found[-1]) == len(found[0])
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_threads_that_fit_at_once_stay_within_one_budget(tmp_path, kind):
+    X, y = rows()
+    path = None if kind == "memory" else tmp_path / "budget.json"
+    accountant = BudgetAccountant(Budget(1.0), path)
+    barrier = threading.Barrier(4)
+    models, refused, others = [], [], []
+
+    def work():
+        barrier.wait()
+        try:
+            models.append(
+                LogisticRegression(
+                    epsilon=0.3,
+                    delta=0.0,
+                    data_norm=1.0,
+                    classes=[-1, 1],
+                    solver="output-perturbation",
+                ).fit(X, y)
+            )
+        except BudgetExceeded:
+            refused.append(1)
+        except Exception as error:
+            others.append(error)
+
+    with accountant:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not others
+    assert (len(models), len(refused)) == (3, 1)
+    assert len({model.coef_.tobytes() for model in models}) == 3
+    assert accountant.guarantee().epsilon == pytest.approx(0.9)
+
+
+def test_a_file_without_a_checksum_is_no_budget_file(tmp_path):
+    """Half a file that happens to be JSON, or one of another program, is not taken for whole."""
+    path = tmp_path / "budget.json"
+    accountant = BudgetAccountant(BUDGET, path)
+    accountant.charge([STEP])
+    text = path.read_text()
+    assert '"sha256"' in text
+    path.write_text(text.replace('"sha256"', '"sha255"'))
+    with pytest.raises(BudgetFileError):
+        accountant.charge([STEP])
