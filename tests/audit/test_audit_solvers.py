@@ -78,5 +78,5 @@ def test_every_combination_is_a_cell_or_is_refused(solver):
     for name in set(LOSSES) - audited:
         shape = ProblemShape(100, 1, 1.0, LOSSES[name], intercept=0.0)
         given = {key: value for key, value in options.items() if key in module.OPTIONS}
-        with pytest.raises(ValueError, match="loss|initial_gap"):
+        with pytest.raises(ValueError, match=r"loss|initial_gap"):
             plan(shape, solver, BUDGETS["approximate"], **given)
