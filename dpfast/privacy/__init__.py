@@ -3,8 +3,10 @@
 from dpfast.privacy.accountants import ACCOUNTANTS, Accountant
 from dpfast.privacy.auditing import (
     AuditResult,
+    OneRunAudit,
     audit_epsilon,
     audit_mu,
+    audit_one_run,
     choice_score,
     clopper_pearson,
     gaussian_score,
@@ -79,6 +81,7 @@ __all__ = [
     "Ledger",
     "NoisyMaxEvent",
     "ObjectivePerturbationEvent",
+    "OneRunAudit",
     "PrivacyFilter",
     "PrivacyReport",
     "PureFilter",
@@ -91,6 +94,7 @@ __all__ = [
     "ZCDPFilter",
     "audit_epsilon",
     "audit_mu",
+    "audit_one_run",
     "budget_epsilon",
     "budget_filter",
     "budget_mu",

@@ -9,12 +9,14 @@ from scipy.stats import binom, laplace, norm
 from dpfast.privacy import (
     audit_epsilon,
     audit_mu,
+    audit_one_run,
     choice_score,
     clopper_pearson,
     gaussian_score,
     l2_laplace_score,
     laplace_score,
 )
+from dpfast.privacy.auditing import _one_run_epsilon
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (3, 10), (10, 10), (1, 100_000)])
@@ -114,3 +116,99 @@ def test_bad_scores(scores):
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match="must be"):
         audit_epsilon(np.zeros(50), np.zeros(50), **settings)
+
+
+# ---- One run ------------------------------------------------------------------------------------
+
+
+def randomized_response(rng, keep, canaries):
+    """Coins, and each of them as it was told: the truth with probability `keep`."""
+    coins = rng.random(canaries) < 0.5
+    return coins, np.where(rng.random(canaries) < keep, coins, ~coins)
+
+
+def test_one_run_is_the_root_of_a_binomial_tail():
+    """Without a delta: a Clopper-Pearson bound of the probability that a guess is right."""
+    coins = np.arange(500) % 2 == 0
+    scores = np.where(np.arange(500) < 400, coins, ~coins) + 1e-4 * np.arange(500)
+    result = audit_one_run(scores, coins, guesses=500, confidence=0.999)
+    assert (result.guesses, result.correct) == (500, 400)
+    low, _ = clopper_pearson(400, 500, 0.001)
+    assert result.value == pytest.approx(math.log(low / (1.0 - low)), rel=1e-6)
+
+
+def test_one_run_is_calibrated():
+    """Randomized response is the worst case of the theorem: of audits with confidence 0.9, near one
+    in ten passes the truth, and not more.
+
+    The expected number in 400 is between 20 (the binomial law's steps) and 40; the limits are five
+    standard deviations away. Without any privacy loss, the same.
+    """
+    rng = np.random.default_rng(7)
+    for epsilon in (0.0, 1.5):
+        keep = 1.0 / (1.0 + math.exp(-epsilon))
+        passed = 0
+        for _ in range(400):
+            coins, told = randomized_response(rng, keep, 200)
+            passed += audit_one_run(told, coins, guesses=200, confidence=0.9).value > epsilon
+        assert 2 < passed < 70
+
+
+def test_one_run_knows_of_delta():
+    """A mechanism that tells a coin with probability delta, and else nothing, is (0, delta)-DP.
+
+    Of 300 audits at confidence 0.9, each with 6 coins told on average, some 30 may pass epsilon = 0
+    (the limit is six standard deviations away); an audit that forgot delta mostly does.
+    """
+    rng, delta = np.random.default_rng(8), 0.06
+    passed = {delta: 0, 0.0: 0}
+    for _ in range(300):
+        coins = rng.random(100) < 0.5
+        told = rng.random(100) < delta
+        scores = np.where(told, np.where(coins, 9.0, -9.0), rng.standard_normal(100))
+        for known in passed:
+            found = audit_one_run(scores, coins, delta=known, guesses=8, confidence=0.9)
+            passed[known] += found.value > 0.0
+    assert passed[delta] < 60 < 150 < passed[0.0]
+
+
+def test_one_run_bound_with_delta_against_enumeration():
+    """Step 3 of the proof: the largest P(A + N >= v), as a linear program over joint laws."""
+    from scipy.optimize import linprog
+    from scipy.stats import binom
+
+    guesses, correct, extra, error = 6, 5, 0.3, 0.4
+    found = _one_run_epsilon(guesses, correct, extra, error)
+    q = 1.0 / (1.0 + math.exp(-found))
+    states = [(a, n) for a in range(guesses + 1) for n in range(guesses + 1)]
+    reached = [-1.0 * (a + n >= correct) for a, n in states]
+    law = [[1.0 * (a == k) for a, _ in states] for k in range(guesses + 1)]
+    best = linprog(
+        reached, A_ub=[[float(n) for _, n in states]], b_ub=[extra],
+        A_eq=law, b_eq=binom.pmf(range(guesses + 1), guesses, q),
+    )  # fmt: skip
+    assert 0.0 < found < 5.0
+    assert -best.fun == pytest.approx(error, rel=1e-6)
+
+
+def test_one_run_tries_several_numbers_of_guesses():
+    """Few canaries are told, and loudly: guessing at all of them finds little."""
+    rng = np.random.default_rng(9)
+    coins = rng.random(4000) < 0.5
+    scores = rng.standard_normal(4000)
+    scores[:60] += np.where(coins[:60], 9.0, -9.0)
+    result = audit_one_run(scores, coins, confidence=0.999)
+    assert result.guesses == 4000 >> 6 and result.value > 1.0
+    assert audit_one_run(scores, coins, guesses=4000, confidence=0.999).value < 0.2
+
+
+def test_bad_canaries():
+    coins = np.zeros(50, dtype=bool)
+    with pytest.raises(ValueError, match="scores must be"):
+        audit_one_run(np.zeros(5), coins[:5])
+    for members in (coins[:40], np.zeros(50)):
+        with pytest.raises(ValueError, match="members must be a boolean vector"):
+            audit_one_run(np.zeros(50), members)
+    for settings in ({"delta": 1.0}, {"confidence": 0.0}, {"guesses": 51}, {"guesses": 0}):
+        with pytest.raises(ValueError, match="must be"):
+            audit_one_run(np.zeros(50), coins, **settings)

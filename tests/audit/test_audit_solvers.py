@@ -1,0 +1,82 @@
+"""Every solver against its claim, on its worst neighbors, with every loss that it takes.
+
+The whole suite (``-m audit``) takes some 10^4 to 10^5 samples of each data set in every cell of
+:mod:`audit.worst_cases`; every day, a few cells with few of them. Lower bounds hold with 99.9 %
+confidence, and seeds are fixed: a cell is the same every time. With ``DPFAST_AUDIT_RESULTS`` set to
+a folder, the whole suite writes its results there; ``python -m bench.audits FOLDER`` makes them the
+table of docs/audits.md.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from audit.worst_cases import BUDGETS, CASES, LOSSES, cells
+
+from dpfast import ProblemShape, plan
+from dpfast.solvers import SOLVERS
+
+CELLS = cells()
+#: Cells of the short version, how many samples, and the least share of the claim that they find.
+SHORT = {
+    "output-perturbation-certificate-huberized-hinge-replace_one-pure": (3000, 0.5),
+    "output-perturbation-edge of the certificate-huberized-hinge-replace_one-approximate":
+        (3000, 0.5),
+    "objective-perturbation-linear term-huberized-hinge-add_or_remove_one-approximate": (5000, 0.3),
+    "dp-gd-gradients-logistic-replace_one-approximate": (5000, 0.5),
+    "dp-nag-gradients-huber-add_or_remove_one-pure": (5000, 0.4),
+    "dp-sgd-full batches-sigmoid-replace_one-approximate": (5000, 0.3),
+    "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.4),
+}  # fmt: skip
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_whole_suite(cell):
+    result = cell.audit()
+    folder = os.environ.get("DPFAST_AUDIT_RESULTS")
+    if folder:
+        name = re.sub(r"\W+", "-", str(cell)) + ".json"
+        (Path(folder) / name).write_text(json.dumps(result))
+    assert result["measured_epsilon"] <= result["claimed_epsilon"]
+    if result["measured_mu"] is not None:
+        assert result["measured_mu"] <= result["claimed_mu"]
+    # An audit that finds nothing audits nothing.
+    assert result["measured_epsilon"] > 0.0
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", SHORT)
+def test_short_version(name):
+    (cell,) = (cell for cell in CELLS if str(cell) == name)
+    samples, share = SHORT[name]
+    result = cell.audit(samples)
+    assert share * result["claimed_epsilon"] < result["measured_epsilon"]
+    assert result["measured_epsilon"] <= result["claimed_epsilon"]
+    if result["measured_mu"] is not None:
+        assert result["measured_mu"] <= result["claimed_mu"]
+
+
+def test_every_solver_has_a_worst_case():
+    """A solver that is added to the table is audited, or this says that it is not."""
+    missing = set(SOLVERS) - {case.solver for case in CASES}
+    assert not missing, f"no worst case in tests/audit/worst_cases.py for {sorted(missing)}"
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_combination_is_a_cell_or_is_refused(solver):
+    module = SOLVERS[solver]
+    found = {(c.loss, c.relation, c.kind) for c in CELLS if c.case.solver == solver}
+    served = [(r, k) for r in module.RELATIONS for k in BUDGETS if k in module.BUDGET_KINDS]
+    audited = {loss for loss, _, _ in found}
+    assert found == {(loss, *pair) for loss in audited for pair in served}
+    # Whatever a loss without bounds may need to be taken.
+    options = {"clip_norm": 1.0, "loss_clip": 1.0}
+    for name in set(LOSSES) - audited:
+        shape = ProblemShape(100, 1, 1.0, LOSSES[name], intercept=0.0)
+        given = {key: value for key, value in options.items() if key in module.OPTIONS}
+        with pytest.raises(ValueError, match=r"loss|initial_gap"):
+            plan(shape, solver, BUDGETS["approximate"], **given)

@@ -1,0 +1,548 @@
+"""Worst cases for every solver of the table: neighbors, options and a score for each.
+
+A cell of the audit is a solver (in a variant, where it has several proofs), a loss, a neighboring
+relation and a kind of budget. Its two data sets differ in one record that moves the release as far
+as it ever can: its slope is at the bound of the loss and stays there, nothing else pulls in its
+direction, and for selections the scores are where one record matters most.
+
+**Many canaries in one fit.** Where the noise of different weights is independent, K canaries
+``e_1, ..., e_K`` sit in columns of their own. The law of weight j then depends on the record j
+alone, so K weights of a fit on the one data set, and K of a fit on the data set in which all
+canaries are exchanged, are independent samples of what a fit says about one record, from two data
+sets that differ in it. Only cases in which this holds have more than one column.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from dpfast import Budget, Ledger, Loss, Problem, plan
+from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
+from dpfast.privacy.calibration import gaussian_epsilon
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
+
+CONFIDENCE = 0.999
+EPSILON, DELTA = 2.0, 0.01
+BUDGETS = {"pure": Budget(EPSILON), "approximate": Budget(EPSILON, DELTA)}
+#: Samples of each data set in the whole suite, for the first loss of a case and for the others:
+#: where a fit gives many samples, or many samples follow from one minimization, and where not.
+CHEAP, DEAR = (100_000, 20_000), (10_000, 2_500)
+
+#: Every loss, with a parameter for which its slope is at the bound around margin zero, if any is.
+LOSSES = {
+    "logistic": Loss("logistic"),
+    "hinge": Loss("hinge"),
+    "huberized-hinge": Loss("huberized-hinge"),
+    "squared-hinge": Loss("squared-hinge", 1.0),
+    "huber": Loss("huber"),
+    "squared": Loss("squared"),
+    "pinball": Loss("pinball", 0.5),
+    "sigmoid": Loss("sigmoid"),
+}
+SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball")
+_FAR = 1e6  # a target so far off that its residual's slope never changes
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbors (in every canary's record at once, if there are several), and a direction."""
+
+    first: Problem
+    second: Problem
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    #: From an outcome to the canaries' scores: large ones speak for the first data set.
+    score: Callable[[Any], Any] = field(default=lambda outcome: outcome.w)
+
+    @property
+    def columns(self) -> int:
+        """How many canaries a fit holds, at least."""
+        return self.first.shape.n_features // 2 + 1
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """How a solver is audited.
+
+    Attributes
+    ----------
+    solver, variant : str
+    losses : tuple of str
+        Those that the solver takes.
+    pair : callable
+        From loss, relation, kind of budget to a Pair.
+    sampler : callable
+        From plan, problem, generator, score and a number of samples to that many scores.
+    relations, kinds : tuple of str
+        What the variant serves; all that the solver does, by default.
+    """
+
+    solver: str
+    variant: str
+    losses: tuple[str, ...]
+    pair: Callable[[str, str, str], Pair]
+    sampler: Callable[..., np.ndarray]
+    relations: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    def cells(self) -> Iterator[Cell]:
+        module = SOLVERS[self.solver]
+        for loss in self.losses:
+            for relation in self.relations or module.RELATIONS:
+                for kind in self.kinds or tuple(k for k in BUDGETS if k in module.BUDGET_KINDS):
+                    yield Cell(self, loss, relation, kind)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One audit."""
+
+    case: WorstCase
+    loss: str
+    relation: str
+    kind: str
+
+    def __str__(self) -> str:
+        return "-".join([self.case.solver, self.case.variant, self.loss, self.relation, self.kind])
+
+    def settle(self) -> tuple[Any, Pair]:
+        """The plan, and the data sets."""
+        pair = self.case.pair(self.loss, self.relation, self.kind)
+        settled = plan(
+            pair.first,
+            self.case.solver,
+            BUDGETS[self.kind],
+            neighboring_relation=self.relation,
+            **pair.options,
+        )
+        return settled, pair
+
+    def samples(self, pair: Pair) -> int:
+        """How many samples of each data set the whole suite takes."""
+        cheap = self.case.sampler in (perturbed, ball_draws) or pair.columns > 1
+        first = self.loss == self.case.losses[0]
+        return (CHEAP if cheap else DEAR)[0 if first else 1]
+
+    def audit(self, samples: int | None = None) -> dict[str, Any]:
+        """Claim and lower bounds; the same at every call."""
+        settled, pair = self.settle()
+        samples = samples or self.samples(pair)
+        seed = zlib.crc32(str(self).encode())
+        module, budget = SOLVERS[self.case.solver], BUDGETS[self.kind]
+        # What is claimed is read from the ledger of a real run.
+        ledger = Ledger(budget, adaptive=settled.adaptive)
+        module.run(settled, pair.first, SecureGenerator(seed), ledger)
+        claim = ledger.guarantee()
+        scores = [
+            self.case.sampler(settled, problem, SecureGenerator(seed + k), pair.score, samples)
+            for k, problem in enumerate((pair.first, pair.second))
+        ]
+        # Two bounds, of which the better is taken: each may fail half as often.
+        confidence = 1.0 - 0.5 * (1.0 - CONFIDENCE)
+        measured = audit_epsilon(*scores, delta=claim.delta, confidence=confidence).value
+        mu = None
+        if claim.mu is not None and not settled.adaptive:
+            mu = audit_mu(*scores, confidence=confidence).value
+            if claim.delta > 0.0:
+                measured = max(measured, gaussian_epsilon(mu, claim.delta) if mu > 0.0 else 0.0)
+        return {
+            "solver": self.case.solver,
+            "variant": self.case.variant,
+            "loss": self.loss,
+            "relation": self.relation,
+            "kind": self.kind,
+            "claimed_epsilon": claim.epsilon,
+            "delta": claim.delta,
+            "measured_epsilon": measured,
+            "claimed_mu": claim.mu if mu is not None else None,
+            "measured_mu": mu,
+            "samples": samples,
+            "confidence": CONFIDENCE,
+        }
+
+
+class Tally:
+    """In place of a ledger for many independent runs of one plan: admits what its budget admits.
+
+    A real ledger sorts, prices and reports; a hundred thousand of them would cost more than the
+    fits. One real run stands before each audit.
+    """
+
+    def __init__(self, budget: Budget, adaptive: bool) -> None:
+        self.adaptive = adaptive
+        self._filter = copy(_filter(budget)) if adaptive else None
+
+    def spend(self, event: Any) -> None:
+        if self._filter is not None:
+            self._filter.spend(event)
+
+    def check(self, *events: Any) -> None:
+        pass
+
+    def can_afford(self, *events: Any) -> bool:
+        return self._filter is None or bool(self._filter.can_afford(*events))
+
+    def used(self) -> float:
+        return 0.0
+
+
+@lru_cache
+def _filter(budget: Budget) -> Any:
+    return budget_filter(budget, "auto")
+
+
+# ---- samplers -----------------------------------------------------------------------------------
+
+
+def whole_fits(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+    """Whole runs of the solver."""
+    module, found, have = SOLVERS[settled.solver], [], 0
+    while have < count:
+        ledger = Tally(settled.budget, settled.adaptive)
+        values = np.atleast_1d(score(module.run(settled, problem, rng, ledger)))
+        found.append(values)
+        have += len(values)
+    return np.concatenate(found)[:count]
+
+
+def perturbed(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+    """Output perturbation: what comes before the noise is one and the same on every run."""
+    from dpfast.solvers import output_perturbation as module
+
+    point = module.unperturbed(settled, problem)
+    assert np.array_equal(point, module.unperturbed(settled, problem))
+    ledger: Any = Tally(settled.budget, False)
+    mechanism, found, have = settled.parameters["mechanism"], [], 0
+    event = mechanism.event("output")
+    # Making and checking the event, the same every time, would take longer than the noise.
+    with mock.patch.object(mechanism, "event", lambda where: event):
+        while have < count:
+            found.append(np.atleast_1d(score(module.perturb(settled, lambda: point, rng, ledger))))
+            have += len(found[-1])
+    return np.concatenate(found)[:count]
+
+
+def ball_draws(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+    """The exponential mechanism's law, of which many points are drawn after one minimization."""
+    ball = settled.parameters["ball"]
+    draws = ball.draws(problem, np.zeros(settled.shape.dim), rng)
+    return np.array([next(draws)[0] for _ in range(count)])
+
+
+def sums_once(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+    """Whole runs, the exact sums of the rows being computed once."""
+    from dpfast.solvers import dp_adassp as module
+
+    factor, bound = settled.parameters["target_factor"], settled.parameters["target_bound"]
+    sums = module._sums(problem, bound, factor)
+    with mock.patch.object(module, "_sums", lambda *given: sums):
+        return whole_fits(settled, problem, rng, score, count)
+
+
+# ---- data ---------------------------------------------------------------------------------------
+
+
+def canaries(
+    loss: str, relation: str, *, columns: int, rest: int = 0, intercept: float = 0.0
+) -> tuple[Problem, Problem]:
+    """Canaries ``e_j`` and rows of zeros; exchanged, a canary pulls the other way or is absent."""
+    made = LOSSES[loss]
+    X, y = np.zeros((columns + rest, columns)), np.ones(columns + rest)
+    X[:columns] = np.eye(columns)
+    if made.kind == "regression":
+        y = np.concatenate([np.full(columns, _FAR), np.zeros(rest)])
+    other_X, other_y = X.copy(), y.copy()
+    if relation == "replace_one":
+        other_y[:columns] *= -1.0
+    else:
+        other_X[:columns] = 0.0
+    return tuple(
+        Problem(*data, made, data_norm=1.0, intercept=intercept)
+        for data in ((X, y), (other_X, other_y))
+    )
+
+
+def tilted_canaries(relation: str, columns: int, tilt: float) -> tuple[Problem, Problem]:
+    """Logistic: canaries ``(tilt, b e_j)`` whose slope is set by the weight of the first column.
+
+    A replaced record exchanges the sign of b, not that of the slope: no pair in one dimension moves
+    a gradient by twice the bound.
+    """
+    b = np.sqrt(1.0 - tilt**2) * (1.0 - 1e-12)
+    X, y = np.zeros((columns, columns + 1)), np.ones(columns)
+    X[:, 0] = tilt
+    X[:, 1:] = b * np.eye(columns)
+    other = X.copy()
+    other[:, 1:] *= -1.0 if relation == "replace_one" else 0.0
+    if relation != "replace_one":
+        other[:, 0] = 0.0
+    return tuple(Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0) for Z in (X, other))
+
+
+def leverage(relation: str, n: int = 200_000, tilt: float = 0.4) -> tuple[Problem, Problem]:
+    """Logistic: n - 1 rows pull the first weight far to where the canary's slope is nearly 1.
+
+    They have no curvature in the direction in which it differs.
+    """
+    X, y = np.zeros((n, 2)), np.ones(n)
+    X[:, 0] = -1.0
+    X[0] = tilt, np.sqrt(1.0 - tilt**2) * (1.0 - 1e-12)
+    other = X.copy()
+    other[0] = (tilt, -X[0, 1]) if relation == "replace_one" else (0.0, 0.0)
+    return tuple(Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0) for Z in (X, other))
+
+
+# ---- the cases ----------------------------------------------------------------------------------
+
+_COLUMNS = 50
+
+
+def _columns(outcome: Any) -> Any:
+    return outcome.w[-_COLUMNS:]
+
+
+def _output(loss: str, relation: str, kind: str) -> Pair:
+    noise = {"noise": "l2-laplace" if kind == "pure" else "gaussian"}
+    if loss == "logistic":
+        pair = leverage(relation)
+        return Pair(*pair, {"alpha": 4.5e-6, **noise}, lambda outcome: outcome.w[1])
+    return Pair(*_many_rows(loss, relation, kind), {"alpha": 2.0, **noise})
+
+
+def _many_rows(loss: str, relation: str, kind: str) -> tuple[Problem, Problem]:
+    """So many rows that the noise hardly ever reaches the public ball's end."""
+    columns = 1 if kind == "pure" else _COLUMNS
+    return canaries(loss, relation, columns=columns, rest=40 * columns)
+
+
+def _iterate(loss: str, relation: str, kind: str) -> Pair:
+    noise = {"noise": "l2-laplace" if kind == "pure" else "gaussian"}
+    options = {"mode": "iterate", "iterations": 5, "alpha": 2.0, **noise}
+    if loss == "logistic":
+        pair = tilted_canaries(relation, 1, 0.2)
+        start = {"w0": np.array([-50.0, 0.0]), "alpha": 1e-3, "step": 0.01}
+        return Pair(*pair, {**options, **start}, lambda outcome: outcome.w[1])
+    return Pair(*_many_rows(loss, relation, kind), options)
+
+
+def _on_the_edge(loss: str, relation: str, kind: str) -> Pair:
+    """An optimizer that goes as far as the certificate lets it, to where the data sets differ."""
+    first, second = canaries(loss, relation, columns=1, rest=39)
+    tolerance = 0.02
+
+    def drift(objective: Any, w0: Any = None, **settings: Any) -> Any:
+        from dpfast.optimizers import OPTIMIZERS
+
+        exact = OPTIMIZERS["newton"](objective, tolerance=1e-13).w
+        sign = 1.0 if float(exact[0]) > 1e-3 else -1.0
+        return exact + 0.999 * sign * tolerance / objective.strong_convexity
+
+    noise = "l2-laplace" if kind == "pure" else "gaussian"
+    return Pair(
+        first,
+        second,
+        {"alpha": 2.0, "tolerance": tolerance, "optimizer": drift, "noise": noise},
+    )
+
+
+def _objective(loss: str, relation: str, kind: str) -> Pair:
+    # A ridge beside which the Jacobian is small, and with which slopes stay where they are.
+    columns = 1 if kind == "pure" else _COLUMNS
+    pair = canaries(loss, relation, columns=columns)
+    noise = "l2-laplace" if kind == "pure" else "gaussian"
+    return Pair(*pair, {"alpha": 60.0 / columns, "noise": noise})
+
+
+def _gradient(loss: str, relation: str, kind: str) -> Pair:
+    options: dict[str, Any] = {"iterations": 4, "step": 1e-6, "alpha": 1e-3}
+    columns = _COLUMNS
+    if kind == "pure":
+        # One gradient: of several, whose epsilons add up, the last weights show the sum alone.
+        options |= {"data_l1_norm": 1.0, "iterations": 1}
+    if loss == "squared":
+        # Gradients are clipped in l2, so that Laplace noise has to grow with the dimension.
+        options.pop("data_l1_norm", None)
+        options["clip_norm"] = 1.0
+        columns = 1 if kind == "pure" else columns
+    if loss == "logistic":
+        pair = tilted_canaries(relation, columns, 0.1)
+        options["w0"] = np.concatenate([[-100.0], np.zeros(columns)])
+        return Pair(*pair, options, _columns)
+    return Pair(*canaries(loss, relation, columns=columns), options)
+
+
+def _hidden(loss: str, relation: str, kind: str) -> Pair:
+    pair = canaries(loss, relation, columns=_COLUMNS)
+    options = {"iterations": 4, "alpha": 1.0, "analysis": "last-iterate", "step": 0.5}
+    return Pair(*pair, options, _columns)
+
+
+def _sampled_gradient(loss: str, relation: str, kind: str) -> Pair:
+    options: dict[str, Any] = {"iterations": 2, "step": 1e-6, "alpha": 1e-3, "batch": 5}
+    return Pair(*canaries(loss, relation, columns=1, rest=9), options)
+
+
+def _agd(loss: str, relation: str, kind: str) -> Pair:
+    """All in one gradient, whose size and sign are released."""
+    options = {"splits": 1, "max_iterations": 1, "selection_share": 0.02, "clip_norm": 0.2}
+    return Pair(*canaries(loss, relation, columns=1, rest=3), options, _signed_gradient)
+
+
+def _signed_gradient(outcome: Any) -> float:
+    if len(outcome.history["gradient_norm"]) == 0:
+        return 0.0
+    return float(np.sign(outcome.w[0]) * outcome.history["gradient_norm"][0])
+
+
+def _choice(loss: str, relation: str, kind: str) -> Pair:
+    """All in one choice of a step, the direction having little to say: long ones, or none."""
+    options = {
+        "splits": 1, "max_iterations": 1, "selection_share": 0.98, "candidates": 2,
+        "max_step": 1e4, "loss_clip": 1.0, "clip_norm": 1e-6, "gamma": 1e-6,
+    }  # fmt: skip
+    return Pair(*canaries(loss, relation, columns=1, rest=3), options, _right_way)
+
+
+def _right_way(outcome: Any) -> float:
+    return float(np.sign(outcome.w[0]))
+
+
+def _sgd(loss: str, relation: str, kind: str) -> Pair:
+    options = {
+        "batch": "full", "steps": 4, "step": 1e-6, "average": "none", "clip_norm": 0.2,
+    }  # fmt: skip
+    return Pair(*canaries(loss, relation, columns=_COLUMNS), options, _columns)
+
+
+def _sampled_sgd(loss: str, relation: str, kind: str) -> Pair:
+    options = {"batch": 5, "steps": 4, "step": 1e-6, "average": "none", "clip_norm": 0.2}
+    if relation == "add_or_remove_one":
+        # Poisson samples: rows are in a batch independently of each other.
+        return Pair(*canaries(loss, relation, columns=_COLUMNS), options, _columns)
+    return Pair(*canaries(loss, relation, columns=1, rest=19), options)
+
+
+def _svrg(loss: str, relation: str, kind: str) -> Pair:
+    """Nearly all on one snapshot; the differences, of which there are none, get little noise."""
+    options = {
+        "epochs": 1, "steps_per_epoch": 1, "batch": "full", "snapshot_share": 0.99, "step": 1e-6,
+        "clip_norm": 0.2, "difference_clip_norm": 1e-6,
+    }  # fmt: skip
+    return Pair(*canaries(loss, relation, columns=_COLUMNS), options, _columns)
+
+
+def _rrpsgd(loss: str, relation: str, kind: str) -> Pair:
+    """One record, which every step meets; how many steps there are is known."""
+    return Pair(*canaries(loss, relation, columns=1), {"steps": 20, "step": 1e-6})
+
+
+def _whitened(loss: str, relation: str, kind: str) -> Pair:
+    """Next to nothing for the coordinates; gradients so small that they are always clipped."""
+    options = {
+        "iterations": 1, "rounds": 1, "learning_share": 0.02, "correlation_share": 0.0,
+        "learning_clip": 1.0, "clip": 1e-3, "shrinkage": 0.0, "average": 0.0,
+    }  # fmt: skip
+    return Pair(*canaries(loss, relation, columns=20), options)
+
+
+def _adassp(loss: str, relation: str, kind: str) -> Pair:
+    """The canary's moment decides the weight; a replaced one has the other sign."""
+    first, second = canaries("squared", relation, columns=1, rest=39)
+    return Pair(first, second, {"alpha": 1e3})
+
+
+def _exponential(loss: str, relation: str, kind: str) -> Pair:
+    """Rows that pull one way, so that the other end of the ball is rare, where one record counts.
+
+    A neighbor moves the density there, and by the constant everywhere else, the other way.
+    """
+    made, rest = LOSSES[loss], 3
+    X, y = np.ones((rest + 1, 1)), np.ones(rest + 1)
+    other_X, other_y = X.copy(), y.copy()
+    if relation == "replace_one":
+        other_y[0] = -1.0
+    else:
+        other_X[0] = 0.0
+    pair = [
+        Problem(*data, made, data_norm=1.0, intercept=0.0) for data in ((X, y), (other_X, other_y))
+    ]
+    return Pair(*pair, {"alpha": 2.0})
+
+
+def _privgene(loss: str, relation: str, kind: str) -> Pair:
+    """One generation of two candidates; a record's loss is 0 on one side and clipped on the other.
+
+    For regression the target is at the end of the range of the candidates.
+    """
+    options: dict[str, Any] = {"generations": 1, "parents": 1, "population": 2}
+    made = LOSSES[loss]
+    target = 1.0
+    if made.kind == "classification":
+        options |= {"radius": 1e4, "loss_clip": 0.5 if loss == "sigmoid" else 1.0}
+    else:
+        worst = float(made(np.array([-1.0]), np.array([1.0]))[0][0])
+        options |= {"radius": 1.0, "loss_clip": worst}
+    X, y = np.array([[1.0], [1.0]]), np.array([target, target])
+    other_X, other_y = X.copy(), y.copy()
+    if relation == "replace_one":
+        other_y[0] = -target
+    else:
+        other_X[0] = 0.0
+    pair = [
+        Problem(*data, made, data_norm=1.0, intercept=0.0) for data in ((X, y), (other_X, other_y))
+    ]
+    return Pair(*pair, options)
+
+
+_ALL = ("huberized-hinge", *(name for name in LOSSES if name != "huberized-hinge"))
+_FAMILY = ("dp-gd", "dp-hb", "dp-nag", "dp-nag-opt", "dp-masg", "dp-masg-opt")
+_BOUNDED = tuple(name for name in _ALL if name != "squared")
+
+CASES: tuple[WorstCase, ...] = (
+    WorstCase("output-perturbation", "certificate", (*SMOOTH, "hinge"), _output, perturbed),
+    WorstCase("output-perturbation", "iterate", SMOOTH, _iterate, perturbed),
+    WorstCase(
+        "output-perturbation", "edge of the certificate", ("huberized-hinge",), _on_the_edge,
+        perturbed,
+    ),
+    WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
+    WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
+    WorstCase("dp-adassp", "moments", ("squared",), _adassp, sums_once),
+    *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
+      for name in _FAMILY),
+    WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),
+    WorstCase(
+        "dp-gd", "samples", ("huberized-hinge",), _sampled_gradient, whole_fits,
+        relations=("replace_one",),
+    ),
+    WorstCase("dp-agd", "gradient", _ALL, _agd, whole_fits),
+    WorstCase("dp-agd", "choice", ("hinge", "huberized-hinge", "logistic", "squared-hinge"),
+              _choice, whole_fits),
+    WorstCase("dp-sgd", "full batches", _ALL, _sgd, whole_fits),
+    WorstCase("dp-sgd", "random batches", ("huberized-hinge",), _sampled_sgd, whole_fits),
+    WorstCase("dp-svrg", "snapshot", tuple(n for n in _ALL if n != "hinge"), _svrg, whole_fits),
+    WorstCase("rrpsgd", "steps", tuple(n for n in _BOUNDED if n != "hinge"), _rrpsgd, whole_fits),
+    WorstCase(
+        "exponential", "ball", ("huberized-hinge", "logistic", "squared-hinge"), _exponential,
+        ball_draws,
+    ),
+    WorstCase(
+        "localized-exponential", "ball", ("huberized-hinge", "logistic", "squared-hinge"),
+        _exponential, whole_fits,
+    ),
+    WorstCase("privgene", "choices", _ALL, _privgene, whole_fits),
+)  # fmt: skip
+
+
+def cells() -> list[Cell]:
+    """All cells of the audit."""
+    return [cell for case in CASES for cell in case.cells()]
