@@ -33,6 +33,8 @@ _SHORTEST_SAMPLE = 0.01
 # A group of competitors that takes longer than this is cut to the fewest rounds.
 _GROUP_SECONDS = 40.0
 _FEWEST_ROUNDS = 3
+# Caches matter little to a call that takes longer.
+_SLOW_CALL = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,21 @@ def interleave(
     repeat: int,
     shortest_sample: float = _SHORTEST_SAMPLE,
     group_seconds: float = _GROUP_SECONDS,
+    fewest_rounds: int = _FEWEST_ROUNDS,
 ) -> dict[str, Timing]:
     """Time the contestants in turns.
 
     Parameters
     ----------
     contestants : mapping of str to callable
-        Each is called once untimed, to fill caches and to see how long it takes.
+        Each is called once untimed, to fill caches, and if that was quick once more, to see how
+        long it takes.
     repeat : int
-        Rounds; fewer, but at least three, if they would take longer than `group_seconds`.
+        Rounds; fewer, but at least `fewest_rounds`, if they would take longer than `group_seconds`.
     shortest_sample : float
         Quick contestants are called in a loop that lasts about this many seconds.
     group_seconds : float
+    fewest_rounds : int
 
     Returns
     -------
@@ -71,7 +76,7 @@ def interleave(
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1; got {repeat}.")
     with undisturbed():
-        return _interleave(contestants, repeat, shortest_sample, group_seconds)
+        return _interleave(contestants, repeat, shortest_sample, group_seconds, fewest_rounds)
 
 
 def _interleave(
@@ -79,11 +84,14 @@ def _interleave(
     repeat: int,
     shortest_sample: float,
     group_seconds: float,
+    fewest_rounds: int,
 ) -> dict[str, Timing]:
     loops = {}
     for name, call in contestants.items():
-        _sample(call, 1)
-        loops[name] = max(1, math.ceil(shortest_sample / max(_sample(call, 1), 1e-9)))
+        seconds = _sample(call, 1)
+        if seconds < _SLOW_CALL:
+            seconds = _sample(call, 1)
+        loops[name] = max(1, math.ceil(shortest_sample / max(seconds, 1e-9)))
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
     start = time.perf_counter()
@@ -92,7 +100,7 @@ def _interleave(
             samples[name].append(_sample(contestants[name], loops[name]))
         # Rotated, so that nobody always runs in the caches that the same rival left behind.
         order = order[1:] + order[:1]
-        if done >= _FEWEST_ROUNDS and time.perf_counter() - start > group_seconds:
+        if done >= fewest_rounds and time.perf_counter() - start > group_seconds:
             break
     return {
         name: Timing(min(values), statistics.median(values), len(values))

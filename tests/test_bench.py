@@ -28,6 +28,7 @@ from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
 from bench.suites import (
+    GROUPS,
     SUITES,
     baseline,
     datasets,
@@ -53,7 +54,12 @@ TINY = {
         step_megabytes=0.05,
         large_rows=500,
     ),
-    "baseline": baseline.Sizes(shapes=((300, 4),)),
+    "baseline": baseline.Sizes(
+        shapes=((300, 4),),
+        solver_shapes=((300, 3),),
+        longest_seconds=0.0,
+        solvers=("output-perturbation", "dp-gd"),
+    ),
     "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "frontier": frontier.Sizes(
         epsilons=(8.0,),
@@ -158,6 +164,9 @@ def test_competitors_agree_without_noise(documents: dict[str, Document]) -> None
     assert set(distance) == {"NumPy", "scikit-learn"}
     assert distance["NumPy"] < 1e-5
     assert distance["scikit-learn"] < 1e-4
+    twins = [r for r in documents["baseline"].records if "difference" in r.values]
+    assert [r.case["solver"] for r in twins] == ["output-perturbation", "dp-gd"]
+    assert all(r.values["difference"] < 1e-6 for r in twins)
 
 
 def test_accuracy_is_between_chance_and_certainty(documents: dict[str, Document]) -> None:
@@ -443,7 +452,7 @@ def test_quick_calls_are_looped_and_slow_groups_are_cut() -> None:
 
 
 def test_minimum_and_median_are_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    durations = iter([9.0, 9.0, 3.0, 1.0, 2.0])  # untimed, untimed, then the rounds
+    durations = iter([9.0, 3.0, 1.0, 2.0])  # untimed, and slow enough; then the rounds
     monkeypatch.setattr("bench.harness._sample", lambda call, loops: next(durations))
     timing = interleave({"a": lambda: None}, repeat=3)["a"]
     assert (timing.seconds, timing.median, timing.rounds) == (1.0, 2.0, 3)
@@ -798,7 +807,7 @@ def test_command_line_runs_a_quick_suite(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], f"suite must be any of {', '.join(SUITES)}; got nonsense"),
+        (["nonsense"], f"suite must be any of {', '.join((*SUITES, *GROUPS))}; got nonsense"),
         (["--repeat", "0"], "--repeat must be at least 1; got 0"),
         (["--data", "/does/not/exist"], "--data must be a directory"),
     ],
