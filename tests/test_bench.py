@@ -37,6 +37,8 @@ from bench.suites import (
     kuru2020,
     lee2018,
     objective,
+    peers,
+    scaling,
     sgd,
     zhang2017,
 )
@@ -78,6 +80,19 @@ TINY = {
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
     "objective": objective.Sizes(
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
+    ),
+    "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
+    "scaling": scaling.Sizes(
+        rows=(300, 900),
+        columns=(2, 9),
+        columns_rows=200,
+        threads=(1, 64),
+        threads_shape=(300, 3),
+        densities=(0.1, 1.0),
+        density_shape=(200, 10),
+        iterations=(1, 4),
+        iterations_shape=(200, 3),
+        group_seconds=0.0,
     ),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
     "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}),
@@ -706,7 +721,10 @@ def test_competitors_keep_the_contract(name: str) -> None:
     competitor = COMPETITORS[name]
     data = problems.synthetic(400, 3)
     task = Task(data.X, data.y, 1.0, alpha=0.1)
-    assert name == competitor.NAME and competitor.GUARANTEE and competitor.missing() is None
+    assert name == competitor.NAME and competitor.GUARANTEE
+    if competitor.missing() is not None:
+        assert not name.startswith(("dpfast", "NumPy", "scikit-learn", "majority"))
+        pytest.skip(str(competitor.missing()))
     for w in (competitor.fit(task), competitor.minimize(task)):
         assert w is None or (w.shape == (4,) and np.all(np.isfinite(w)))
 

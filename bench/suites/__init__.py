@@ -15,6 +15,8 @@ from bench.suites import (
     kuru2020,
     lee2018,
     objective,
+    peers,
+    scaling,
     sgd,
     zhang2017,
 )
@@ -72,7 +74,9 @@ _TABLE: tuple[tuple[Any, Schedule], ...] = (
     (frontier, Schedule(25.0, 0.5)),
     (kuru2020, Schedule(15.0, 0.5, groups=("papers",))),
     (lee2018, Schedule(60.0, 0.5, groups=("papers",))),
+    (peers, Schedule(8.0, 0.5, timed=True)),
     (objective, Schedule(4.0, 0.4, timed=True)),
+    (scaling, Schedule(4.0, 0.5, timed=True)),
     (sgd, Schedule(6.0, 0.5, timed=True)),
     (zhang2017, Schedule(30.0, 0.5, groups=("papers",))),
 )

@@ -87,7 +87,7 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
 
     records: list[Record] = []
     names = [name for name in SOLVERS if sizes.solvers is None or name in sizes.solvers]
-    expected = dict.fromkeys(names, 0.0)  # seconds of NumPy a row, from the shape before
+    expected = dict.fromkeys(names, 0.0)  # seconds of NumPy an entry, from the shape before
     for n, d in sizes.solver_shapes:
         settings.say(f"  solvers, {n:,} x {d}")
         data = synthetic(n, d)
