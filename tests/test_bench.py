@@ -35,6 +35,7 @@ from bench.suites import (
     kernels,
     kuru2020,
     lee2018,
+    lowy2021,
     objective,
     sgd,
     zhang2017,
@@ -70,11 +71,30 @@ TINY = {
     ),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
+    "lowy2021": lowy2021.Sizes(
+        rows=(200,),
+        general=(8.0,),
+        runs=3,
+        samples=1,
+        population=300,
+        rival_runs=1,
+        tilts=(0.0, 1.0),
+        fair_epsilons=(4.0,),
+        fair_ridges=(0.1,),
+        radii={"l2": (0.0, 0.1)},
+        robust_epsilons=(4.0,),
+        robust_ridges=(0.1,),
+        splits=1,
+        draws=2,
+        largest=400,
+    ),
     "objective": objective.Sizes(
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
-    "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}),
+    "zhang2017": zhang2017.Sizes(
+        2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}, {"RAND HIE": (1, (0.5,))}
+    ),
 }
 
 
