@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -216,6 +216,12 @@ def mnist(data: Path) -> Dataset:
     with np.load(_existing(data, "mnist_5k.npz")) as arrays:
         X, digit = arrays["X"] / 255.0, arrays["y"]
     return Dataset("MNIST-5k", X, np.where(digit >= 5, 1.0, -1.0), 10.0)
+
+
+def text_columns(data: Path, file: str, names: Sequence[str]) -> dict[str, NDArray[np.str_]]:
+    """Some columns of a CSV file without quotes, as they are."""
+    header, rows = _columns(data, file)
+    return {name: np.array([row[header.index(name)].strip() for row in rows]) for name in names}
 
 
 def _columns(data: Path, file: str) -> tuple[list[str], list[list[str]]]:

@@ -36,6 +36,7 @@ from bench.suites import (
     kernels,
     kuru2020,
     lee2018,
+    lowy2021,
     objective,
     peers,
     scaling,
@@ -78,6 +79,23 @@ TINY = {
     ),
     "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
     "lee2018": lee2018.Sizes((0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, 1),
+    "lowy2021": lowy2021.Sizes(
+        rows=(200,),
+        general=(8.0,),
+        runs=3,
+        samples=1,
+        population=300,
+        rival_runs=1,
+        tilts=(0.0, 1.0),
+        fair_epsilons=(4.0,),
+        fair_ridges=(0.1,),
+        radii={"l2": (0.0, 0.1)},
+        robust_epsilons=(4.0,),
+        robust_ridges=(0.1,),
+        splits=1,
+        draws=2,
+        largest=400,
+    ),
     "objective": objective.Sizes(
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
@@ -95,7 +113,9 @@ TINY = {
         group_seconds=0.0,
     ),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
-    "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}),
+    "zhang2017": zhang2017.Sizes(
+        2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}, {"RAND HIE": (1, (0.5,))}
+    ),
 }
 
 
@@ -837,6 +857,52 @@ def test_command_line_refuses(
         cli.main(arguments)
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
+
+
+# ---- bounds, tilted and adversarial -------------------------------------------------------------
+
+
+def test_errors_stay_below_the_bounds_of_their_table(documents: dict[str, Document]) -> None:
+    """Seeds are fixed: three runs of each case, one of each population."""
+    records = documents["lowy2021"].records
+    found = [r for r in records if r.group == "bound"]
+    seen = {(r.case["table"], r.case["class"]) for r in found}
+    tilted = {(table, name) for table in (1, 2) for name in ("TERM", "smooth TERM")}
+    assert seen == tilted | {(table, name) for table in range(1, 7) for name in "FHGJ"}
+    for r in found:
+        assert -1e-5 < r.values["error"] < r.values["bound"]
+        assert r.values["standard_error"] >= 0.0
+    # Zhang et al. have constants, so that their rows are bounds too.
+    rates = [r for r in records if r.group == "rate" and "bound" in r.values]
+    assert any("Zhang" in r.competitor for r in rates)
+
+
+def test_robust_accuracy_is_that_of_the_worst_shift() -> None:
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((200, 3)), np.array([1.0, -2.0, 0.5, 0.1])
+    test = problems.Dataset("d", X, np.where(rng.random(200) < 0.5, -1.0, 1.0), 9.0)
+    direction = {"l2": w[:3] / np.linalg.norm(w[:3]), "linf": np.sign(w[:3])}
+    for norm, step in direction.items():
+        for radius in (0.0, 0.3):
+            moved = X - radius * test.y[:, np.newaxis] * step
+            right = test.y * (moved @ w[:3] + w[3]) > 0.0
+            assert lowy2021._robust_accuracy(w, test, radius, norm) == np.mean(right)
+
+
+def test_groups_add_up() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 2)), np.where(np.arange(50) < 20, 1.0, -1.0)
+    test = problems.Dataset("d", X, y, 9.0)
+    found = lowy2021._by_group(np.ones(3), test, {"first": y > 0.0, "last": y < 0.0})
+    for metric in ("log_loss", "accuracy"):
+        mean = 0.4 * found[f"{metric}: first"] + 0.6 * found[f"{metric}: last"]
+        assert found[metric] == pytest.approx(mean, rel=1e-12)
+
+
+def test_text_columns_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("a,sex,race\n1, F,x\n2, M,y\n", encoding="utf-8")
+    found = problems.text_columns(tmp_path, "people.csv", ("race", "sex"))
+    assert found["sex"].tolist() == ["F", "M"] and found["race"].tolist() == ["x", "y"]
 
 
 # ---- stochastic gradients -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from bench.suites import (
     kernels,
     kuru2020,
     lee2018,
+    lowy2021,
     objective,
     peers,
     scaling,
@@ -68,16 +69,17 @@ class Schedule:
 
 
 _TABLE: tuple[tuple[Any, Schedule], ...] = (
-    (kernels, Schedule(4.0, 0.4, timed=True)),
-    (baseline, Schedule(8.0, 0.5, timed=True)),
-    (datasets, Schedule(3.0, 0.3)),
-    (frontier, Schedule(25.0, 0.5)),
-    (kuru2020, Schedule(15.0, 0.5, groups=("papers",))),
-    (lee2018, Schedule(60.0, 0.5, groups=("papers",))),
-    (peers, Schedule(8.0, 0.5, timed=True)),
+    (kernels, Schedule(4.0, 0.3, timed=True)),
+    (baseline, Schedule(7.0, 0.4, timed=True)),
+    (datasets, Schedule(3.0, 0.2)),
+    (frontier, Schedule(25.0, 0.6)),
+    (kuru2020, Schedule(12.0, 0.3, groups=("papers",))),
+    (lee2018, Schedule(55.0, 0.5, groups=("papers",))),
+    (lowy2021, Schedule(30.0, 0.5, groups=("papers",))),
     (objective, Schedule(4.0, 0.4, timed=True)),
-    (scaling, Schedule(4.0, 0.5, timed=True)),
-    (sgd, Schedule(6.0, 0.5, timed=True)),
+    (peers, Schedule(6.0, 0.6, timed=True)),
+    (scaling, Schedule(4.0, 0.4, timed=True)),
+    (sgd, Schedule(6.0, 0.6, timed=True)),
     (zhang2017, Schedule(30.0, 0.5, groups=("papers",))),
 )
 SUITES: dict[str, Suite] = {module.NAME: cast(Suite, module) for module, _ in _TABLE}
