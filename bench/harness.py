@@ -53,6 +53,7 @@ def interleave(
     shortest_sample: float = _SHORTEST_SAMPLE,
     group_seconds: float = _GROUP_SECONDS,
     fewest_rounds: int = _FEWEST_ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time the contestants in turns.
 
@@ -67,6 +68,8 @@ def interleave(
         Quick contestants are called in a loop that lasts about this many seconds.
     group_seconds : float
     fewest_rounds : int
+    clock : callable
+        ``time.process_time`` for work on one thread that other processes should not lengthen.
 
     Returns
     -------
@@ -76,7 +79,9 @@ def interleave(
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1; got {repeat}.")
     with undisturbed():
-        return _interleave(contestants, repeat, shortest_sample, group_seconds, fewest_rounds)
+        return _interleave(
+            contestants, repeat, shortest_sample, group_seconds, fewest_rounds, clock
+        )
 
 
 def _interleave(
@@ -85,22 +90,23 @@ def _interleave(
     shortest_sample: float,
     group_seconds: float,
     fewest_rounds: int,
+    clock: Callable[[], float],
 ) -> dict[str, Timing]:
     loops = {}
     for name, call in contestants.items():
-        seconds = _sample(call, 1)
+        seconds = _sample(call, 1, clock)
         if seconds < _SLOW_CALL:
-            seconds = _sample(call, 1)
+            seconds = _sample(call, 1, clock)
         loops[name] = max(1, math.ceil(shortest_sample / max(seconds, 1e-9)))
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
-    start = time.perf_counter()
+    start = clock()
     for done in range(1, repeat + 1):
         for name in order:
-            samples[name].append(_sample(contestants[name], loops[name]))
+            samples[name].append(_sample(contestants[name], loops[name], clock))
         # Rotated, so that nobody always runs in the caches that the same rival left behind.
         order = order[1:] + order[:1]
-        if done >= fewest_rounds and time.perf_counter() - start > group_seconds:
+        if done >= fewest_rounds and clock() - start > group_seconds:
             break
     return {
         name: Timing(min(values), statistics.median(values), len(values))
@@ -108,14 +114,14 @@ def _interleave(
     }
 
 
-def _sample(call: Callable[[], object], loops: int) -> float:
+def _sample(call: Callable[[], object], loops: int, clock: Callable[[], float]) -> float:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(loops):
             call()
-        return (time.perf_counter() - start) / loops
+        return (clock() - start) / loops
     finally:
         if collecting:
             gc.enable()

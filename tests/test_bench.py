@@ -488,7 +488,7 @@ def test_quick_calls_are_looped_and_slow_groups_are_cut() -> None:
 
 def test_minimum_and_median_are_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     durations = iter([9.0, 3.0, 1.0, 2.0])  # untimed, and slow enough; then the rounds
-    monkeypatch.setattr("bench.harness._sample", lambda call, loops: next(durations))
+    monkeypatch.setattr("bench.harness._sample", lambda *arguments: next(durations))
     timing = interleave({"a": lambda: None}, repeat=3)["a"]
     assert (timing.seconds, timing.median, timing.rounds) == (1.0, 2.0, 3)
     records = timing_records("g", {"n": 1}, {"a": timing}, ["a", "absent"])

@@ -279,7 +279,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 def draw(document: Document, figure: Any) -> None:
     """A column a table: accuracy and log-loss over epsilon, what is not private as lines."""
     names = list(dict.fromkeys(r.group for r in document.records))
-    figure.set_size_inches(max(3.2 * len(names), 5.0) + 0.6, 6.0)
+    figure.set_size_inches(max(3.2 * len(names) + 0.6, 8.0), 6.0)
     axes = figure.subplots(2, len(names), squeeze=False)
     for column, name in zip(axes.T, names, strict=True):
         own = [r for r in document.records if r.group == name]

@@ -368,7 +368,9 @@ def draw(document: Document, figure: Any) -> None:
     axes = figure.subplots(1, 2 if scores else 1, squeeze=False)[0]
     bars = axes[0].barh([r.competitor for r in epochs], [r.values["seconds"] for r in epochs])
     axes[0].bar_label(bars, [duration(r.values["seconds"]) for r in epochs], padding=2, fontsize=8)
-    axes[0].set_xlim(0.0, 1.25 * axes[0].get_xlim()[1])
+    times = [r.values["seconds"] for r in epochs]
+    axes[0].set_xscale("log")
+    axes[0].set_xlim(0.3 * min(times), 5.0 * max(times))
     axes[0].set_xlabel("seconds an epoch")
     if not scores:
         return
