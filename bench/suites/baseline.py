@@ -207,9 +207,9 @@ def tables(document: Document) -> list[Table]:
         Table(
             "Time of a fit",
             "From arrays to weights through the call that users make, processor time: validation, "
-            "norms, minimization and noise. 'dpfast' is its default: whitened descent, some tens of "
-            "passes, which loses least to noise, or objective perturbation where there are so many "
-            "rows for each weight that noise hardly matters. Output perturbation, ours and "
+            "norms, minimization and noise. 'dpfast' is its default: whitened descent, some tens "
+            "of passes, which loses least to noise, or objective perturbation where there are so "
+            "many rows for each weight that noise hardly matters. Output perturbation, ours and "
             "NumPy's, solves to a certified gradient norm, scikit-learn (lbfgs) to its own default "
             "tolerance, all three with the ridge of output perturbation.",
             (
@@ -261,12 +261,12 @@ def _solver_tables(document: Document) -> list[Table]:
             text = (
                 "From arrays to private weights, the plan settled before: dpfast's processor time, "
                 "and that of the same solver whose every pass over the rows (validation, norms, "
-                "clipped gradients, Hessians, losses, line searches, mini-batches) is NumPy: BLAS products "
-                "on blocks of rows that stay in cache, in-place arithmetic, no temporary of the "
-                "size of X. Both draw the same noise and batches from the same secure stream. "
-                "'difference' is that of their weights, relative to the norm; rows are clipped by "
-                "norms that are kept in float32, so that rounding may show in the eighth digit. "
-                "Iterations are fewer than by default where the options say so."
+                "clipped gradients, Hessians, losses, line searches, mini-batches) is NumPy: BLAS "
+                "products on blocks of rows that stay in cache, in-place arithmetic, no temporary "
+                "of the size of X. Both draw the same noise and batches from the same secure "
+                "stream. 'difference' is that of their weights, relative to the norm; rows are "
+                "clipped by norms that are kept in float32, so that rounding may show in the "
+                "eighth digit. Iterations are fewer than by default where the options say so."
             )
         rows = []
         for r in own:
