@@ -100,6 +100,7 @@ def run(jobs: Sequence[Job], workers: int, say: Callable[[str], None] = print) -
     progress = Progress(jobs, workers)
     codes: dict[str, int] = {}
     lock = threading.Lock()
+    running: set[subprocess.Popen[str]] = set()
     say(f"{len(jobs)} suites, about {shown(progress.seconds_left())}")
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, TURNS_VARIABLE: folder, "PYTHONUNBUFFERED": "1"}
@@ -112,7 +113,7 @@ def run(jobs: Sequence[Job], workers: int, say: Callable[[str], None] = print) -
                     job = queue.pop(0)
                     progress.start(job.name)
                     say(f"{job.name}: begins, about {shown(60.0 * job.minutes)}")
-                code, last = _run(job, environment, lambda line: _locked(lock, say, line))
+                code, last = _run(job, environment, lambda line: _locked(lock, say, line), running)
                 with lock:
                     codes[job.name] = code
                     took = progress.end(job.name)
@@ -129,11 +130,17 @@ def run(jobs: Sequence[Job], workers: int, say: Callable[[str], None] = print) -
         # The longest first, so that the last ones to end are short.
         shared = sorted((j for j in jobs if not j.timed), key=lambda j: -j.minutes)
         threads = [threading.Thread(target=work, args=(shared,)) for _ in range(workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        work([job for job in jobs if job.timed])
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            work([job for job in jobs if job.timed])
+        finally:
+            # Ctrl-C: nothing else begins, and what runs ends.
+            shared.clear()
+            for process in list(running):
+                process.terminate()
     return codes
 
 
@@ -143,7 +150,10 @@ def _locked(lock: threading.Lock, say: Callable[[str], None], line: str) -> None
 
 
 def _run(
-    job: Job, environment: dict[str, str], say: Callable[[str], None]
+    job: Job,
+    environment: dict[str, str],
+    say: Callable[[str], None],
+    running: set[subprocess.Popen[str]],
 ) -> tuple[int, list[str]]:
     """Exit code and last lines of a job, whose lines are passed on under its name."""
     last: list[str] = []
@@ -158,13 +168,20 @@ def _run(
             text=True,
             errors="replace",
         ) as process:
-            assert process.stdout is not None
-            for raw in process.stdout:
-                line = raw.rstrip()
-                last = [*last, line][-_LAST_LINES:]
-                if line.startswith("  "):  # its own headings are said here already
-                    say(f"  [{job.name}] {line.strip()}")
-            return process.wait(), last
+            running.add(process)
+            try:
+                assert process.stdout is not None
+                for raw in process.stdout:
+                    line = raw.rstrip()
+                    last = [*last, line][-_LAST_LINES:]
+                    if line.startswith("  "):  # its own headings are said here already
+                        say(f"  [{job.name}] {line.strip()}")
+                return process.wait(), last
+            except BaseException:
+                process.terminate()
+                raise
+            finally:
+                running.discard(process)
     except OSError as error:
         return 127, [str(error)]
 

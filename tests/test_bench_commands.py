@@ -46,6 +46,23 @@ def test_a_failing_suite_takes_no_other_along(tmp_path: Path) -> None:
     assert max(ends) < text.index("timed: begins")
 
 
+def test_an_interrupted_run_ends_what_runs(tmp_path: Path) -> None:
+    """Else this would wait for ever."""
+    code = "import time; print('  up', flush=True); time.sleep(1e6)"
+    jobs = [
+        Job("endless", python(code), 1.0, timed=True),
+        Job("next", python(f"open({str(tmp_path / 'next')!r}, 'w')"), 1.0, timed=True),
+    ]
+
+    def say(line: str) -> None:
+        if line == "  [endless] up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedule.run(jobs, 1, say)
+    assert not (tmp_path / "next").exists()
+
+
 def test_time_left_follows_the_pace() -> None:
     now = 0.0
     jobs = [
