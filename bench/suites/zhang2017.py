@@ -74,7 +74,7 @@ FULL = Sizes(
     sgd={"Wine": (100, _EPSILONS), "Bank": (5, _EPSILONS), "Adult": (5, _EPSILONS)},
     long_sgd={"Wine": (5, _EPSILONS)},
 )
-QUICK = Sizes(runs=10, auto_runs=3)
+QUICK = Sizes(runs=10, auto_runs=3, epsilons=(0.5, 2.0))
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
@@ -129,12 +129,20 @@ def _errors(task: _Task, sizes: Sizes) -> list[Record]:
     }
     for epsilon in sizes.epsilons:
         budget = Budget(epsilon, _DELTA)
+        descents: dict[tuple[int, float], Rows] = {}
         for method, options in methods.items():
             settled = plan(problem, "output-perturbation", budget, **options)
             if settled.shape.alpha is not None and settled.shape.alpha < mu:
                 # µ is part of the objective: the rule is asked for no less.
                 settled = plan(problem, "output-perturbation", budget, **{**options, "alpha": mu})
-            point = output_perturbation.unperturbed(settled, problem)
+            if "iterations" in settled.parameters:
+                # Where both noises go with the same steps, they are taken once.
+                steps = int(settled.parameters["iterations"]), float(settled.parameters["step"])
+                if steps not in descents:
+                    descents[steps] = output_perturbation.unperturbed(settled, problem)
+                point = descents[steps]
+            else:
+                point = output_perturbation.unperturbed(settled, problem)
             errors = [task.error(_perturbed(settled, point, seed)) for seed in range(sizes.runs)]
             more = {
                 "iterations": float(settled.parameters.get("iterations", 0)),
@@ -417,7 +425,7 @@ def draw(document: Document, figure: Any) -> None:
     cases = list(dict.fromkeys((r.group, float(r.case["mu"])) for r in document.records))
     columns = min(2, len(cases))
     lines = -(-len(cases) // columns)
-    figure.set_size_inches(4.6 * columns, 3.0 * lines + 0.5)
+    figure.set_size_inches(4.6 * columns, 3.0 * lines + 0.8)
     axes = np.ravel(figure.subplots(lines, columns, squeeze=False))
     for axis, (name, mu) in zip(axes, cases, strict=False):
         here = [r for r in document.records if (r.group, r.case["mu"]) == (name, mu)]
@@ -426,16 +434,21 @@ def draw(document: Document, figure: Any) -> None:
                 (r.case["epsilon"], r.values["error"]) for r in here if r.competitor == method
             ]
             axis.plot(*zip(*points, strict=True), "o-", markersize=4, label=method)
-        points = [
-            (r.case["epsilon"], r.values["published"])
-            for r in here
-            if r.competitor == PAPER and "published" in r.values
-        ]
-        if points:
-            axis.plot(*zip(*points, strict=True), "k:", label="published")
+        for key, style, label in (("published", "k:", "published"),
+                                  ("published_sgd", "k-.", "published SGD")):  # fmt: skip
+            points = [
+                (r.case["epsilon"], r.values[key])
+                for r in here
+                if r.competitor == PAPER and key in r.values
+            ]
+            if points:
+                axis.plot(*zip(*points, strict=True), style, label=label)
         axis.axhline(here[0].values["zero"], color="0.7", linewidth=1.0, label="weights of zero")
         axis.set_xscale("log")
         axis.set_yscale("log")
+        epsilons = list(dict.fromkeys(r.case["epsilon"] for r in here))
+        axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axis.minorticks_off()
         axis.set_title(f"{name}, {f'µ = {mu:g}' if mu else 'convex'}", fontsize=10)
         axis.set_xlabel("epsilon")
         axis.set_ylabel("F(w) - F(ŵ)")
@@ -443,4 +456,5 @@ def draw(document: Document, figure: Any) -> None:
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    axes[0].legend(handles.values(), handles.keys(), frameon=False, fontsize=7)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
+                  frameon=False, fontsize=8)  # fmt: skip
