@@ -88,12 +88,15 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
 
     records: list[Record] = []
     names = [name for name in SOLVERS if sizes.solvers is None or name in sizes.solvers]
-    expected = dict.fromkeys(names, 0.0)  # seconds of NumPy an entry, from the shape before
+    expected = dict.fromkeys(names, 0.0)  # seconds of NumPy, from the shape before
+    entries = 0
     for n, d in sizes.solver_shapes:
         settings.say(f"  solvers, {n:,} x {d}")
         data = synthetic(n, d)
         for name in names:
-            seconds = expected[name] * n * d
+            # A given number of single steps takes as long on more rows.
+            growth = 1.0 if "steps" in _options(name, sizes) else n * d / max(entries, 1)
+            seconds = expected[name] * growth
             if seconds > sizes.longest_seconds:
                 settings.note(
                     f"{name} left out at {n:,} x {d}: NumPy would take some {seconds:.0f} s."
@@ -116,7 +119,7 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
                 fewest_rounds=2,
                 clock=time.process_time,
             )
-            expected[name] = timings[TWIN].seconds / (n * d)
+            expected[name] = timings[TWIN].seconds
             difference = float(np.linalg.norm(found[TWIN] - found[OURS]))
             case = {"n": n, "d": d, "solver": name, **_options(name, sizes)}
             for record in timing_records(SOLVER, case, timings, [TWIN]):
@@ -126,6 +129,7 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
                         record, values={**record.values, "difference": difference / norm}
                     )
                 records.append(record)
+        entries = n * d
     return records
 
 
