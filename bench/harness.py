@@ -9,8 +9,10 @@ not.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import math
+import os
 import statistics
 import time
 import warnings
@@ -23,11 +25,16 @@ from typing import Any
 FORMAT = "dpfast-bench"
 VERSION = 1
 
+#: Names the folder through which suites that run at once let each other time undisturbed.
+TURNS_VARIABLE = "DPFAST_BENCH_TURNS"
+
 # A sample shorter than this is repeated in a loop: timer and scheduler noise would dominate it.
 _SHORTEST_SAMPLE = 0.01
 # A group of competitors that takes longer than this is cut to the fewest rounds.
 _GROUP_SECONDS = 40.0
 _FEWEST_ROUNDS = 3
+# Caches matter little to a call that takes longer.
+_SLOW_CALL = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,18 +52,24 @@ def interleave(
     repeat: int,
     shortest_sample: float = _SHORTEST_SAMPLE,
     group_seconds: float = _GROUP_SECONDS,
+    fewest_rounds: int = _FEWEST_ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time the contestants in turns.
 
     Parameters
     ----------
     contestants : mapping of str to callable
-        Each is called once untimed, to fill caches and to see how long it takes.
+        Each is called once untimed, to fill caches, and if that was quick once more, to see how
+        long it takes.
     repeat : int
-        Rounds; fewer, but at least three, if they would take longer than `group_seconds`.
+        Rounds; fewer, but at least `fewest_rounds`, if they would take longer than `group_seconds`.
     shortest_sample : float
         Quick contestants are called in a loop that lasts about this many seconds.
     group_seconds : float
+    fewest_rounds : int
+    clock : callable
+        ``time.process_time`` for work on one thread that other processes should not lengthen.
 
     Returns
     -------
@@ -65,19 +78,35 @@ def interleave(
     """
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1; got {repeat}.")
+    with undisturbed():
+        return _interleave(
+            contestants, repeat, shortest_sample, group_seconds, fewest_rounds, clock
+        )
+
+
+def _interleave(
+    contestants: Mapping[str, Callable[[], object]],
+    repeat: int,
+    shortest_sample: float,
+    group_seconds: float,
+    fewest_rounds: int,
+    clock: Callable[[], float],
+) -> dict[str, Timing]:
     loops = {}
     for name, call in contestants.items():
-        _sample(call, 1)
-        loops[name] = max(1, math.ceil(shortest_sample / max(_sample(call, 1), 1e-9)))
+        seconds = _sample(call, 1, clock)
+        if seconds < _SLOW_CALL:
+            seconds = _sample(call, 1, clock)
+        loops[name] = max(1, math.ceil(shortest_sample / max(seconds, 1e-9)))
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
-    start = time.perf_counter()
+    start = clock()
     for done in range(1, repeat + 1):
         for name in order:
-            samples[name].append(_sample(contestants[name], loops[name]))
+            samples[name].append(_sample(contestants[name], loops[name], clock))
         # Rotated, so that nobody always runs in the caches that the same rival left behind.
         order = order[1:] + order[:1]
-        if done >= _FEWEST_ROUNDS and time.perf_counter() - start > group_seconds:
+        if done >= fewest_rounds and clock() - start > group_seconds:
             break
     return {
         name: Timing(min(values), statistics.median(values), len(values))
@@ -85,17 +114,87 @@ def interleave(
     }
 
 
-def _sample(call: Callable[[], object], loops: int) -> float:
+def _sample(call: Callable[[], object], loops: int, clock: Callable[[], float]) -> float:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(loops):
             call()
-        return (time.perf_counter() - start) / loops
+        return (clock() - start) / loops
     finally:
         if collecting:
             gc.enable()
+
+
+# ---- several suites at once ----------------------------------------------------------------------
+
+# Taken out of the environment: a child of this process must not wait for its own parent.
+_turns: str | None = os.environ.pop(TURNS_VARIABLE, None)
+# How deep this process is in `undisturbed`, and its lock of the shared kind.
+_depth = 0
+_shared: Any = None
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Time here: other suites of the same command pause at their next :func:`give_way`.
+
+    Does nothing in a suite that runs on its own, or where files cannot be locked.
+    """
+    global _depth
+    if _depth or not _takes_turns():
+        yield
+        return
+    _release()
+    with _held("gate", exclusive=True), _held("machine", exclusive=True):
+        _depth += 1
+        try:
+            yield
+        finally:
+            _depth -= 1
+    give_way()
+
+
+def give_way() -> None:
+    """Let those who wait for an undisturbed machine have it; called wherever a suite speaks."""
+    global _shared
+    if _depth or not _takes_turns():
+        return
+    _release()
+    # Whoever waits to time holds the gate, so nobody gets past it and keeps the machine busy.
+    with _held("gate", exclusive=False):
+        _shared = _lock("machine", exclusive=False)
+
+
+def _release() -> None:
+    global _shared
+    if _shared is not None:
+        _shared.close()
+        _shared = None
+
+
+def _takes_turns() -> bool:
+    return bool(_turns) and importlib.util.find_spec("fcntl") is not None
+
+
+def _lock(name: str, *, exclusive: bool) -> Any:
+    """A locked file; closing it, or the end of the process, lets go."""
+    import fcntl
+
+    assert _turns is not None
+    file = open(Path(_turns) / name, "a")  # noqa: SIM115
+    fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+    return file
+
+
+@contextmanager
+def _held(name: str, *, exclusive: bool) -> Iterator[None]:
+    file = _lock(name, exclusive=exclusive)
+    try:
+        yield
+    finally:
+        file.close()
 
 
 @contextmanager
@@ -170,6 +269,8 @@ class Run:
     large: bool = False
     notes: list[str] = field(default_factory=list)
     say: Callable[[str], None] = print
+    #: Other interpreters in which competitors may be installed.
+    pythons: tuple[Path, ...] = ()
 
     def note(self, text: str) -> None:
         """Say something that readers of the report must know too."""

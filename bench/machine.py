@@ -39,7 +39,7 @@ def describe() -> dict[str, Any]:
         "cores": usable_cores(),
         "caches": _caches(),
         "memory_gib": _memory_gib(),
-        "load_average": _load_average(),
+        "load_average": load_average(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "libraries": {name: _version(name) for name in _LIBRARIES},
@@ -96,7 +96,8 @@ def _memory_gib() -> float | None:
         return None
 
 
-def _load_average() -> float | None:
+def load_average() -> float | None:
+    """Of the last minute."""
     try:
         return round(os.getloadavg()[0], 2)
     except (AttributeError, OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -200,11 +200,14 @@ def letter(data: Path) -> Dataset:
     return Dataset("letter", X, y, math.sqrt(len(names) - 1))
 
 
-def a9a(data: Path) -> Dataset:
-    """Adult, binned and one-hot coded by LIBSVM: at most 14 of 123 indicators are one."""
+def a9a(data: Path, file: str = "a9a.svm") -> Dataset:
+    """Adult, binned and one-hot coded by LIBSVM: at most 14 of 123 indicators are one.
+
+    `file` is that of the training rows or ``a9a.t.svm``.
+    """
     from sklearn.datasets import load_svmlight_file
 
-    X, y = load_svmlight_file(str(_existing(data, "a9a.svm")), n_features=123)
+    X, y = load_svmlight_file(str(_existing(data, file)), n_features=123)
     return Dataset("a9a", np.ascontiguousarray(X.toarray()), y, math.sqrt(14.0))
 
 
@@ -216,6 +219,48 @@ def mnist(data: Path) -> Dataset:
     with np.load(_existing(data, "mnist_5k.npz")) as arrays:
         X, digit = arrays["X"] / 255.0, arrays["y"]
     return Dataset("MNIST-5k", X, np.where(digit >= 5, 1.0, -1.0), 10.0)
+
+
+# Columns of KDDCup99 in the order of its file: with text, and rates between 0 and 1; the others
+# are counts, seconds or bytes, below 2^31.
+_KDD_TEXT = (1, 2, 3)
+_KDD_RATES = (*range(24, 31), *range(33, 41))
+_KDD_DENIALS = ("back.", "land.", "neptune.", "pod.", "smurf.", "teardrop.")
+
+
+def kddcup99(data: Path, *, largest: int = 10**9) -> Dataset:
+    """KDD Cup 1999: is a connection an attempt to deny a service? ``kddcup.data``, as published.
+
+    Rates as they are, counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in
+    the file): a row has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
+    """
+    path = _existing(data, "kddcup.data")
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as stream:
+        n = sum(1 for _ in stream)
+    kept = np.zeros(n, dtype=bool)
+    kept[np.random.default_rng(0).permutation(n)[:largest]] = True
+    with opener(path, "rt", encoding="utf-8") as stream:
+        rows = [line.rstrip().split(",") for line, keep in zip(stream, kept, strict=True) if keep]
+    parts = []
+    for j in range(41):
+        column = [row[j] for row in rows]
+        if j in _KDD_TEXT:
+            text = np.array(column)
+            parts.append((text[:, np.newaxis] == np.unique(text)).astype(np.float64))
+            continue
+        numbers = np.array(column, dtype=np.float64)[:, np.newaxis]
+        if j not in _KDD_RATES:
+            numbers = np.log1p(np.maximum(numbers, 0.0)) / math.log1p(2.0**31)
+        parts.append(np.clip(numbers, 0.0, 1.0))
+    y = np.array([1.0 if row[41] in _KDD_DENIALS else -1.0 for row in rows])
+    return Dataset("KDDCup99", np.ascontiguousarray(np.hstack(parts)), y, math.sqrt(41.0))
+
+
+def text_columns(data: Path, file: str, names: Sequence[str]) -> dict[str, NDArray[np.str_]]:
+    """Some columns of a CSV file without quotes, as they are."""
+    header, rows = _columns(data, file)
+    return {name: np.array([row[header.index(name)].strip() for row in rows]) for name in names}
 
 
 def _columns(data: Path, file: str) -> tuple[list[str], list[list[str]]]:

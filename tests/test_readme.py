@@ -1,10 +1,15 @@
 """The README's examples run, and its statements about the package hold."""
 
 import re
+import statistics
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from bench import kernel_cases
+from bench.harness import Document, Record
+from bench.suites import baseline, frontier
 from dpfast.losses import loss_names
 from dpfast.solvers import SOLVERS
 
@@ -34,3 +39,115 @@ def test_files_that_are_named_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
         if not target.startswith("http"):
             assert (README.parent / target).exists(), target
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+RESULTS = README.parent / "bench" / "results"
+
+
+def _records(suite: str) -> list[Record]:
+    document = Document.from_json((RESULTS / f"{suite}.json").read_text(encoding="utf-8"))
+    assert not document.quick, f"{suite}.json is of a quick run"
+    return document.records
+
+
+def _range(values: Iterable[float]) -> str:
+    found = sorted(values)
+    return " to ".join(f"{value:.2g}" for value in (found[0], found[-1]))
+
+
+def _kernels() -> str:
+    """clipped gradient and objective › speed › reading X"""
+    best = "dpfast avx512"
+    speeds = [
+        r.speed[kernel_cases.READ]
+        for r in _records("kernels")
+        if (r.group, r.competitor) == (kernel_cases.GRADIENT, best)
+    ]
+    return f"read dense float64 rows for a gradient at {_range(speeds)} of the speed of memory"
+
+
+def _solvers() -> str:
+    """solver › speed › the same in NumPy, at a million rows"""
+    n = 1_000_000
+    speeds = [
+        r.speed[baseline.TWIN]
+        for r in _records("baseline")
+        if (r.group, r.competitor, r.case["n"]) == (baseline.SOLVER, baseline.OURS, n)
+    ]
+    return (
+        f"On {n:,} rows, {len(speeds)} solvers are {_range(speeds)} times as fast as with NumPy, "
+        f"{statistics.median(speeds):.2g} times in the median"
+    )
+
+
+def _fits() -> str:
+    """fit › speed › scikit-learn, from 100,000 rows on"""
+    shares = {
+        name: _range(
+            1.0 / r.speed[baseline.SKLEARN]
+            for r in _records("baseline")
+            if r.group == "fit" and r.competitor == name and r.case["n"] >= 100_000
+        )
+        for name in (baseline.OURS, baseline.OUTPUT)
+    }
+    return (
+        f"From 100,000 rows on, output perturbation takes {shares[baseline.OUTPUT]} times as long "
+        f"as scikit-learn's non-private fit, the default solver {shares[baseline.OURS]} times"
+    )
+
+
+def _peers() -> str:
+    """Adult › log_loss, seconds, at epsilon = 1 under add_or_remove_one"""
+    found = {
+        r.competitor: r.values
+        for r in _records("peers")
+        if r.group == "Adult" and r.case.get("epsilon", 1.0) == 1.0
+    }
+    ours, opacus, free = (
+        found[name] for name in ("dpfast, add_or_remove_one", "opacus", "scikit-learn")
+    )
+    return (
+        f"On Adult at ε = 1, δ = 1e-6 under `add_or_remove_one`, dpfast has a test log-loss of "
+        f"{ours['log_loss']:.3f}, opacus {opacus['log_loss']:.3f} after "
+        f"{opacus['seconds'] / ours['seconds']:.0f} times as long a fit; without privacy, "
+        f"scikit-learn has {free['log_loss']:.3f}"
+    )
+
+
+def _frontier() -> str:
+    """all cells › auto's excess over the best one's"""
+    lines = frontier.frontier(_records("frontier"))
+    kept = sum(line["ratio"] <= 1.1 or line["behind"] <= 0.0 for line in lines)
+    ratio = statistics.median(line["ratio"] for line in lines)
+    return (
+        f"in {kept} of {len(lines)} cells (problem, relation, ε) it is within 10 % of the best "
+        f"solver that was tuned on the answers, or better; in the median its excess loss is "
+        f"{ratio:.2f} times as large"
+    )
+
+
+CLAIMS = (_kernels, _solvers, _fits, _peers, _frontier)
+_SECTION = re.search(r"\n## Benchmarks\n(.*?)(?=\n## |\nLicense:|\Z)", TEXT, flags=re.S)
+SECTION = " ".join(_SECTION.group(1).split()) if _SECTION else ""
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_numbers_are_those_of_the_committed_results(claim: Callable[[], str]) -> None:
+    assert claim() in SECTION
+
+
+def test_every_number_of_the_benchmarks_is_checked() -> None:
+    left = SECTION
+    for claim in CLAIMS:
+        left = left.replace(claim(), "")
+    left = re.sub(r"\]\([^)]*\)|`[^`]*`", "", left)  # targets of links, code
+    assert not re.findall(r"\d+", left), left
+
+
+def test_figures_are_drawn_from_committed_results() -> None:
+    figures = re.findall(r"!\[[^\]]*\]\((bench/results/[^)]*)\)", TEXT)
+    assert len(figures) == 3
+    for figure in figures:
+        assert (README.parent / figure).with_suffix(".json").exists(), figure

@@ -6,17 +6,39 @@ from collections.abc import Callable
 from typing import cast
 
 from bench.competitors import (
+    diffprivlib_logistic,
     dpfast_native,
     dpfast_output,
+    dpfast_pure,
+    dpfast_unbounded,
+    jax_descent,
+    lightning_saga,
     majority,
     numpy_baseline,
+    opacus_sgd,
+    opendp_descent,
     sklearn_nonprivate,
+    torch_descent,
 )
 from bench.competitors._contract import Competitor, Task
 
 COMPETITORS: dict[str, Competitor] = {
     module.NAME: cast(Competitor, module)
-    for module in (dpfast_native, dpfast_output, numpy_baseline, sklearn_nonprivate, majority)
+    for module in (
+        dpfast_native,
+        dpfast_output,
+        dpfast_unbounded,
+        dpfast_pure,
+        numpy_baseline,
+        diffprivlib_logistic,
+        opacus_sgd,
+        opendp_descent,
+        torch_descent,
+        jax_descent,
+        sklearn_nonprivate,
+        lightning_saga,
+        majority,
+    )
 }
 
 __all__ = ["COMPETITORS", "Competitor", "Task", "present"]

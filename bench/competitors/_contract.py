@@ -16,8 +16,7 @@ Vector = NDArray[np.float64]
 class Task:
     """Logistic regression on rows of norm at most `data_norm`, labels -1 and +1.
 
-    The objective is ``(1/n) Σ log(1 + exp(-y_i (<x_i, w> + b))) + (alpha/2)(‖w‖² + b²)``, the
-    neighboring relation replace_one.
+    The objective is ``(1/n) Σ log(1 + exp(-y_i (<x_i, w> + b))) + (alpha/2)(‖w‖² + b²)``.
 
     Attributes
     ----------
@@ -25,7 +24,7 @@ class Task:
     y : ndarray of shape (n,)
     data_norm : float
     epsilon, delta : float
-        Ignored by competitors that promise nothing.
+        Ignored by competitors that promise nothing, delta by those that promise pure epsilon.
     alpha : float or None
         Ridge; None leaves it to the competitor.
     seed : int
@@ -46,6 +45,10 @@ class Competitor(Protocol):
     NAME: str
     #: What is promised, and what is not.
     GUARANTEE: str
+    #: The neighboring relation of that promise; "none" where there is no promise.
+    RELATION: str
+    #: Whether the promise has a delta.
+    DELTA: bool
 
     def missing(self) -> str | None:
         """Why this competitor cannot run here, or None."""

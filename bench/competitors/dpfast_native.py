@@ -9,6 +9,7 @@ from bench.competitors._contract import Task
 
 NAME = "dpfast"
 GUARANTEE = "(epsilon, delta)-DP under replace_one; exact discrete noise, rounding error charged"
+RELATION, DELTA = "replace_one", True
 
 Vector = NDArray[np.float64]
 
@@ -21,12 +22,13 @@ def missing() -> str | None:
     return None
 
 
-def fit(task: Task) -> Vector:
+def fit(task: Task, *, delta: float | None = None, relation: str = RELATION) -> Vector:
     from dpfast import LogisticRegression
 
     model = LogisticRegression(
         epsilon=task.epsilon,
-        delta=task.delta,
+        delta=task.delta if delta is None else delta,
+        neighboring_relation=relation,
         alpha="auto" if task.alpha is None else task.alpha,
         data_norm=task.data_norm,
         classes=[-1.0, 1.0],

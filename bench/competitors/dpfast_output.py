@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.competitors._contract import Task
+from bench.competitors.dpfast_native import DELTA as DELTA
 from bench.competitors.dpfast_native import GUARANTEE as GUARANTEE
+from bench.competitors.dpfast_native import RELATION as RELATION
 from bench.competitors.dpfast_native import minimize as minimize
 from bench.competitors.dpfast_native import missing as missing
 

@@ -11,6 +11,7 @@ from bench.competitors._contract import Task
 
 NAME = "majority"
 GUARANTEE = "none (not private): uses the classes' exact shares"
+RELATION, DELTA = "none", False
 
 Vector = NDArray[np.float64]
 

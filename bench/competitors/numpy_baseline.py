@@ -20,7 +20,11 @@ from scipy.special import log_ndtr, ndtr
 from bench.competitors._contract import Task
 
 NAME = "NumPy"
-GUARANTEE = "(epsilon, delta)-DP in real arithmetic only: its floating-point noise is not safe"
+GUARANTEE = (
+    "(epsilon, delta)-DP under replace_one in real arithmetic only: floating-point noise is not "
+    "safe"
+)
+RELATION, DELTA = "replace_one", True
 
 Rows = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -9,6 +9,7 @@ from bench.competitors._contract import Task
 
 NAME = "scikit-learn"
 GUARANTEE = "none (not private)"
+RELATION, DELTA = "none", False
 
 Vector = NDArray[np.float64]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from bench.harness import Document, Record, Run
@@ -13,7 +14,10 @@ from bench.suites import (
     kernels,
     kuru2020,
     lee2018,
+    lowy2021,
     objective,
+    peers,
+    scaling,
     sgd,
     zhang2017,
 )
@@ -43,19 +47,49 @@ class Suite(Protocol):
         ...
 
 
-SUITES: dict[str, Suite] = {
-    module.NAME: cast(Suite, module)
-    for module in (
-        kernels,
-        baseline,
-        datasets,
-        frontier,
-        kuru2020,
-        lee2018,
-        objective,
-        sgd,
-        zhang2017,
-    )
+@dataclass(frozen=True)
+class Schedule:
+    """How a suite fits into a run of many.
+
+    Attributes
+    ----------
+    minutes, quick_minutes : float
+        Of one core, at full and at quick size.
+    timed : bool
+        Whether it measures times throughout and needs the machine to itself; a suite that times a
+        part of its work asks for that part, see :func:`bench.harness.undisturbed`.
+    groups : tuple of str
+        Names under which it is run with others.
+    """
+
+    minutes: float
+    quick_minutes: float
+    timed: bool = False
+    groups: tuple[str, ...] = ()
+
+
+_TABLE: tuple[tuple[Any, Schedule], ...] = (
+    (kernels, Schedule(4.0, 0.3, timed=True)),
+    (baseline, Schedule(7.0, 0.4, timed=True)),
+    (datasets, Schedule(3.0, 0.2)),
+    (frontier, Schedule(25.0, 0.6)),
+    (kuru2020, Schedule(12.0, 0.3, groups=("papers",))),
+    (lee2018, Schedule(55.0, 0.5, groups=("papers",))),
+    (lowy2021, Schedule(30.0, 0.5, groups=("papers",))),
+    (objective, Schedule(4.0, 0.4, timed=True)),
+    (peers, Schedule(6.0, 0.6, timed=True)),
+    (scaling, Schedule(4.0, 0.4, timed=True)),
+    (sgd, Schedule(6.0, 0.6, timed=True)),
+    (zhang2017, Schedule(30.0, 0.5, groups=("papers",))),
+)
+SUITES: dict[str, Suite] = {module.NAME: cast(Suite, module) for module, _ in _TABLE}
+SCHEDULE: dict[str, Schedule] = {module.NAME: schedule for module, schedule in _TABLE}
+GROUPS: dict[str, tuple[str, ...]] = {
+    "all": tuple(SUITES),
+    **{
+        group: tuple(name for name, s in SCHEDULE.items() if group in s.groups)
+        for group in dict.fromkeys(group for s in SCHEDULE.values() for group in s.groups)
+    },
 }
 
-__all__ = ["SUITES", "Suite"]
+__all__ = ["GROUPS", "SCHEDULE", "SUITES", "Schedule", "Suite"]

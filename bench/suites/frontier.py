@@ -599,6 +599,11 @@ def draw(document: Document, figure: Any) -> None:
         epsilons = sorted({r.case["epsilon"] for r in own if "epsilon" in r.case})
         axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axis.minorticks_off()
+        low, high = axis.get_ylim()
+        if high < 30.0 * low:  # a power of ten on its own is no scale
+            ticks = [m * 10.0**k for k in range(-6, 2) for m in (1, 2, 5)]
+            axis.set_yticks([t for t in ticks if low <= t <= high])
+            axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.tick_params(labelsize=8)
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("epsilon", fontsize=8)

@@ -89,7 +89,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     for batch in sizes.batches:
         for c in sizes.steps:
             for start in (10.0, 0.0):
-                if start == 0.0 and (c, batch) != (sizes.steps[-1], sizes.n):
+                if start == 0.0 and c != sizes.steps[-1]:
                     continue
                 settings.say(f"  {batch:,} rows a gradient, c = {c:g}, start {start:g}")
                 records += [
@@ -122,7 +122,7 @@ def _descents(
             result = solve(problem, name, Budget(sizes.epsilon), random_state=seed, **options)
             paths.append([*watched.points, result.w])
     length = len(paths[0]) - 1
-    at = np.unique(np.round(np.geomspace(1, length, min(length, 16))).astype(int))
+    at = np.unique(np.round(np.geomspace(1, length, min(length, 32))).astype(int))
     # At t < T the point where gradient t + 1 is taken: of Nesterov's method, the one ahead.
     errors = {
         int(t): np.array([problem.value_and_gradient(path[t])[0] for path in paths]) - optimum

@@ -55,8 +55,9 @@ class Sizes:
     delta: float = 1e-8
 
 
-FULL = Sizes()
-QUICK = Sizes(whole=(2_000, 34), seeds=3)
+# The rows of a whole run are n² steps: twice as many take four times as long.
+FULL = Sizes(whole=(15_000, 34), whole_runs=1)
+QUICK = Sizes(shape=(100_000, 20), whole=(2_000, 34), seeds=3)
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
@@ -367,7 +368,9 @@ def draw(document: Document, figure: Any) -> None:
     axes = figure.subplots(1, 2 if scores else 1, squeeze=False)[0]
     bars = axes[0].barh([r.competitor for r in epochs], [r.values["seconds"] for r in epochs])
     axes[0].bar_label(bars, [duration(r.values["seconds"]) for r in epochs], padding=2, fontsize=8)
-    axes[0].set_xlim(0.0, 1.25 * axes[0].get_xlim()[1])
+    times = [r.values["seconds"] for r in epochs]
+    axes[0].set_xscale("log")
+    axes[0].set_xlim(0.3 * min(times), 5.0 * max(times))
     axes[0].set_xlabel("seconds an epoch")
     if not scores:
         return

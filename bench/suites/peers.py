@@ -1,0 +1,335 @@
+"""Other libraries on the same tables: what they promise, what they reach, time and memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import peer_process
+from bench.competitors import COMPETITORS as ALL
+from bench.competitors import (
+    diffprivlib_logistic,
+    dpfast_native,
+    dpfast_pure,
+    dpfast_unbounded,
+    jax_descent,
+    lightning_saga,
+    majority,
+    opacus_sgd,
+    opendp_descent,
+    sklearn_nonprivate,
+    torch_descent,
+)
+from bench.harness import Document, Record, Run, undisturbed
+from bench.machine import ROOT
+from bench.problems import Dataset, real
+from bench.report import Table, duration, mean_and_error, plain
+from bench.suites.datasets import evaluate
+
+NAME = "peers"
+TITLE = "dpfast beside other libraries"
+_MODULES = (
+    dpfast_native, dpfast_unbounded, dpfast_pure, diffprivlib_logistic, opacus_sgd, opendp_descent,
+    torch_descent, jax_descent, sklearn_nonprivate, lightning_saga, majority,
+)  # fmt: skip
+NAMES = tuple(module.NAME for module in _MODULES)
+COMPETITORS = {name: ALL[name].GUARANTEE for name in NAMES}
+METRICS = ("accuracy", "log_loss", "auc")
+# One thread, for every library that somebody here uses.
+_ONE_THREAD = {
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+    ),
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "JAX_PLATFORMS": "cpu",
+}
+_MEBIBYTE = 2.0**20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Budgets, splits, and seconds after which a competitor begins no further split of a table."""
+
+    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
+    delta: float = 1e-6
+    seeds: int = 3
+    limit: float = 60.0
+    names: tuple[str, ...] = NAMES
+    #: Rows of a table are cut to this.
+    rows: int = 10**9
+    #: None: as many as there are.
+    tables: int | None = None
+
+
+FULL = Sizes()
+QUICK = Sizes(epsilons=(1.0,), seeds=2, limit=5.0, tables=1)
+
+
+def run(settings: Run, sizes: Sizes) -> list[Record]:
+    found = interpreters(sizes.names, settings)
+    records: list[Record] = []
+    for data in real(settings.data, settings.note)[: sizes.tables]:
+        if len(data.y) > sizes.rows:
+            data = Dataset(data.name, data.X[: sizes.rows], data.y[: sizes.rows], data.data_norm)
+        splits = [data.split(seed) for seed in range(sizes.seeds)]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.npz"
+            parts = {f"X{i}": train.X for i, (train, _) in enumerate(splits)}
+            parts |= {f"y{i}": train.y for i, (train, _) in enumerate(splits)}
+            np.savez(file, data_norm=data.data_norm, **parts)
+            for name, python in found.items():
+                settings.say(f"  {data.name}: {name}")
+                records += _measure(settings, sizes, data, splits, name, python, file)
+    return records
+
+
+def interpreters(names: Sequence[str], settings: Run) -> dict[str, str]:
+    """Where each competitor can run; what can run nowhere is noted."""
+    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for python in (sys.executable, *map(str, settings.pythons)):
+        left = [name for name in names if name not in found]
+        if not left:
+            break
+        answer = _ask(python, ["missing", *left])
+        if isinstance(answer, str):
+            settings.note(f"{Path(python).name} of --python left out: {answer}.")
+            continue
+        for name, reason in answer.items():
+            if reason is None:
+                found[name] = python
+            else:
+                reasons.setdefault(name, reason)
+    for name in names:
+        if name not in found:
+            settings.note(f"{name} left out: {reasons.get(name, 'it runs nowhere')}.")
+    return {name: found[name] for name in names if name in found}
+
+
+def _ask(python: str, words: Sequence[str]) -> Any:
+    """The answer of a process, or why there is none."""
+    # "-P" keeps the folder of this command out, "PYTHONPATH" brings this package in.
+    environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(
+            [python, "-W", "ignore", "-m", "bench.peer_process", *words],
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            errors="replace",
+        )  # fmt: skip
+    except OSError as error:
+        return str(error)
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    if done.returncode:
+        return lines[-1] if lines else f"exit code {done.returncode}"
+    return json.loads(lines[-1])
+
+
+def _measure(
+    settings: Run,
+    sizes: Sizes,
+    data: Dataset,
+    splits: Sequence[tuple[Dataset, Dataset]],
+    name: str,
+    python: str,
+    file: Path,
+) -> list[Record]:
+    wanted = peer_process.Settings(sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit)
+    with undisturbed():
+        answer = _ask(python, peer_process.arguments(name, str(file), wanted))
+    if isinstance(answer, str):
+        settings.note(f"{name} left out on {data.name}: {answer}.")
+        return []
+    competitor = ALL[name]
+    records = []
+    for epsilon in dict.fromkeys(fit["epsilon"] for fit in answer["fits"]):
+        own = [fit for fit in answer["fits"] if fit["epsilon"] == epsilon]
+        values = summary([(np.array(f["weights"]), splits[f["seed"]][1]) for f in own])
+        if not values:
+            settings.note(f"{name}'s weights on {data.name} are not finite.")
+            continue
+        seconds = [fit["seconds"] for fit in own]
+        values |= {
+            "seconds": min(seconds),
+            "median_seconds": statistics.median(seconds),
+            "rounds": float(len(seconds)),
+            "first_seconds": answer["first_seconds"],
+            "peak_bytes": answer["peak_bytes"],
+            "growth_bytes": answer["growth_bytes"],
+        }
+        case: dict[str, int | float | str] = {
+            "n": len(data.y), "d": data.X.shape[1], "relation": competitor.RELATION,
+        }  # fmt: skip
+        if competitor.RELATION != "none":
+            case |= {"epsilon": epsilon, "delta": sizes.delta if competitor.DELTA else 0.0}
+        records.append(Record(data.name, case, name, values))
+    return records
+
+
+def summary(found: Sequence[tuple[NDArray[np.float64], Dataset]]) -> dict[str, float]:
+    """Means and standard errors of the scores; empty if some weights are not finite."""
+    if not all(np.all(np.isfinite(w)) for w, _ in found):
+        return {}
+    scores = [(*evaluate(w, test), auc(test.X @ w[:-1], test.y)) for w, test in found]
+    values: dict[str, float] = {}
+    for metric, sample in zip(METRICS, zip(*scores, strict=True), strict=True):
+        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
+        values[metric] = statistics.fmean(sample)
+        values[f"{metric}_standard_error"] = spread / math.sqrt(len(sample))
+    return values
+
+
+def auc(margin: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Chance that a positive row is above a negative one, ties counting half."""
+    from scipy.stats import rankdata
+
+    positive = y > 0.0
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m:
+        return 0.5
+    return float((rankdata(margin)[positive].sum() - 0.5 * n * (n + 1)) / (n * m))
+
+
+# ---- reporting ----------------------------------------------------------------------------------
+
+
+def tables(document: Document) -> list[Table]:
+    found = [_promises(document)]
+    for name in dict.fromkeys(r.group for r in document.records):
+        own = [r for r in document.records if r.group == name]
+        found.append(
+            Table(
+                name,
+                f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
+                "20 % test; mean over the splits ± standard error. Every competitor has a process "
+                "of its own, on one thread. Time is the best fit of the splits after one fit that "
+                "does not count ('first'); memory the peak of the process, and in brackets by how "
+                "much fitting raised it above libraries and rows.",
+                ("competitor", "relation", "epsilon", "delta", "accuracy", "log-loss", "AUC",
+                 "time", "first", "memory, MiB", "splits"),
+                [_row(r) for r in own],
+            )
+        )  # fmt: skip
+    return found
+
+
+def _promises(document: Document) -> Table:
+    ran = {r.competitor for r in document.records}
+    return Table(
+        "What is promised",
+        "Relations are not comparable one to one: what add_or_remove_one hides with epsilon, "
+        "replace_one hides with up to twice that.",
+        ("competitor", "relation", "delta", "took part"),
+        [
+            (
+                name,
+                ALL[name].RELATION,
+                "-"
+                if ALL[name].RELATION == "none"
+                else f"{document.sizes['delta']:g}"
+                if ALL[name].DELTA
+                else "0",
+                "yes" if name in ran else "no",
+            )
+            for name in document.competitors
+        ],
+    )
+
+
+def _row(r: Record) -> tuple[str, ...]:
+    values = r.values
+    return (
+        r.competitor,
+        str(r.case["relation"]),
+        plain(r.case["epsilon"]) if "epsilon" in r.case else "-",
+        plain(r.case["delta"]) if "delta" in r.case else "-",
+        mean_and_error(100 * values["accuracy"], 100 * values["accuracy_standard_error"], 2) + " %",
+        mean_and_error(values["log_loss"], values["log_loss_standard_error"], 4),
+        mean_and_error(values["auc"], values["auc_standard_error"], 3),
+        duration(values["seconds"]),
+        duration(values["first_seconds"]),
+        f"{values['peak_bytes'] / _MEBIBYTE:,.0f} ({values['growth_bytes'] / _MEBIBYTE:,.0f})",
+        plain(values["rounds"]),
+    )
+
+
+_STYLES: dict[str, dict[str, Any]] = {
+    dpfast_native.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
+    dpfast_unbounded.NAME: {"color": "0.35", "linewidth": 2.2, "marker": "o", "linestyle": "--"},
+    dpfast_pure.NAME: {"color": "0.35", "linewidth": 1.4, "marker": "o", "linestyle": ":"},
+    diffprivlib_logistic.NAME: {"color": "C3", "marker": "s"},
+    opacus_sgd.NAME: {"color": "C0", "marker": "^"},
+    opendp_descent.NAME: {"color": "C2", "marker": "v"},
+    torch_descent.NAME: {"color": "C1", "marker": "D"},
+    jax_descent.NAME: {"color": "C4", "marker": "P"},
+}
+
+
+def draw(document: Document, figure: Any) -> None:
+    """A column a table: accuracy and log-loss over epsilon, what is not private as lines."""
+    names = list(dict.fromkeys(r.group for r in document.records))
+    figure.set_size_inches(max(3.2 * len(names) + 0.6, 8.0), 6.0)
+    axes = figure.subplots(2, len(names), squeeze=False)
+    for column, name in zip(axes.T, names, strict=True):
+        own = [r for r in document.records if r.group == name]
+        for axis, metric, factor in zip(
+            column, ("accuracy", "log_loss"), (100.0, 1.0), strict=True
+        ):
+            _draw_metric(axis, own, metric, factor)
+        column[0].set_title(name, fontsize=11)
+        column[1].set_xlabel("epsilon")
+    axes[0, 0].set_ylabel("test accuracy, %")
+    axes[1, 0].set_ylabel("test log-loss")
+    handles: dict[str, Any] = {}
+    for axis in axes.ravel():
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False,
+        fontsize=9,
+    )  # fmt: skip
+
+
+def _draw_metric(axis: Any, records: Sequence[Record], metric: str, factor: float) -> None:
+    reference = {sklearn_nonprivate.NAME: ("C5", "-"), majority.NAME: ("0.6", "-.")}
+    limits = []
+    for name in dict.fromkeys(r.competitor for r in records):
+        own = [r for r in records if r.competitor == name]
+        if name in reference:
+            color, line = reference[name]
+            level = factor * own[0].values[metric]
+            axis.axhline(level, color=color, linestyle=line, linewidth=1.2, label=name)
+            limits.append(level)
+        elif name in _STYLES:
+            axis.errorbar(
+                [float(r.case["epsilon"]) for r in own],
+                [factor * r.values[metric] for r in own],
+                [factor * r.values[f"{metric}_standard_error"] for r in own],
+                markersize=4,
+                capsize=2,
+                label=name,
+                **_STYLES[name],
+            )
+    epsilons = sorted({float(r.case["epsilon"]) for r in records if "epsilon" in r.case})
+    if epsilons:
+        axis.set_xscale("log")
+        axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        axis.minorticks_off()
+    if metric == "log_loss" and len(limits) == 2:
+        # What is far worse than no model at all is off the picture; the tables have it.
+        low, high = sorted(limits)
+        axis.set_ylim(low - 0.15 * (high - low), high + 0.6 * (high - low))
+    elif len(limits) == 2:
+        low, high = sorted(limits)
+        axis.set_ylim(low - 0.6 * (high - low), high + 0.15 * (high - low))
