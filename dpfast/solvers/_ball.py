@@ -216,8 +216,7 @@ def settle(
     slope = shape.lipschitz + shape.alpha * offset
     # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the two
     # scalar products.
-    chunk = min(shape.chunk_rows(), shape.n_samples)
-    additions = chunk + -(-shape.n_samples // chunk)
+    additions = shape.longest_chain(_mean_additions)
     rounding = 1.1 * _UNIT * (
         (additions + 24) * _largest_loss(shape, reach) * 1.01
         + 8.0 * shape.max_weight
@@ -259,6 +258,12 @@ def _accepts(exponent: float, rng: SecureGenerator) -> bool:
             return False
         remaining -= part
     return True
+
+
+def _mean_additions(shape: ProblemShape) -> int:
+    """Longest chain behind a mean of losses over rows in one array."""
+    chunk = min(shape.chunk_rows(), shape.n_samples)
+    return chunk + -(-shape.n_samples // chunk)
 
 
 def _below(bound: int, rng: SecureGenerator) -> int:

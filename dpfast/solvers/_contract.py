@@ -136,6 +136,7 @@ class Solver(Protocol):
     #: The entry of `Plan.expected` that falls as epsilon grows.
     EXPECTS: str
     # A solver of one loss alone names it in LOSS.
+    # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
     # A module whose OPTIONS have "objective" also takes objectives in the place of problems.
 
     def plan(

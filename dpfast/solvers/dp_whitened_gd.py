@@ -43,7 +43,7 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -446,10 +446,8 @@ def _moment_sums(
         total[d:] *= weight
         return total
 
-    total = np.zeros(2 * d)
-    for part in problem.map_rows(sums):
-        total += part
-    return total
+    moments: Vector = problem.sum_rows(sums)
+    return moments
 
 
 def _transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
@@ -509,10 +507,7 @@ def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
             total += z.T @ z
         return total
 
-    total = np.zeros((d, d))
-    for part in problem.map_rows(sums):
-        total += part
-    triangle: Vector = total[upper] * entries
+    triangle: Vector = problem.sum_rows(sums)[upper] * entries
     return triangle
 
 
@@ -554,7 +549,7 @@ def _descend(
         def query(w: Vector = w) -> Vector:
             nonlocal view
             if view is None:  # the rows are read only once the first step has been paid for
-                view = problem.clipped_by(_lengths(problem, transform))
+                view = problem.clipped_by_lengths(lengths_in(problem.shape, transform))
             return transform.T @ view.clipped_gradient(w, clip_norm)[0]
 
         noisy = mechanism.release(query, rng=rng, ledger=ledger, where=_GRADIENT) / n
@@ -597,8 +592,13 @@ def _reach(shape: ProblemShape, transform: Matrix) -> float:
 
 def _additions(shape: ProblemShape) -> int:
     """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
+    return max(shape.additions(), shape.longest_chain(_dense_additions))
+
+
+def _dense_additions(shape: ProblemShape) -> int:
+    """The same over dense blocks of rows that are one array."""
     rows = min(shape.block_rows(), shape.n_samples)
-    return max(shape.additions(), rows + -(-shape.n_samples // rows))
+    return rows + -(-shape.n_samples // rows)
 
 
 def _calibrated(mu: float, **settings: Any) -> Gaussian:
@@ -636,11 +636,11 @@ def rows_per_weight(
     return mu * shape.n_samples / shape.dim
 
 
-def _lengths(problem: Problem, transform: Matrix) -> Vector:
-    """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
+def lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
+    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included."""
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (problem.shape.dim + 8) * _UNIT
-    more = grow * _reach(problem.shape, transform) * (1.0 + grow)
+    grow = (shape.dim + 8) * _UNIT
+    more = grow * _reach(shape, transform) * (1.0 + grow)
 
     def lengths(block: Matrix) -> Vector:
         found = []
@@ -649,7 +649,7 @@ def _lengths(problem: Problem, transform: Matrix) -> Vector:
             found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
         return np.concatenate(found)
 
-    return np.concatenate(list(problem.map_rows(lengths)))
+    return lengths
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

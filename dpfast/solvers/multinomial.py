@@ -180,7 +180,9 @@ def run_multinomial(
         def query(w: Matrix = w) -> Vector:
             nonlocal view
             if view is None:  # the rows are read only once the first step has been paid for
-                view = problem.clipped_by(dp_whitened_gd._lengths(problem, transform))
+                view = problem.clipped_by_lengths(
+                    dp_whitened_gd.lengths_in(problem.shape, transform)
+                )
             gradient: Vector = (
                 multinomial_gradient(view, labels, w, clip_norm)[0] @ transform
             ).ravel()
