@@ -14,9 +14,10 @@ way.  What an executor must keep, for the sums and the privacy that rests on the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -46,8 +47,8 @@ class Block:
     where: str
 
 
-class Executor(Protocol):
-    """Holds a list of blocks and maps functions over them."""
+class Executor(ABC):
+    """Holds a list of blocks and maps functions over them; estimators know it by this class."""
 
     #: Columns of X.
     n_features: int
@@ -60,6 +61,7 @@ class Executor(Protocol):
     #: Whether `map` can leave blocks out without reading them.
     seekable: bool
 
+    @abstractmethod
     def map(
         self, function: Callable[[Block], T], numbers: Sequence[int] | None = None
     ) -> Iterator[T]:
@@ -72,12 +74,11 @@ class Executor(Protocol):
         numbers : sequence of int or None, default=None
             Ascending; None: all blocks.
         """
-        ...
 
+    @abstractmethod
     def digest(self) -> str:
         """Fingerprint of schema and list of blocks, never of values.
 
         It stays the same from one process to the next for the same data, and is meant to change
         when the data do.
         """
-        ...

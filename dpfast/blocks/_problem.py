@@ -87,7 +87,7 @@ class BlockProblem(Problem):
         target: Callable[[NDArray[Any]], ArrayLike] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        if not hasattr(source, "map") or not hasattr(source, "sizes"):
+        if not isinstance(source, Executor):
             raise TypeError(
                 "source must hold blocks of rows, such as dpfast.blocks.from_npy returns; got "
                 f"{type(source).__name__}."

@@ -15,7 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer
-from dpfast.blocks._contract import Block
+from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Reader(Protocol):
         ...
 
 
-class Source:
+class Source(Executor):
     """Blocks of rows that are read from one place, in order, as often as needed.
 
     While one block is worked on, a thread reads the next: two blocks are in memory.
