@@ -930,7 +930,7 @@ class Problem:
         """
         return self._rows.block(0, self.shape.n_samples)[0]
 
-    def with_target(self, y: ArrayLike) -> Problem:
+    def with_target(self, y: Any) -> Problem:
         """The same rows, weights and bounds with other targets.
 
         Parameters
