@@ -864,6 +864,10 @@ class Problem:
         """
         yield function(self)
 
+    def forget_line(self) -> None:
+        """Compute margins afresh in the next line search, instead of updating kept ones."""
+        self._line = None
+
     def clipped_by_lengths(
         self, lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> Problem:

@@ -13,16 +13,20 @@ from typing import Any
 
 from dpfast.blocks._arrays import ArrayReader, BatchReader
 from dpfast.blocks._contract import Block, Executor
+from dpfast.blocks._dask import DaskBlocks, is_dask
 from dpfast.blocks._problem import BlockProblem
 from dpfast.blocks._source import Source
 
 __all__ = [
     "Block",
     "BlockProblem",
+    "DaskBlocks",
     "Executor",
     "Source",
     "from_batches",
+    "from_dask",
     "from_npy",
+    "is_dask",
 ]
 
 
@@ -119,3 +123,62 @@ def from_batches(
     (10000, (2000, 2000, 2000, 2000, 2000))
     """
     return Source(BatchReader(open_batches, n_features, n_samples, name), block_rows, read_ahead)
+
+
+def from_dask(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    client: Any = None,
+    keep: bool = True,
+    name: str | None = None,
+) -> DaskBlocks:
+    """Rows in dask arrays or dataframes: each partition is a block, worked on where it is.
+
+    Estimators call this by themselves when `fit` gets dask collections.  Workers and scheduler see
+    raw rows and exact sums and must be trusted; noise is drawn on the client alone, after the sum,
+    and the ledger is kept there.  Workers that are lost, tasks that are retried and partitions that
+    are computed again change neither, nor the result.
+
+    Parameters
+    ----------
+    X : dask array or dataframe of shape (n_samples, n_features)
+        Of numbers, divided along the rows alone.  Lengths of partitions that are not known are
+        counted here; the number of rows is public.
+    y : dask array or series of shape (n_samples,), optional
+        Targets or labels, divided like X; may be left out for predictions.
+    sample_weight : dask array or series of shape (n_samples,), optional
+    client : distributed.Client, optional
+        None: the current one if there is one, else dask's scheduler on this machine.
+    keep : bool, default=True
+        With a client: the cluster holds the rows in memory, from here until the result of this
+        function is deleted, and every partition's checksum is compared if a lost one is computed
+        again.  False computes (reads) them in every pass, for data larger than the cluster.
+    name : str, optional
+        Name of the data, for checkpoints, which know of the data only this and the sizes.
+
+    Returns
+    -------
+    DaskBlocks
+
+    Raises
+    ------
+    ImportError
+        If dask is not installed.
+    TypeError, ValueError
+        If the collections are not as stated.
+
+    Examples
+    --------
+    >>> import dask.array as da, dpfast
+    >>> X = da.random.default_rng(0).standard_normal((10_000, 3), chunks=(2500, 3))
+    >>> source = dpfast.blocks.from_dask(X, da.sign(X[:, 0]))
+    >>> source.sizes
+    (2500, 2500, 2500, 2500)
+    >>> problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=2.0)
+    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
+    >>> bool(result.w[0] > result.w[1])
+    True
+    """
+    return DaskBlocks(X, y, sample_weight, client, keep, name)

@@ -38,6 +38,9 @@ class Block:
     weight : ndarray of shape (rows,) or None
     where : str
         Where the rows come from, for messages.
+    made : dict or None
+        Problems that were made of it, where it stays in memory from one pass to the next; they go
+        with it.  None: each pass makes its own.
     """
 
     number: int
@@ -45,6 +48,7 @@ class Block:
     y: NDArray[Any] | None
     weight: NDArray[Any] | None
     where: str
+    made: dict[Any, Any] | None = None
 
 
 class Executor(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 # Blocks that an estimate of the Hessian takes its rows from.
 _SAMPLED_BLOCKS = 8
+# Problems that stay with a block in memory: of a few targets or losses, used in turn.
+_KEPT_PROBLEMS = 4
 
 
 class BlockProblem(Problem):
@@ -291,6 +294,29 @@ class _Recipe:
     n_jobs: int
 
     def problem(self, block: Block) -> Problem:
+        """The problem of one block, new or made before."""
+        key = None if block.made is None else self._key()
+        if block.made is None or key is None:
+            return self._new(block)
+        problem: Problem | None = block.made.pop(key, None)
+        if problem is None:
+            problem = self._new(block)
+            if len(block.made) >= _KEPT_PROBLEMS:
+                del block.made[next(iter(block.made))]
+        block.made[key] = problem  # the last to go
+        # Results depend on the block and the arguments alone, not on what was asked before.
+        problem.forget_line()
+        return problem
+
+    def _key(self) -> bytes | None:
+        """Equal for equal recipes, in whichever process they were made."""
+        try:
+            return pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            # Functions that only cloudpickle can send: they cannot be told apart.
+            return None
+
+    def _new(self, block: Block) -> Problem:
         """The problem of one block, with bounds that hold for all of them."""
         shape = self.shape
         if block.y is None:

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_real
-from dpfast.blocks import Block, BlockProblem, Executor
+from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
@@ -141,6 +141,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "looking at the data (larger weights are lowered to it)."
             )
         return {"sample_weight": weight, "max_weight": bound}
+
+    def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
+        """The source that dask collections make, once what is public about them is checked."""
+        if y is None:
+            raise ValueError("y must be given with X; got None.")
+        if self.data_norm is None:
+            raise ValueError(
+                "data_norm must be given for rows in dask collections; got None. It is a public "
+                "bound of the rows' norms (longer rows are scaled down)."
+            )
+        return from_dask(X, y, self._weights(fit_params).get("sample_weight"))
 
     def _over_blocks(
         self,
@@ -345,6 +356,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         for name in ("fit_intercept", "strict"):
             _check_flag(name, getattr(self, name))
         loss = self._loss()
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
         counted = self._weights(fit_params)
@@ -586,6 +599,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         for name in ("fit_intercept", "strict"):
             _check_flag(name, getattr(self, name))
         loss = self._loss()
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
         counted = self._weights(fit_params)
