@@ -5,8 +5,8 @@ single partitions, as the machine of an ordinary fit does; they and the network 
 trusted.  All noise is drawn on the client, from its own stream and once for each access, after the
 partitions' results have been added up.  The ledger is on the client, too, and is spent before the
 first task of an access is sent.  So nothing that dask does to tasks can change noise or ledger: a
-task is a pure function of its partition, whoever computes it and however often, and the client takes
-one result for each partition, by its number.
+task is a pure function of its partition, whoever computes it and however often, and the client
+takes one result for each partition, by its number.
 
 What a partition holds must not depend on when it is computed.  A partition that a lost worker held
 is computed again from the collection's own graph; if that draws random numbers without a seed, or
@@ -17,6 +17,7 @@ checksum of every partition and refuses results of any other; numbers of rows ar
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import pickle
 import threading
@@ -257,9 +258,8 @@ def _plain(array: NDArray[Any]) -> Any:
 
 
 def _dumps(function: Any) -> bytes:
-    from cloudpickle import dumps  # comes with dask
-
-    sent: bytes = dumps(function)
+    cloudpickle: Any = importlib.import_module("cloudpickle")  # comes with dask
+    sent: bytes = cloudpickle.dumps(function)
     return sent
 
 
@@ -276,11 +276,11 @@ def _imported() -> Any:
 def _current_client() -> Any:
     """The client of a cluster that dask would use now, if there is one."""
     try:
-        from distributed import default_client
+        distributed: Any = importlib.import_module("distributed")
     except ImportError:
         return None
     try:
-        return default_client()
+        return distributed.default_client()
     except ValueError:
         return None
 
@@ -315,8 +315,8 @@ def _beside(what: str, part: Any, X: Any, count: int, dask: Any) -> list[Any]:
             f"{what} must be a dask array or series, like X; got {type(part).__name__}. Make one "
             "with the partitions of X by dask.array.from_array."
         )
-    known = getattr(X, "chunks", None), getattr(part, "chunks", None)
-    if known[0] is not None and known[1] is not None and known[0][0] != known[1][0]:
+    known: list[Any] = [getattr(X, "chunks", None), getattr(part, "chunks", None)]
+    if None not in known and known[0][0] != known[1][0]:
         lengths = [sum(chunks[0]) for chunks in known]
         if lengths[0] == lengths[1]:
             part = part.rechunk({0: known[0][0]})
