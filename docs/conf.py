@@ -141,6 +141,7 @@ API = {
         "Planning and solving",
         {"dpfast": ["plan", "solve", "Plan", "Result", "Problem", "ProblemShape", "Loss"]},
     ),
+    "blocks": ("Rows in blocks", {"dpfast.blocks": None}),
     "privacy": ("Privacy", {"dpfast.privacy": None, "dpfast.errors": None}),
     "preprocessing": (
         "Preprocessing and data",

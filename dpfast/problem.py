@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -55,6 +56,29 @@ _THREADING_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
+class BlockSizes:
+    """How many blocks the rows come in, where they are not one array.
+
+    Parameters
+    ----------
+    count : int
+        Number of blocks.
+    distinct : tuple of int
+        The different numbers of rows that they have.
+    """
+
+    count: int
+    distinct: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_integer("count", self.count, low=1)
+        if not self.distinct:
+            raise ValueError("distinct must hold the blocks' numbers of rows; got none.")
+        for rows in self.distinct:
+            check_integer("distinct", rows, low=1, high=2**53)
+
+
+@dataclass(frozen=True)
 class ProblemShape:
     """The public quantities of a problem: all that a plan may depend on.
 
@@ -74,6 +98,8 @@ class ProblemShape:
         the solver.
     max_weight : float, default=1.0
         Bound of the rows' weights; multiplies all constants of the loss.
+    blocks : BlockSizes or None, default=None
+        Set where the rows come in blocks, each of which is summed by itself.
 
     Raises
     ------
@@ -94,6 +120,7 @@ class ProblemShape:
     intercept: float = 1.0
     alpha: float | None = None
     max_weight: float = 1.0
+    blocks: BlockSizes | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, str):
@@ -172,17 +199,32 @@ class ProblemShape:
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""
-        chunk = min(self.chunk_rows(), self.n_samples)
-        within = max(
-            _kernels.dense_addition_depth(chunk, self.n_features),
-            _kernels.csr_addition_depth(chunk, self.n_features),
-        )
-        return int(within) + -(-self.n_samples // chunk)
+        return self.longest_chain(_additions)
 
     def gram_additions(self) -> int:
         """The same for :meth:`Problem.gram`, whose blocks are longer for sparse rows."""
-        longest = min(self.n_samples, max(_gram_rows(self.dim), -(-self.n_samples // 16)))
-        return max(self.additions(), longest + -(-self.n_samples // _gram_rows(self.dim)))
+        return self.longest_chain(_gram_additions)
+
+    def longest_chain(self, additions: Callable[[ProblemShape], int]) -> int:
+        """Longest chain of additions behind an entry of a sum, whether in blocks or not.
+
+        Rows that come in blocks are added up in every block as if it were a problem of its own,
+        and then block by block in their order.  So an entry passes through at most the chain
+        within its own block and one addition for each block: the largest of ``additions(b)`` over
+        the blocks' shapes ``b``, plus their number.  Never less than for the same rows in one
+        array, so that where the rows are kept does not change a plan unless it must.
+
+        Parameters
+        ----------
+        additions : callable
+            The chain in rows that are one array, of their shape.  A function of a module, since
+            its results are kept.
+
+        Returns
+        -------
+        int
+        """
+        return additions(self) if self.blocks is None else _chain_over_blocks(self, additions)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
@@ -242,11 +284,7 @@ class ProblemShape:
         -------
         float
         """
-        additions = max(
-            self.additions(),
-            _kernels.line_search_addition_depth(self.line_search_rows())
-            + -(-self.n_samples // self.line_search_rows()),
-        )
+        additions = max(self.additions(), self.longest_chain(_line_search_additions))
         largest = self.max_weight * loss_clip
         row = (additions + 16) * largest + 8.0 * self.max_weight
         return float(1.01 * _UNIT * self.n_samples * row)
@@ -797,6 +835,54 @@ class Problem:
 
         return self._map(on_chunk, step=self.shape.block_rows())
 
+    def sum_rows(self, work: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Any:
+        """Sum of what `work` returns for the blocks of :meth:`map_rows`, in their order.
+
+        Parameters
+        ----------
+        work : callable
+            As for :meth:`map_rows`; returns an array, of the same shape for every block.
+
+        Returns
+        -------
+        ndarray
+        """
+        parts = self.map_rows(work)
+        total = np.array(next(parts), dtype=np.float64)
+        for part in parts:
+            total += part
+        return total
+
+    def map_shards(self, function: Callable[[Problem], T]) -> Iterator[T]:
+        """`function` on the problem of each block of rows; this one is a single block.
+
+        For sums that take one row at a time and no kernel computes: what is added up over the
+        shards must not depend on how the rows are divided.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a Problem with some of the rows.  It is to be a function of a module, or a
+            ``functools.partial`` of one, since it may be sent to another process.
+        """
+        yield function(self)
+
+    def forget_line(self) -> None:
+        """Compute margins afresh in the next line search, instead of updating kept ones."""
+        self._line = None
+
+    def clipped_by_lengths(
+        self, lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> Problem:
+        """:meth:`clipped_by` the lengths that `lengths` finds for blocks of rows.
+
+        Parameters
+        ----------
+        lengths : callable
+            As the `work` of :meth:`map_rows`; returns upper bounds of the rows' lengths.
+        """
+        return self.clipped_by(np.concatenate(list(self.map_rows(lengths))))
+
     def clipped_by(self, norms: Vector) -> Problem:
         """The same problem, whose gradients are clipped by given lengths of the rows.
 
@@ -851,7 +937,7 @@ class Problem:
         """
         return self._rows.block(0, self.shape.n_samples)[0]
 
-    def with_target(self, y: ArrayLike) -> Problem:
+    def with_target(self, y: Any) -> Problem:
         """The same rows, weights and bounds with other targets.
 
         Parameters
@@ -1017,6 +1103,35 @@ class _Queue(Generic[T]):
             if error is not None:
                 raise error
             yield cast(T, value)
+
+
+def _additions(shape: ProblemShape) -> int:
+    """Longest chain behind an entry of a sum over rows in one array: in a chunk, then chunks."""
+    chunk = min(shape.chunk_rows(), shape.n_samples)
+    within = max(
+        _kernels.dense_addition_depth(chunk, shape.n_features),
+        _kernels.csr_addition_depth(chunk, shape.n_features),
+    )
+    return int(within) + -(-shape.n_samples // chunk)
+
+
+def _gram_additions(shape: ProblemShape) -> int:
+    longest = min(shape.n_samples, max(_gram_rows(shape.dim), -(-shape.n_samples // 16)))
+    return max(_additions(shape), longest + -(-shape.n_samples // _gram_rows(shape.dim)))
+
+
+def _line_search_additions(shape: ProblemShape) -> int:
+    rows = shape.line_search_rows()
+    return int(_kernels.line_search_addition_depth(rows)) + -(-shape.n_samples // rows)
+
+
+@lru_cache(maxsize=1024)
+def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], int]) -> int:
+    """See :meth:`ProblemShape.longest_chain`."""
+    assert shape.blocks is not None
+    whole = replace(shape, blocks=None)
+    within = (additions(replace(whole, n_samples=rows)) for rows in shape.blocks.distinct)
+    return max(additions(whole), max(within) + shape.blocks.count)
 
 
 def _gram_rows(dim: int) -> int:

@@ -22,6 +22,7 @@ LAYERS = [
     {"solvers"},
     {"optimizers"},
     {"objectives"},
+    {"blocks"},
     {"problem"},
     {"rows", "losses", "mechanisms", "datasets", "theory"},
     {"privacy"},

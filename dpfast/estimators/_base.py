@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_real
+from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
@@ -141,6 +142,47 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         return {"sample_weight": weight, "max_weight": bound}
 
+    def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
+        """The source that dask collections make, once what is public about them is checked."""
+        if y is None:
+            raise ValueError("y must be given with X; got None.")
+        if self.data_norm is None:
+            raise ValueError(
+                "data_norm must be given for rows in dask collections; got None. It is a public "
+                "bound of the rows' norms (longer rows are scaled down)."
+            )
+        return from_dask(X, y, self._weights(fit_params).get("sample_weight"))
+
+    def _over_blocks(
+        self,
+        source: Executor,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        loss: Loss,
+        target: Callable[[NDArray[Any]], Vector],
+    ) -> BlockProblem:
+        """The problem over the blocks of `source`; nothing is read."""
+        if y is not None or self._weights(fit_params):
+            raise ValueError(
+                "y and sample_weight must be left out for rows in blocks, whose source has them; "
+                f"got y of type {type(y).__name__} and {sorted(fit_params)}."
+            )
+        problem = BlockProblem(
+            source,
+            loss,
+            data_norm=self.data_norm,
+            intercept=self._constant(),
+            max_weight=self.max_weight,
+            target=target,
+            n_jobs=self.n_jobs,
+        )
+        self.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return problem
+
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
         return {
@@ -225,10 +267,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
         return CoefficientInterval(low, high, below, above, level)
 
-    def _read(self, X: ArrayLike) -> Any:
-        """Rows to predict for."""
+    def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
+        """``X @ coef + intercept`` of the rows to predict for."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **_READ)
+        if not isinstance(X, Executor):
+            return validate_data(self, X, reset=False, **_READ) @ coef + intercept
+        if X.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
+            )
+        return np.concatenate(list(X.map(partial(_on_rows, coef=coef, intercept=intercept))))
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -286,14 +334,17 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         tags.classifier_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense float64 and float32 rows and CSR are read in place.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
+            memory come in blocks, see :mod:`dpfast.blocks`, which hold their labels and weights;
+            `data_norm` and `classes` must then be given, and multinomial loss is not available.
         y : array-like of shape (n_samples,)
+            Left out for blocks.
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
@@ -313,6 +364,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         for name in ("fit_intercept", "strict"):
             _check_flag(name, getattr(self, name))
         loss = self._loss()
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
+        if isinstance(X, Executor):
+            return self._fit_blocks(X, y, fit_params, loss, budget)
         counted = self._weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
@@ -332,6 +387,34 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             weights = w[np.newaxis]
         else:
             weights, report, settled = self._solve_classes(problem, labels, classes, budget, notes)
+        return self._keep(weights, classes, report, settled)
+
+    def _fit_blocks(
+        self,
+        source: Executor,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        loss: Loss,
+        budget: Budget,
+    ) -> Self:
+        if self.classes is None:
+            raise ValueError(
+                "classes must be given for rows in blocks; got None. The labels are not looked at "
+                "before the fit pays for it."
+            )
+        classes, notes = self._resolve_classes(None)
+        targets = [partial(_checked_signs, classes=classes, positive=label) for label in classes]
+        problem = self._over_blocks(source, y, fit_params, loss, targets[-1])
+        if len(classes) == 2:
+            w, report, settled = self._solve(problem, budget, notes)
+            return self._keep(w[np.newaxis], classes, report, settled)
+        weights, report, settled = self._solve_targets(problem, targets, budget, notes)
+        return self._keep(weights, classes, report, settled)
+
+    def _keep(
+        self, weights: Matrix, classes: NDArray[Any], report: PrivacyReport, settled: Plan
+    ) -> Self:
+        """Set what `fit` learned."""
         d, constant = self.n_features_in_, self._constant()
         self._set_fitted(
             classes_=classes,
@@ -354,9 +437,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         notes: tuple[str, ...],
     ) -> tuple[Matrix, PrivacyReport, Plan]:
         """Weights of more than two classes, one against the rest."""
+        targets = [partial(_signs, labels, label) for label in classes]
+        return self._solve_targets(problem, targets, budget, notes)
+
+    def _solve_targets(
+        self,
+        problem: Problem,
+        targets: Sequence[Callable[..., Vector]],
+        budget: Budget,
+        notes: tuple[str, ...],
+    ) -> tuple[Matrix, PrivacyReport, Plan]:
+        """Weights of one problem for each vector of targets, within one budget."""
         return solve_each(
             problem,
-            [partial(_signs, labels, label) for label in classes],
+            targets,
             self.solver,
             budget,
             random_state=self.random_state,
@@ -365,7 +459,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             **self._settings(),
         )
 
-    def _resolve_classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
+    def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
+        """The classes, sorted, and notes for the report; without `y`, they must be declared."""
         if self.classes is not None:
             try:
                 classes = np.asarray(self.classes)
@@ -376,7 +471,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them; "
                     f"got {self.classes!r}."
                 )
-            if not np.all(np.isin(y, classes)):
+            if y is not None and not np.all(np.isin(y, classes)):
                 raise ValueError(
                     f"y must hold only the declared classes {classes.tolist()}; "
                     "it has at least one other label."
@@ -388,6 +483,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         )
         if self.strict:
             raise ValueError(f"classes must be given when strict=True; got None. {message}")
+        assert y is not None
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(
@@ -402,18 +498,19 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
 
         Returns
         -------
         ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
             Positive favors ``classes_[1]``; of more classes, the largest wins.
         """
-        rows = self._read(X)
-        if len(self.classes_) == 2:
-            margins: Vector = rows @ self.coef_[0] + self.intercept_[0]
-        else:
-            margins = rows @ self.coef_.T + self.intercept_
+        check_is_fitted(self)
+        two = len(self.classes_) == 2
+        coef, intercept = (
+            (self.coef_[0], self.intercept_[0]) if two else (self.coef_.T, self.intercept_)
+        )
+        margins: Vector = self._affine(X, coef, intercept)
         return margins
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -421,7 +518,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
 
         Returns
         -------
@@ -482,15 +579,17 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         tags.regressor_tags.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Unpack[FitParameters]) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
         """Fit the model privately; the budget is spent when this returns or fails after planning.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense float64 and float32 rows and CSR are read in place.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
+            memory come in blocks, see :mod:`dpfast.blocks`, which hold their targets and weights;
+            `data_norm` and `target_bounds` must then be given.
         y : array-like of shape (n_samples,)
-            Clipped to `target_bounds`.
+            Clipped to `target_bounds`; left out for blocks.
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
@@ -510,14 +609,17 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         for name in ("fit_intercept", "strict"):
             _check_flag(name, getattr(self, name))
         loss = self._loss()
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
+        if isinstance(X, Executor):
+            return self._fit_blocks(X, y, fit_params, loss, budget)
         counted = self._weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
         center, half, notes = self._resolve_bounds(target)
-        scaled = np.clip((target - center) / half, -1.0, 1.0)
         problem = Problem(
             rows,
-            scaled,
+            _scaled(target, center, half),
             loss,
             data_norm=self.data_norm,
             intercept=self._constant(),
@@ -525,7 +627,30 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             strict=self.strict,
             **counted,
         )
-        w, report, settled = self._solve(problem, budget, notes)
+        return self._keep(*self._solve(problem, budget, notes), center, half)
+
+    def _fit_blocks(
+        self,
+        source: Executor,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        loss: Loss,
+        budget: Budget,
+    ) -> Self:
+        if self.target_bounds is None:
+            raise ValueError(
+                "target_bounds must be given for rows in blocks; got None. The targets are not "
+                "looked at before the fit pays for it."
+            )
+        center, half, notes = self._resolve_bounds(None)
+        target = partial(_scaled, center=center, half=half)
+        problem = self._over_blocks(source, y, fit_params, loss, target)
+        return self._keep(*self._solve(problem, budget, notes), center, half)
+
+    def _keep(
+        self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float
+    ) -> Self:
+        """Set what `fit` learned."""
         d, constant = self.n_features_in_, self._constant()
         self._set_fitted(
             coef_=w[:d] * half,
@@ -538,7 +663,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         )
         return self
 
-    def _resolve_bounds(self, y: Vector) -> tuple[float, float, tuple[str, ...]]:
+    def _resolve_bounds(self, y: Vector | None) -> tuple[float, float, tuple[str, ...]]:
         """What is taken off the targets, and what they are divided by."""
         notes: tuple[str, ...] = ()
         if self.target_bounds is None:
@@ -552,6 +677,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
                     f"target_bounds must be given when strict=True; got None. {message}"
                 )
             warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
+            assert y is not None
             low, high = float(y.min()), float(y.max())
             notes = ("target_bounds were taken from the data",)
         else:
@@ -566,13 +692,14 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        prediction: Vector = self._read(X) @ self.coef_ + self.intercept_
+        check_is_fitted(self)
+        prediction: Vector = self._affine(X, self.coef_, self.intercept_)
         return prediction
 
 
@@ -607,3 +734,24 @@ def _pair(bounds: Any) -> tuple[float, float]:
 def _signs(y: NDArray[Any], positive: Any) -> Vector:
     """+1 where `y` is the class `positive`, -1 elsewhere."""
     return np.where(y == positive, 1.0, -1.0)
+
+
+def _checked_signs(y: NDArray[Any], *, classes: NDArray[Any], positive: Any) -> Vector:
+    """:func:`_signs` of the labels of a block."""
+    if not np.all(np.isin(y, classes)):
+        raise ValueError(
+            f"y must hold only the declared classes {classes.tolist()}; it has at least one other "
+            "label."
+        )
+    return _signs(y, positive)
+
+
+def _scaled(y: NDArray[Any], center: float, half: float) -> Vector:
+    """Targets brought to [-1, 1]."""
+    scaled: Vector = np.clip((np.asarray(y, dtype=np.float64) - center) / half, -1.0, 1.0)
+    return scaled
+
+
+def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any) -> Any:
+    """``X @ coef + intercept`` of one block."""
+    return block.X @ coef + intercept

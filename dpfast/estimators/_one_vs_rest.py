@@ -122,7 +122,7 @@ def planned(
 
 def solve_each(
     problem: Problem,
-    targets: Sequence[Callable[[], Vector]],
+    targets: Sequence[Callable[..., Vector]],
     solver: str,
     budget: Budget,
     *,
@@ -139,7 +139,8 @@ def solve_each(
     problem : Problem
         Its rows, bounds and loss are used.
     targets : sequence of callables
-        Each returns the targets of one problem, when its turn comes.
+        Each returns the targets of one problem, when its turn comes; for rows in blocks, those
+        of the block whose stored ones it is given.
     solver, budget, accountant, random_state, notes, **settings
         As for :func:`dpfast.solve`; `budget` covers all the problems together.
     verbose : bool, default=False
@@ -169,7 +170,10 @@ def solve_each(
     ledger.check(*events)
     rng = SecureGenerator(random_state)
     run = SOLVERS[settled.solver].run
-    weights = [run(settled, problem.with_target(make()), rng, ledger).w for make in targets]
+    weights = []
+    for make in targets:
+        target = make() if problem.shape.blocks is None else make
+        weights.append(run(settled, problem.with_target(target), rng, ledger).w)
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
 from dpfast.solvers import Plan, dp_whitened_gd, served
 from dpfast.solvers.multinomial import solve_multinomial
+
+Vector = NDArray[np.float64]
 
 
 class LogisticRegression(PrivateLinearClassifier):
@@ -195,6 +197,21 @@ class LogisticRegression(PrivateLinearClassifier):
             **self._settings(),
         )
 
+    def _solve_targets(
+        self,
+        problem: Problem,
+        targets: Sequence[Callable[..., Vector]],
+        budget: Budget,
+        notes: tuple[str, ...],
+    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+        if self.multi_class == "multinomial":
+            raise ValueError(
+                "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
+                "needs the labels of all rows at once."
+            )
+        self._softmax = False
+        return super()._solve_targets(problem, targets, budget, notes)
+
     def _multinomial_serves(self, problem: Problem, budget: Budget) -> bool:
         return (
             self.solver in ("auto", dp_whitened_gd.NAME)
@@ -207,7 +224,7 @@ class LogisticRegression(PrivateLinearClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
 
         Returns
         -------
@@ -228,7 +245,7 @@ class LogisticRegression(PrivateLinearClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
 
         Returns
         -------

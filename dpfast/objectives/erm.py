@@ -1,6 +1,7 @@
 """Empirical risk with a ridge."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -286,12 +287,8 @@ class Erm:
         w_norm = float(np.linalg.norm(w))
         gradient = smooth.value_and_gradient(w)[1]
         norm = float(np.linalg.norm(gradient)) * (1.0 + 2.0**-40) + self.rounding(w_norm)[1]
-        margin, target = self._problem.margins(w), self._problem.target
-        slack = 1.0 - target * margin
-        share = np.clip((slack + width) / (2.0 * width), 0.0, 1.0)
-        terms = np.maximum(slack, 0.0) - share * slack
-        weight = self._problem.sample_weight
-        mean = float(terms.mean() if weight is None else terms @ weight / len(terms))
+        parts = self._problem.map_shards(partial(_gap_terms, w=w, width=width))
+        mean = sum(parts) / shape.n_samples
         error = shape.max_weight * (2 * shape.dim + 40) * (1.0 + shape.row_norm * w_norm)
         mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + 2.0**-53 * error
         return (mean + 0.5 * norm * norm / self._alpha) * (1.0 + 2.0**-50)
@@ -301,3 +298,12 @@ class Erm:
             raise ValueError(
                 f"loss must be 'hinge', the one with a kink; got {self._shape.loss.name!r}."
             )
+
+
+def _gap_terms(problem: Problem, w: Vector, width: float) -> float:
+    """Sum of the rows' terms of :meth:`Erm.duality_gap`."""
+    slack = 1.0 - problem.target * problem.margins(w)
+    share = np.clip((slack + width) / (2.0 * width), 0.0, 1.0)
+    terms = np.maximum(slack, 0.0) - share * slack
+    weight = problem.sample_weight
+    return float(terms.sum() if weight is None else terms @ weight)

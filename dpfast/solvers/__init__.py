@@ -155,6 +155,41 @@ def _check_objective(
     return options
 
 
+#: Options that look at a random choice of rows, or at single ones, by solver-independent names.
+_RANDOM_ROWS = ("batch",)
+
+
+def _check_blocks(module: ModuleType, shape: Any, options: dict[str, Any]) -> None:
+    """Refuse, for rows in blocks, what would need single rows in a random order."""
+    # Of an objective: the shape of its problem.
+    if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
+        return
+    cause = "rows in blocks are only ever read one block after another"
+    if getattr(module, "RANDOM_ROWS", False):
+        raise ValueError(
+            f"solver must be one of full batches, such as 'auto' or 'dp-gd', for rows in blocks; "
+            f"got {module.NAME!r}, which looks at the rows in a random order, and {cause}. Its "
+            "privacy rests on that order."
+        )
+    for name in _RANDOM_ROWS:
+        if options.get(name) is not None:
+            raise ValueError(
+                f"{name} must be None for rows in blocks; got {options[name]!r}: {cause}, and a "
+                "sample that is not uniform would not keep what it is charged for."
+            )
+    optimizer = options.get("optimizer", "auto")
+    if optimizer in output_perturbation.ROW_OPTIMIZERS:
+        raise ValueError(
+            f"optimizer must be one of full batches, such as 'auto', 'newton' or 'agd', for rows "
+            f"in blocks; got {optimizer!r}, which takes single rows in a random order: {cause}."
+        )
+    if options.get("objective", "erm") != "erm":
+        raise ValueError(
+            f"objective must be 'erm' for rows in blocks; got {options['objective']!r}, which "
+            "needs vectors with an entry for every row."
+        )
+
+
 def plan(
     problem: Any,
     solver: str = "auto",
@@ -222,6 +257,7 @@ def plan(
         accountant, options = "auto", _last_iterate(solver, options)
     module = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
     options = _check_objective(module, problem, shape, options)
+    _check_blocks(module, shape, options)
     unknown = sorted(set(options) - set(module.OPTIONS))
     if unknown:
         raise ValueError(

@@ -341,8 +341,7 @@ def _problem_price(
     slope = shape.lipschitz + alpha * (offset + 2.0 * radius)
     # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the three
     # scalar products.
-    chunk = min(shape.chunk_rows(), shape.n_samples)
-    additions = chunk + -(-shape.n_samples // chunk)
+    additions = shape.longest_chain(_mean_additions)
     rounding = 1.1 * _UNIT * (
         (additions + 24) * _largest_loss(shape, reach) * 1.01
         + 8.0 * shape.max_weight
@@ -395,6 +394,12 @@ def _accepts(exponent: float, rng: SecureGenerator) -> bool:
             return False
         remaining -= part
     return True
+
+
+def _mean_additions(shape: ProblemShape) -> int:
+    """Longest chain behind a mean of losses over rows in one array."""
+    chunk = min(shape.chunk_rows(), shape.n_samples)
+    return chunk + -(-shape.n_samples // chunk)
 
 
 def _below(bound: int, rng: SecureGenerator) -> int:

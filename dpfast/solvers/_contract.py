@@ -138,6 +138,7 @@ class Solver(Protocol):
     # A solver of one loss alone names it in LOSS.
     # A module whose OPTIONS have "objective", or that has a true TAKES_OBJECTIVES, also takes
     # objectives in the place of problems.
+    # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
 
     def plan(
         self,

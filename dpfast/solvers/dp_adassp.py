@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -201,6 +202,15 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
 
 def _sums(problem: Problem, target_bound: float, factor: float) -> Vector:
     """Upper triangle of ``Σ c x̃ x̃ᵀ``, its diagonal over ``√2``, and ``ω Σ c x̃ t``."""
+    parts = problem.map_shards(partial(_shard_sums, target_bound=target_bound, factor=factor))
+    total = next(parts)
+    for part in parts:
+        total += part
+    return total
+
+
+def _shard_sums(problem: Problem, target_bound: float, factor: float) -> Vector:
+    """:func:`_sums` of rows that are one array."""
     clipped = problem.with_target(np.clip(problem.target, -target_bound, target_bound))
     # The gradient of the squared loss at zero.
     moments = -clipped.clipped_gradient(np.zeros(problem.shape.dim))[0]

@@ -79,6 +79,7 @@ OPTIONS = (
 )
 BUDGET_KINDS = ("approximate",)
 RELATIONS = NEIGHBORING_RELATIONS
+RANDOM_ROWS = True
 MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType(
     {"batch": "full", "steps": 2500, "step": 0.7, "average": "none", "clip_norm": 1e100}

@@ -75,6 +75,7 @@ OPTIONS = (
 )
 BUDGET_KINDS = ("approximate",)
 RELATIONS = NEIGHBORING_RELATIONS
+RANDOM_ROWS = True
 MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType(
     {"epochs": 40, "batch": 100, "steps_per_epoch": 80, "step": 0.7, "difference_clip_norm": 1e6}

@@ -456,10 +456,8 @@ def _moment_sums(
         total[d:] *= weight
         return total
 
-    total = np.zeros(2 * d)
-    for part in problem.map_rows(sums):
-        total += part
-    return total
+    moments: Vector = problem.sum_rows(sums)
+    return moments
 
 
 def _transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
@@ -519,10 +517,7 @@ def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
             total += z.T @ z
         return total
 
-    total = np.zeros((d, d))
-    for part in problem.map_rows(sums):
-        total += part
-    triangle: Vector = total[upper] * entries
+    triangle: Vector = problem.sum_rows(sums)[upper] * entries
     return triangle
 
 
@@ -600,7 +595,7 @@ def descend(
         def query(w: Matrix = w) -> Vector:
             nonlocal view
             if view is None:  # the rows are read only once the first step has been paid for
-                view = problem.clipped_by(lengths(problem, transform))
+                view = problem.clipped_by_lengths(lengths_in(problem.shape, transform))
             return (transform.T @ gradient(view, w)).ravel()
 
         noisy = mechanism.release(query, rng=rng, ledger=ledger, where=where).reshape(v.shape) / n
@@ -644,8 +639,13 @@ def _reach(shape: ProblemShape, transform: Matrix) -> float:
 
 def _additions(shape: ProblemShape) -> int:
     """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
+    return max(shape.additions(), shape.longest_chain(_dense_additions))
+
+
+def _dense_additions(shape: ProblemShape) -> int:
+    """The same over dense blocks of rows that are one array."""
     rows = min(shape.block_rows(), shape.n_samples)
-    return max(shape.additions(), rows + -(-shape.n_samples // rows))
+    return rows + -(-shape.n_samples // rows)
 
 
 def _calibrated(mu: float, **settings: Any) -> Gaussian:
@@ -683,11 +683,11 @@ def rows_per_weight(
     return mu * shape.n_samples / shape.dim
 
 
-def lengths(problem: Problem, transform: Matrix) -> Vector:
-    """Upper bounds of ``‖Wᵀ x̃_i‖``, rounding included."""
+def lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
+    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included."""
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (problem.shape.dim + 8) * _UNIT
-    more = grow * _reach(problem.shape, transform) * (1.0 + grow)
+    grow = (shape.dim + 8) * _UNIT
+    more = grow * _reach(shape, transform) * (1.0 + grow)
 
     def of_block(block: Matrix) -> Vector:
         found = []
@@ -696,7 +696,7 @@ def lengths(problem: Problem, transform: Matrix) -> Vector:
             found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
         return np.concatenate(found)
 
-    return np.concatenate(list(problem.map_rows(of_block)))
+    return of_block
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

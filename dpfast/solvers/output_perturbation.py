@@ -105,7 +105,7 @@ _FAILURE = 0.1
 # More full gradients than this are a mistake: T of the theorems grows with β/α.
 _MAX_ITERATIONS = 10**7
 # Which optimizers can work on what.
-_ROW_OPTIMIZERS = ("sgd", "svrg", "katyusha")
+ROW_OPTIMIZERS = ("sgd", "svrg", "katyusha")
 _KINK_OPTIMIZERS = ("subgradient", "sgd", "smoothing")
 _SADDLE_OPTIMIZER = "minimax_appa"
 
@@ -1015,7 +1015,7 @@ def choose_optimizer(optimizer: str | Callable[..., Any], goal: Any) -> Any:
             f"optimizer must be one of {', '.join(map(repr, _KINK_OPTIMIZERS))} for a loss with "
             f"kinks; got {optimizer!r}."
         )
-    if optimizer in _ROW_OPTIMIZERS and not isinstance(goal, ErmShape):
+    if optimizer in ROW_OPTIMIZERS and not isinstance(goal, ErmShape):
         raise ValueError(
             f"optimizer must work on whole objectives, such as 'newton' or 'agd', for "
             f"{type(goal).__name__.removesuffix('Shape').lower()} objectives; got {optimizer!r}, "

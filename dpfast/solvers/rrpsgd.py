@@ -50,6 +50,7 @@ NAME = "rrpsgd"
 OPTIONS = ("alpha", "steps", "step", "schedule", "noise", "initial_gap")
 BUDGET_KINDS = ("approximate",)
 RELATIONS = ("replace_one",)
+RANDOM_ROWS = True
 MINIMIZES = False
 EXACT: Mapping[str, Any] = MappingProxyType({})
 EXPECTS = "gradient_norm_bound"

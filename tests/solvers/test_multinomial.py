@@ -153,7 +153,7 @@ def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weigh
         problem = Problem(
             x[None], [1.0], data_norm=2.0, sample_weight=[max_weight], max_weight=max_weight
         )
-        view = problem.clipped_by(dp_whitened_gd.lengths(problem, transform))
+        view = problem.clipped_by_lengths(dp_whitened_gd.lengths_in(problem.shape, transform))
         for label in range(3):
             w = 20.0 * rng.normal(size=(3, 3))
             gradient = multinomial_gradient(view, np.array([float(label)]), w, clip_norm)[0]

@@ -1,0 +1,184 @@
+"""Problems over rows that do not fit in memory, read block by block in every pass.
+
+A source says where the rows are: :func:`from_npy` and :func:`from_batches` (any function that
+yields arrays) make one.  :class:`BlockProblem` is the problem over it, for :func:`dpfast.solve`; it
+takes any :class:`Executor`, which is all that differs between a machine that reads blocks from a
+disk and a cluster that holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpfast.blocks._arrays import ArrayReader, BatchReader
+from dpfast.blocks._contract import Block, Executor
+from dpfast.blocks._dask import DaskBlocks, is_dask
+from dpfast.blocks._problem import BlockProblem
+from dpfast.blocks._source import Source
+
+__all__ = [
+    "Block",
+    "BlockProblem",
+    "DaskBlocks",
+    "Executor",
+    "Source",
+    "from_batches",
+    "from_dask",
+    "from_npy",
+    "is_dask",
+]
+
+
+def from_npy(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    block_rows: int | None = None,
+    read_ahead: bool = True,
+) -> Source:
+    """Rows in NumPy arrays: .npy files, memory maps, or arrays in memory.
+
+    Parameters
+    ----------
+    X : path, array or SciPy sparse matrix of shape (n_samples, n_features)
+        Files with rows one after another (C order) are read in pieces, others through a map.
+        float32 stays float32.
+    y : path or array of shape (n_samples,), optional
+        Targets or labels; may be left out for predictions.
+    sample_weight : path or array of shape (n_samples,), optional
+    block_rows : int, optional
+        Rows of a block; None: 32 MiB of float64 entries.  Two blocks are in memory at a time.
+    read_ahead : bool, default=True
+        Read the next block while one is worked on, in a thread.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        If an argument is not of the stated kind, or a file cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5000, axis=0)
+    >>> y = np.repeat([1.0, -1.0], 5000)
+    >>> source = dpfast.blocks.from_npy(X, y, block_rows=1000)
+    >>> problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=1.0)
+    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
+    >>> len(source.sizes), bool(result.w[0] > result.w[1])
+    (10, True)
+    """
+    return Source(ArrayReader(X, y, sample_weight), block_rows, read_ahead)
+
+
+def from_batches(
+    open_batches: Callable[[], Iterable[Any]],
+    *,
+    n_features: int | None = None,
+    n_samples: int | None = None,
+    name: str | None = None,
+    block_rows: int | None = None,
+    read_ahead: bool = True,
+) -> Source:
+    """Rows that a function yields, for every format that is not known here.
+
+    Parameters
+    ----------
+    open_batches : callable
+        Returns a fresh iterator of tuples ``(X, y)`` or ``(X, y, sample_weight)`` at every call, of
+        the same rows in the same order.  Batches may have any number of rows; they are cut and
+        joined to blocks.  X is an array or a SciPy sparse matrix.
+    n_features : int, optional
+        Checked against the first batch.
+    n_samples : int, optional
+        Number of rows, which is public; None: counted in one pass here.
+    name : str, optional
+        Name of the data, for messages and for checkpoints, which know of the data nothing else.
+    block_rows, read_ahead
+        As for :func:`from_npy`.  With `read_ahead` the function is run by a thread of its own.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind, or there are no rows.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> def batches():
+    ...     for seed in range(20):
+    ...         X = np.random.default_rng(seed).standard_normal((500, 3))
+    ...         yield X, np.sign(X[:, 0])
+    >>> source = dpfast.blocks.from_batches(batches, block_rows=2000)
+    >>> source.n_samples, source.sizes
+    (10000, (2000, 2000, 2000, 2000, 2000))
+    """
+    return Source(BatchReader(open_batches, n_features, n_samples, name), block_rows, read_ahead)
+
+
+def from_dask(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    client: Any = None,
+    keep: bool = True,
+    name: str | None = None,
+) -> DaskBlocks:
+    """Rows in dask arrays or dataframes: each partition is a block, worked on where it is.
+
+    Estimators call this by themselves when `fit` gets dask collections.  Workers and scheduler see
+    raw rows and exact sums and must be trusted; noise is drawn on the client alone, after the sum,
+    and the ledger is kept there.  Workers that are lost, tasks that are retried and partitions that
+    are computed again change neither, nor the result.
+
+    Parameters
+    ----------
+    X : dask array or dataframe of shape (n_samples, n_features)
+        Of numbers, divided along the rows alone.  Lengths of partitions that are not known are
+        counted here; the number of rows is public.
+    y : dask array or series of shape (n_samples,), optional
+        Targets or labels, divided like X; may be left out for predictions.
+    sample_weight : dask array or series of shape (n_samples,), optional
+    client : distributed.Client, optional
+        None: the current one if there is one, else dask's scheduler on this machine.
+    keep : bool, default=True
+        With a client: the cluster holds the rows in memory, from here until the result of this
+        function is deleted, and every partition's checksum is compared if a lost one is computed
+        again.  False computes (reads) them in every pass, for data larger than the cluster.
+    name : str, optional
+        Name of the data, for checkpoints, which know of the data only this and the sizes.
+
+    Returns
+    -------
+    DaskBlocks
+
+    Raises
+    ------
+    ImportError
+        If dask is not installed.
+    TypeError, ValueError
+        If the collections are not as stated.
+
+    Examples
+    --------
+    >>> import dask.array as da, dpfast
+    >>> X = da.random.default_rng(0).standard_normal((10_000, 3), chunks=(2500, 3))
+    >>> source = dpfast.blocks.from_dask(X, da.sign(X[:, 0]))
+    >>> source.sizes
+    (2500, 2500, 2500, 2500)
+    >>> problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=2.0)
+    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
+    >>> bool(result.w[0] > result.w[1])
+    True
+    """
+    return DaskBlocks(X, y, sample_weight, client, keep, name)

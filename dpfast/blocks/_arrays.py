@@ -1,0 +1,242 @@
+"""Rows in NumPy arrays and .npy files, and rows that a function yields."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer
+from dpfast.blocks._source import Piece
+from dpfast.errors import DataError
+
+
+class NpyFile:
+    """The array in a .npy file, read range by range, without a memory map.
+
+    A map of a large file counts as memory of the process, by some measures; and its pages are read
+    by whoever touches them first, which is not the thread that reads ahead.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        try:
+            loaded: Any = np.load(self.path, mmap_mode="r")
+        except ValueError as error:
+            raise DataError(f"{self.path} is not an array in NumPy's format: {error}.") from error
+        if not isinstance(loaded, np.memmap):
+            raise DataError(f"{self.path} must hold one array (.npy); it is an archive.")
+        header: Any = loaded
+        self.shape, self.dtype = header.shape, header.dtype
+        self._offset = int(header.offset)
+        # Rows that are not contiguous are left to the map.
+        self._mapped = not header.flags.c_contiguous
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        if self._mapped:
+            return np.array(np.load(self.path, mmap_mode="r")[rows])
+        out: Any = np.empty((rows.stop - rows.start, *self.shape[1:]), dtype=self.dtype)
+        row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        with open(self.path, "rb", buffering=0) as stream:
+            stream.seek(self._offset + rows.start * row_bytes)
+            target, at = memoryview(out).cast("B"), 0
+            while at < len(target):
+                count = stream.readinto(target[at:])
+                if not count:
+                    raise DataError(f"{self.path}: the file ends before its last row.")
+                at += count
+        rows_read: NDArray[Any] = out
+        return rows_read
+
+    def describe(self) -> Any:
+        """What tells this file from another."""
+        return [*file_facts(self.path), list(self.shape), str(self.dtype)]
+
+
+def file_facts(path: str | os.PathLike[str]) -> list[Any]:
+    """Name, size and time of change of a file."""
+    facts = os.stat(path)
+    return [Path(path).name, facts.st_size, facts.st_mtime_ns]
+
+
+class ArrayReader:
+    """Rows of arrays, memory maps, sparse matrices and .npy files.
+
+    Parameters
+    ----------
+    X, y, sample_weight : array, sparse matrix (X), path or None (y, sample_weight)
+    """
+
+    seekable = True
+    feature_names: tuple[str, ...] | None = None
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self._X, self._y = _opened("X", X, 2), None if y is None else _opened("y", y, 1)
+        self._weight = None if sample_weight is None else _opened("sample_weight", sample_weight, 1)
+        self.n_samples, self.n_features = map(int, self._X.shape)
+        self.weighted = sample_weight is not None
+        self.in_memory = not isinstance(self._X, NpyFile | _Mapped)
+        for name, part in (("y", self._y), ("sample_weight", self._weight)):
+            if part is not None and part.shape[0] != self.n_samples:
+                raise ValueError(
+                    f"{name} must have {self.n_samples} entries, as X has rows; got "
+                    f"{part.shape[0]}."
+                )
+
+    def __repr__(self) -> str:
+        return self._X.path if isinstance(self._X, NpyFile) else "X"
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """Rows [start, stop), so many at a time."""
+        for at in range(start, stop, rows):
+            yield self._piece(at, min(at + rows, stop))
+
+    def _piece(self, start: int, stop: int) -> Piece:
+        return Piece(
+            self._X[start:stop],
+            None if self._y is None else self._y[start:stop],
+            None if self._weight is None else self._weight[start:stop],
+            f"{self!r}, rows {start} to {stop - 1}",
+        )
+
+    def describe(self) -> Any:
+        """Files by name, size and time; arrays in memory only by shape and type."""
+        return [_describe(part) for part in (self._X, self._y, self._weight)]
+
+
+def _describe(part: Any) -> Any:
+    if part is None or isinstance(part, NpyFile):
+        return None if part is None else part.describe()
+    return ["array", list(part.shape), str(part.dtype)]
+
+
+class _Mapped:
+    """A memory map, of which ranges are copied: so that they are read where they are asked for."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        return np.array(self._array[rows])
+
+
+def _opened(name: str, given: Any, ndim: int) -> Any:
+    """Something with shape, dtype and ranges of rows."""
+    opened: Any = given
+    if isinstance(given, str | os.PathLike):
+        opened = NpyFile(given)
+    elif isinstance(given, np.memmap):
+        opened = _Mapped(given)
+    elif scipy.sparse.issparse(given):
+        opened = given.tocsr()
+    elif not isinstance(given, np.ndarray):
+        raise TypeError(
+            f"{name} must be an array or the name of a .npy file; got {type(given).__name__}."
+        )
+    if len(opened.shape) != ndim or min(opened.shape) < 1:
+        raise ValueError(
+            f"{name} must have {ndim} dimension{'s'[: ndim - 1]}, none of them empty; got shape "
+            f"{tuple(opened.shape)}."
+        )
+    if ndim == 2 and opened.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers; got an array of dtype {opened.dtype}.")
+    return opened
+
+
+class BatchReader:
+    """Rows that a function yields, from the first to the last whenever it is called.
+
+    Parameters
+    ----------
+    open_batches : callable
+    n_features : int or None
+        None: as many as the first batch has.
+    n_samples : int or None
+        None: counted, in one pass.
+    weighted : bool
+    """
+
+    seekable = False
+    in_memory = False
+    feature_names: tuple[str, ...] | None = None
+
+    def __init__(
+        self,
+        open_batches: Callable[[], Iterable[Any]],
+        n_features: int | None,
+        n_samples: int | None,
+        name: str | None,
+    ) -> None:
+        if not callable(open_batches):
+            raise TypeError(
+                "open_batches must be a function that returns a fresh iterator of (X, y) or "
+                f"(X, y, sample_weight) at every call; got {type(open_batches).__name__}. An "
+                "iterator alone can be read only once."
+            )
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be a text or None; got {name!r}.")
+        self._open, self._name = open_batches, name
+        first = next(iter(self._read()), None)
+        if first is None:
+            raise ValueError("open_batches must yield at least one batch with a row; got none.")
+        self.weighted = first.weight is not None
+        found = int(first.X.shape[1])
+        if n_features is not None and check_integer("n_features", n_features, low=1) != found:
+            raise ValueError(
+                f"n_features must be {found}, as in the first batch; got {n_features}."
+            )
+        self.n_features = found
+        if n_samples is None:
+            n_samples = sum(piece.X.shape[0] for piece in self._read())
+        self.n_samples = check_integer("n_samples", n_samples, low=1, high=2**53)
+
+    def __repr__(self) -> str:
+        return self._name or "batches"
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """All rows; the range is left to the caller."""
+        return self._read()
+
+    def _read(self) -> Iterator[Piece]:
+        for number, batch in enumerate(self._open()):
+            where = f"{self!r}, batch {number}"
+            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+                raise TypeError(
+                    f"{where} must be a tuple (X, y) or (X, y, sample_weight); got "
+                    f"{type(batch).__name__}."
+                )
+            piece = _as_piece(where, *batch)
+            del batch
+            if piece.X.shape[0]:
+                yield piece
+
+    def describe(self) -> Any:
+        """The name alone: nothing else is known of a function."""
+        return ["batches", self._name]
+
+
+def _as_piece(where: str, X: Any, y: Any, weight: Any = None) -> Piece:
+    """A batch, checked for shapes; its values are looked at when it is used."""
+    if not scipy.sparse.issparse(X):
+        X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise DataError(
+            f"{where}: X must be a two-dimensional array of real numbers; got shape {X.shape}, "
+            f"dtype {X.dtype}."
+        )
+    parts: list[NDArray[Any] | None] = []
+    for name, part in (("y", y), ("sample_weight", weight)):
+        values = None if part is None else np.asarray(part)
+        if values is not None and values.shape != (X.shape[0],):
+            raise DataError(
+                f"{where}: {name} must have shape ({X.shape[0]},), as X has rows; got "
+                f"{values.shape}."
+            )
+        parts.append(values)
+    return Piece(X.tocsr() if scipy.sparse.issparse(X) else X, parts[0], parts[1], where)

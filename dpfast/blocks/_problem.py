@@ -1,0 +1,364 @@
+"""A learning problem whose rows come in blocks that need not fit in memory together."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from operator import methodcaller
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast._validation import check_real
+from dpfast.blocks._contract import Block, Executor
+from dpfast.errors import DataError
+from dpfast.losses import Loss
+from dpfast.problem import BlockSizes, Problem, ProblemShape, _as_vector, _thread_count
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+T = TypeVar("T")
+
+# Blocks that an estimate of the Hessian takes its rows from.
+_SAMPLED_BLOCKS = 8
+# Problems that stay with a block in memory: of a few targets or losses, used in turn.
+_KEPT_PROBLEMS = 4
+
+
+class BlockProblem(Problem):
+    """A learning problem over blocks of rows; otherwise as :class:`dpfast.Problem`.
+
+    Every quantity is a sum over the blocks, each of which is summed as a
+    :class:`~dpfast.Problem` of its own: its rows are scaled into the ball of radius `data_norm`,
+    its targets and weights checked and its gradients clipped while it is in memory, so that nothing
+    is kept with one entry a row.  In memory at any time are the blocks that the executor holds (two
+    on one machine) and, for Hessians and Gram matrices, a few of ``dim x dim`` entries.
+
+    Parameters
+    ----------
+    source : Executor
+        The rows; see :func:`dpfast.blocks.from_npy` and its neighbors.
+    loss : Loss or str, default="logistic"
+    alpha : float or None, default=None
+        Ridge of the mean loss; None leaves the choice to the solver.
+    data_norm : float
+        Public bound of ``‖x_i‖₂``; longer rows are scaled down.
+    intercept : float, default=1.0
+        Value of the constant column (penalized like the others); 0 for none.
+    max_weight : float or None, default=None
+        Public bound of the weights; needed if, and only if, the source has weights.
+    target : callable or None, default=None
+        Makes targets (-1 and +1, or finite numbers) of a block's stored ones: a function of a
+        module or a ``functools.partial`` of one.  None: they are targets.
+    n_jobs : int or None, default=None
+        Threads that work on a block; None means one, -1 all cores.
+
+    Attributes
+    ----------
+    shape : ProblemShape
+        With the blocks' sizes, from which the bounds of rounding errors follow.
+    source : Executor
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind.  The rows are not looked at: what is wrong with
+        them is found when they are read, with the privacy cost of that look spent.
+
+    Notes
+    -----
+    Not available, since they would need a row here and a row there or a vector with one entry a
+    row: stochastic solvers and optimizers, and objectives other than the mean loss.
+    """
+
+    def __init__(
+        self,
+        source: Executor,
+        loss: Loss | str = "logistic",
+        alpha: float | None = None,
+        data_norm: float | None = None,
+        *,
+        intercept: float = 1.0,
+        max_weight: float | None = None,
+        target: Callable[[NDArray[Any]], ArrayLike] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        if not isinstance(source, Executor):
+            raise TypeError(
+                "source must hold blocks of rows, such as dpfast.blocks.from_npy returns; got "
+                f"{type(source).__name__}."
+            )
+        if data_norm is None:
+            raise ValueError(
+                "data_norm must be given for rows in blocks; got None. It is a public bound of the "
+                "rows' norms, known without looking at the data (longer rows are scaled down)."
+            )
+        if source.weighted != (max_weight is not None):
+            raise ValueError(
+                f"max_weight must be {'given' if source.weighted else 'None'} for rows "
+                f"{'with' if source.weighted else 'without'} weights; got {max_weight!r}."
+            )
+        self.n_jobs = _thread_count(n_jobs)
+        self.leaks: tuple[str, ...] = ()
+        self.source = source
+        self.shape = ProblemShape(
+            sum(source.sizes),
+            source.n_features,
+            data_norm,
+            Loss(loss) if isinstance(loss, str) else loss,
+            intercept,
+            alpha,
+            1.0 if max_weight is None else max_weight,
+            BlockSizes(len(source.sizes), tuple(sorted(set(source.sizes)))),
+        )
+        self._make_target = target
+        self._lengths: Callable[[Matrix], Vector] | None = None
+
+    # ---- sums over blocks -----------------------------------------------------------------------
+
+    def map_shards(self, function: Callable[[Problem], T]) -> Iterator[T]:
+        """`function` on the problem of each block, in the order of the blocks."""
+        return self._over(function)
+
+    def _over(
+        self, function: Callable[[Problem], T], numbers: Sequence[int] | None = None
+    ) -> Iterator[T]:
+        recipe = _Recipe(self.shape, self.source.weighted, self._make_target, self._lengths,
+                         self.n_jobs)  # fmt: skip
+        return self.source.map(partial(_on_block, recipe, self.source.sizes, function), numbers)
+
+    def clipped_gradient(
+        self,
+        w: ArrayLike,
+        clip_norm: float = math.inf,
+        loss_clip: float = math.inf,
+        *,
+        clip_order: int = 2,
+        rows: NDArray[np.int64] | None = None,
+    ) -> tuple[Vector, float]:
+        """See :meth:`dpfast.Problem.clipped_gradient`; `rows` must be None."""
+        if rows is not None:
+            self._refuse("rows", "a sample of rows")
+        vector = self._weights("w", w)
+        clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
+        loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        work = methodcaller("clipped_gradient", vector, clip_norm, loss_clip, clip_order=clip_order)
+        total, loss_sum = np.zeros(self.shape.dim), 0.0
+        for part, value in self._over(work):
+            total += part
+            loss_sum += value
+        return total, loss_sum
+
+    def objective(self, w: ArrayLike, loss_clip: float = math.inf) -> float:
+        """See :meth:`dpfast.Problem.objective`."""
+        work = methodcaller("objective", self._weights("w", w), loss_clip)
+        return float(sum(self._over(work)))
+
+    def line_search_losses(
+        self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, loss_clip: float = math.inf
+    ) -> Vector:
+        """See :meth:`dpfast.Problem.line_search_losses`; both margins are computed every time."""
+        work = methodcaller(
+            "line_search_losses",
+            self._weights("w", w),
+            self._weights("direction", direction),
+            _as_vector("steps", steps, None),
+            loss_clip,
+        )
+        losses: Vector = _sum(self._over(work))
+        return losses
+
+    def margins(self, w: ArrayLike) -> Vector:
+        """``<x̃_i, w>`` for every row: a vector of ``8 n_samples`` bytes."""
+        return np.concatenate(list(self._over(methodcaller("margins", self._weights("w", w)))))
+
+    def _weighted_gram(
+        self, w: Vector, loss: Loss, max_rows: int | None = None
+    ) -> tuple[Matrix, int]:
+        numbers: Sequence[int] | None = None
+        taken = len(self.source.sizes)
+        n = self.shape.n_samples
+        if max_rows is not None and n <= 2 * max_rows:
+            max_rows = None
+        if max_rows is not None:
+            if self.source.seekable and taken > _SAMPLED_BLOCKS:
+                # From the middle of as many parts of equal length.
+                middles = (np.arange(_SAMPLED_BLOCKS) + 0.5) * (taken / _SAMPLED_BLOCKS)
+                numbers = middles.astype(int).tolist()
+                taken = _SAMPLED_BLOCKS
+            max_rows = -(-max_rows // taken)
+        total, rows = np.zeros((self.shape.dim, self.shape.dim)), 0
+        work = methodcaller("_weighted_gram", w, loss, max_rows)
+        for part, count in self._over(work, numbers):
+            total += part
+            rows += count
+        return total, rows
+
+    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
+        """See :meth:`dpfast.Problem.sum_rows`: in every block, and then over the blocks."""
+        return _sum(self._over(methodcaller("sum_rows", work)))
+
+    # ---- other views ----------------------------------------------------------------------------
+
+    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Problem:
+        """See :meth:`dpfast.Problem.clipped_by_lengths`; the lengths are found in every pass."""
+        other = copy.copy(self)
+        other._lengths = lengths
+        return other
+
+    def with_target(self, y: Any) -> Problem:
+        """The same rows, weights and bounds with other targets.
+
+        Parameters
+        ----------
+        y : callable
+            Makes targets of a block's stored ones, as `target` does.
+        """
+        if not callable(y):
+            raise TypeError(
+                "y must be a function that makes targets of a block's, for rows in blocks; got "
+                f"{type(y).__name__}."
+            )
+        other = copy.copy(self)
+        other._make_target = y
+        return other
+
+    # ---- what would need single rows ------------------------------------------------------------
+
+    def _refuse(self, name: str, what: str) -> NoReturn:
+        raise TypeError(
+            f"{name}: {what} is not available for rows in blocks, which are only ever read one "
+            "block after another. Use a method of full batches, or load the rows into a "
+            "dpfast.Problem."
+        )
+
+    def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
+        self._refuse("map_rows", "a result for every few rows")
+
+    def map_blocks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
+        self._refuse("map_blocks", "a sum with factors for every row")
+
+    def blocks(self) -> Iterator[tuple[Any, int, int, int, int]]:
+        self._refuse("blocks", "a sum with factors for every row")
+
+    def clipped_by(self, norms: Vector) -> Problem:
+        self._refuse("clipped_by", "a length for every row")
+
+    def kernel_rows(self) -> Any:
+        self._refuse("kernel_rows", "access to single rows")
+
+    def part(self, start: int, stop: int) -> Problem:
+        self._refuse("part", "a range of rows")
+
+    @property
+    def target(self) -> Vector:
+        self._refuse("target", "a vector with an entry for every row")
+
+    @property
+    def sample_weight(self) -> Vector | None:
+        self._refuse("sample_weight", "a vector with an entry for every row")
+
+    @property
+    def sparse(self) -> bool:
+        self._refuse("sparse", "how rows are stored")
+
+
+class _Shard(Problem):
+    """The problem of one block; there are many of them, which share their threads."""
+
+    def _pool(self) -> ThreadPoolExecutor:
+        return _threads(os.getpid(), max(1, self.n_jobs - 1))
+
+
+@lru_cache(maxsize=8)
+def _threads(process: int, count: int) -> ThreadPoolExecutor:
+    """Threads of this process, which a forked child has not."""
+    return ThreadPoolExecutor(count)
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How a block becomes a problem; public, and small enough to be sent along with every task."""
+
+    shape: ProblemShape
+    weighted: bool
+    target: Callable[[NDArray[Any]], ArrayLike] | None
+    lengths: Callable[[Matrix], Vector] | None
+    n_jobs: int
+
+    def problem(self, block: Block) -> Problem:
+        """The problem of one block, new or made before."""
+        key = None if block.made is None else self._key()
+        if block.made is None or key is None:
+            return self._new(block)
+        problem: Problem | None = block.made.pop(key, None)
+        if problem is None:
+            problem = self._new(block)
+            if len(block.made) >= _KEPT_PROBLEMS:
+                del block.made[next(iter(block.made))]
+        block.made[key] = problem  # the last to go
+        # Results depend on the block and the arguments alone, not on what was asked before.
+        problem.forget_line()
+        return problem
+
+    def _key(self) -> bytes | None:
+        """Equal for equal recipes, in whichever process they were made."""
+        try:
+            return pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            # Functions that only cloudpickle can send: they cannot be told apart.
+            return None
+
+    def _new(self, block: Block) -> Problem:
+        """The problem of one block, with bounds that hold for all of them."""
+        shape = self.shape
+        if block.y is None:
+            raise DataError("there are no targets: say which column has them.")
+        shard: Problem = _Shard(
+            block.X,
+            block.y if self.target is None else self.target(block.y),
+            shape.loss,
+            shape.alpha,
+            shape.data_norm,
+            intercept=shape.intercept,
+            sample_weight=block.weight,
+            max_weight=shape.max_weight if self.weighted else None,
+            n_jobs=self.n_jobs,
+        )
+        return shard if self.lengths is None else shard.clipped_by_lengths(self.lengths)
+
+
+def _on_block(
+    recipe: _Recipe, sizes: tuple[int, ...], function: Callable[[Problem], T], block: Block
+) -> T:
+    """`function` of the problem of one block; runs wherever the block is."""
+    rows, columns = np.shape(block.X)
+    expected = sizes[block.number], recipe.shape.n_features
+    if (rows, columns) != expected:
+        raise DataError(
+            f"{block.where}: the block must have {expected[0]} rows and {expected[1]} columns, as "
+            f"was found when the data were opened; got {rows} and {columns}."
+        )
+    if (block.weight is not None) != recipe.weighted:
+        raise DataError(f"{block.where}: either all blocks must have weights or none.")
+    try:
+        return function(recipe.problem(block))
+    except (DataError, ValueError, TypeError) as error:
+        # GridOverflow and the like are none of the data's; whatever else is wrong keeps its type.
+        kind = TypeError if isinstance(error, TypeError) else DataError
+        raise kind(f"{block.where}: {error}") from error
+
+
+def _sum(parts: Iterator[Any]) -> Any:
+    """Sum of arrays, in their order."""
+    total = np.array(next(parts), dtype=np.float64)
+    for part in parts:
+        total += part
+    return total

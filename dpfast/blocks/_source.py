@@ -1,0 +1,316 @@
+"""Blocks that one machine reads again and again, one ahead of the one that is worked on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer
+from dpfast.blocks._contract import Block, Executor
+from dpfast.errors import DataError
+
+T = TypeVar("T")
+
+# Bytes of a block by default, its entries being float64; half of that if they are float32.
+_BLOCK_BYTES = 32 * 2**20
+# Smaller blocks are not worth a thread: handing them over takes longer than reading them.
+_AHEAD_BYTES = 2**20
+# However wide the rows are: what is done once a block should not count.
+_LEAST_ROWS = 256
+
+
+class Piece(NamedTuple):
+    """Rows as a reader finds them, as many as it likes."""
+
+    X: Any
+    y: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    where: str
+
+
+class Reader(Protocol):
+    """Where rows are stored: a file, some files, a function that yields arrays."""
+
+    n_samples: int
+    n_features: int
+    weighted: bool
+    feature_names: tuple[str, ...] | None
+    #: Whether `pieces` skips what is not asked for, instead of reading it and throwing it away.
+    seekable: bool
+    #: Whether there is nothing to be read: pieces are ranges of an array.
+    in_memory: bool
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """Rows [start, stop), in order, best `rows` at a time; without seeking, all rows."""
+        ...
+
+    def describe(self) -> Any:
+        """What tells this data set from another but for its values, for JSON."""
+        ...
+
+
+class Source(Executor):
+    """Blocks of rows that are read from one place, in order, as often as needed.
+
+    While one block is worked on, a thread reads the next: two blocks are in memory.
+
+    Parameters
+    ----------
+    reader : Reader
+    block_rows : int or None, default=None
+        Rows of a block, but for the last; None: 32 MiB of float64 entries.
+    read_ahead : bool, default=True
+        Read in a thread of its own; False: by whoever works on the blocks, one block in memory.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+    sizes : tuple of int
+        Rows of every block.
+    weighted : bool
+    feature_names : tuple of str or None
+    """
+
+    def __init__(
+        self, reader: Reader, block_rows: int | None = None, read_ahead: bool = True
+    ) -> None:
+        if not isinstance(read_ahead, bool):
+            raise TypeError(f"read_ahead must be True or False; got {read_ahead!r}.")
+        self._reader = reader
+        self._read_ahead = read_ahead and not reader.in_memory
+        self.n_samples, self.n_features = reader.n_samples, reader.n_features
+        self.weighted, self.feature_names = reader.weighted, reader.feature_names
+        self.seekable = reader.seekable
+        if block_rows is None:
+            block_rows = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * self.n_features))
+        self._block_rows = check_integer("block_rows", block_rows, low=1, high=2**53)
+        whole, rest = divmod(self.n_samples, self._block_rows)
+        self.sizes = (self._block_rows,) * whole + ((rest,) if rest else ())
+        #: Called with the number of rows of every block that was worked on, if set.
+        self.watch: Callable[[int], None] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.n_samples:,} rows x {self.n_features:,} columns in {len(self.sizes):,} blocks,"
+            f" {self._reader!r}>"
+        )
+
+    def digest(self) -> str:
+        """Fingerprint of columns, files (names, sizes, times) and blocks, never of values."""
+        text = json.dumps(
+            [self._reader.describe(), self.n_features, self.sizes[0], self.n_samples],
+            sort_keys=True,
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def blocks(self, numbers: Sequence[int] | None = None) -> Iterator[Block]:
+        """The blocks, read one after another by the caller's thread.
+
+        Raises
+        ------
+        DataError
+            If there are not as many rows as there were when the source was made.
+        """
+        if numbers is None or not self.seekable:
+            wanted = None if numbers is None else set(numbers)
+            for block in self._blocks(0, self.n_samples):
+                if wanted is None or block.number in wanted:
+                    yield block
+            return
+        for number in numbers:
+            start = number * self._block_rows
+            yield from self._blocks(start, start + self.sizes[number])
+
+    def _blocks(self, start: int, stop: int) -> Iterator[Block]:
+        """Rows [start, stop), which begin with a block."""
+        number = start // self._block_rows
+        missing = stop - start
+        gathered = _Gathered(min(self._block_rows, missing))
+        for piece in self._reader.pieces(start, stop, self._block_rows):
+            at, rows = 0, piece.X.shape[0]
+            if rows > missing:
+                raise self._changed(f"more than {stop}", piece.where)
+            while at < rows:
+                at += gathered.add(piece, at)
+                if gathered.full:
+                    missing -= gathered.rows
+                    # No reference stays here: the next block is read while this one is in use.
+                    yield gathered.take(number)
+                    number += 1
+                    gathered = _Gathered(min(self._block_rows, missing))
+        if missing:
+            raise self._changed(f"only {stop - missing + gathered.filled}", repr(self._reader))
+
+    def _changed(self, found: str, where: str) -> DataError:
+        return DataError(
+            f"{where}: there must be {self.n_samples} rows in every pass, as were counted when the "
+            f"data were opened; got {found}. Data must not change while they are in use."
+        )
+
+    def map(
+        self, function: Callable[[Block], T], numbers: Sequence[int] | None = None
+    ) -> Iterator[T]:
+        """``function(block)`` for every block, in order, while the next is being read."""
+        watch = self.watch
+        blocks = self.blocks(numbers)
+        worth_it = 8 * self.sizes[0] * self.n_features >= _AHEAD_BYTES and len(self.sizes) > 1
+        stream = _ahead(blocks) if self._read_ahead and worth_it else blocks
+        try:
+            while True:
+                block = next(stream, None)
+                if block is None:
+                    return
+                rows = self.sizes[block.number]
+                result = function(block)
+                # Not in memory while the caller adds up and the next ones arrive.
+                del block
+                if watch is not None:
+                    watch(rows)
+                yield result
+        finally:
+            stream.close()  # type: ignore[attr-defined]
+
+
+class _Gathered:
+    """A block in the making."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.filled = rows, 0
+        self._X: Any = None
+        self._parts: list[Piece] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether it has all its rows."""
+        return 0 < self.rows == self.filled
+
+    def add(self, piece: Piece, at: int) -> int:
+        """Take rows of `piece` from `at` on, as many as there is room for; returns their number."""
+        count = min(self.rows - self.filled, piece.X.shape[0] - at)
+        part = Piece(
+            piece.X[at : at + count],
+            None if piece.y is None else piece.y[at : at + count],
+            None if piece.weight is None else piece.weight[at : at + count],
+            piece.where,
+        )
+        if count < self.rows and not scipy.sparse.issparse(part.X):
+            # Copied right away, so that the piece can go.
+            if self._X is None:
+                self._X = np.empty((self.rows, part.X.shape[1]), dtype=part.X.dtype)
+            if part.X.shape[1] != self._X.shape[1]:
+                raise DataError(
+                    f"{part.where}: there must be {self._X.shape[1]} columns, as before; got "
+                    f"{part.X.shape[1]}."
+                )
+            self._X = _as_wide(self._X, part.X.dtype)
+            self._X[self.filled : self.filled + count] = part.X
+            part = part._replace(
+                X=None,
+                y=None if part.y is None else part.y.copy(),
+                weight=None if part.weight is None else part.weight.copy(),
+            )
+        self._parts.append(part)
+        self.filled += count
+        return int(count)
+
+    def take(self, number: int) -> Block:
+        """The block; this object is empty afterwards."""
+        parts, dense = self._parts, self._X
+        self._parts, self._X = [], None
+        matrices = [part.X for part in parts if part.X is not None]
+        if dense is None:
+            dense = matrices[0] if len(matrices) == 1 else scipy.sparse.vstack(matrices, "csr")
+        elif matrices:
+            raise DataError(f"{parts[0].where}: rows must be all sparse or all dense.")
+        first, last = parts[0].where, parts[-1].where
+        return Block(
+            number,
+            dense,
+            _joined([part.y for part in parts], first, "targets"),
+            _joined([part.weight for part in parts], first, "weights"),
+            first if first == last else f"{first} to {last}",
+        )
+
+
+def _as_wide(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """An array that can hold values of `dtype`, too."""
+    return array.astype(np.result_type(array.dtype, dtype), copy=False)
+
+
+def _joined(parts: list[Any], where: str, what: str) -> Any:
+    if all(part is None for part in parts):
+        return None
+    if any(part is None for part in parts):
+        raise DataError(f"{where}: some rows have {what} and others have none.")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+@dataclass
+class _Failed:
+    error: BaseException
+
+
+def _ahead(blocks: Iterator[T]) -> Iterator[T]:
+    """What an iterator yields, one item ahead of the consumer, by a thread.
+
+    An item is made once the one before the last was given back, that is, when the consumer asked
+    for the next: so there are two at a time.  The thread ends with the consumer, at the latest when
+    the item that it is making is complete.
+    """
+    allowed = threading.Semaphore(1)
+    ready: deque[Any] = deque()
+    change = threading.Condition()
+    stopped = False
+
+    def put(item: Any) -> None:
+        with change:
+            ready.append(item)
+            change.notify()
+
+    def work() -> None:
+        try:
+            while True:
+                allowed.acquire()
+                if stopped:
+                    return
+                item = next(blocks, _END)
+                put(item)
+                if item is _END:
+                    return
+                del item
+        except BaseException as error:  # raised in the thread of the consumer
+            put(_Failed(error))
+
+    thread = threading.Thread(target=work, name="dpfast-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            with change:
+                while not ready:
+                    change.wait()
+                item = ready.popleft()
+            if item is _END:
+                return
+            if isinstance(item, _Failed):
+                raise item.error
+            allowed.release()
+            held = [item]
+            del item
+            yield held.pop()
+    finally:
+        stopped = True
+        allowed.release()
+        thread.join()
+        blocks.close()  # type: ignore[attr-defined]
+
+
+_END: Any = object()
