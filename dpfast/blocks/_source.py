@@ -137,7 +137,7 @@ class Source(Executor):
         gathered = _Gathered(min(self._block_rows, missing))
         for piece in self._reader.pieces(start, stop, self._block_rows):
             at, rows = 0, piece.X.shape[0]
-            if rows > missing:
+            if rows > missing - gathered.filled:
                 raise self._changed(f"more than {stop}", piece.where)
             while at < rows:
                 at += gathered.add(piece, at)

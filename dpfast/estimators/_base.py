@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -33,6 +34,7 @@ class FitParameters(TypedDict, total=False):
     """What `fit` takes by keyword."""
 
     sample_weight: ArrayLike | None
+    checkpoint: str | os.PathLike[str] | None
 
 
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
@@ -123,10 +125,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
-        unknown = sorted(set(fit_params) - {"sample_weight"})
+        unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
         if unknown:
             raise TypeError(
-                f"fit must get no keyword arguments but sample_weight; got {', '.join(unknown)}."
+                "fit must get no keyword arguments but sample_weight; got "
+                f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+            )
+        if fit_params.get("checkpoint") is not None:
+            raise ValueError(
+                f"checkpoint must be None for rows in memory; got {fit_params['checkpoint']!r}. "
+                "Rows in blocks (dpfast.blocks) can have one."
             )
         bound = self.max_weight
         if bound is not None:
@@ -151,7 +159,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         target: Callable[[NDArray[Any]], Vector],
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        if y is not None or self._weights(fit_params):
+        if y is not None or self._weights({**fit_params, "checkpoint": None}):
             raise ValueError(
                 "y and sample_weight must be left out for rows in blocks, whose source has them; "
                 f"got y of type {type(y).__name__} and {sorted(fit_params)}."
@@ -181,14 +189,24 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         }
 
     def _solve(
-        self, problem: Problem, budget: Budget, notes: tuple[str, ...]
+        self,
+        problem: Problem,
+        budget: Budget,
+        notes: tuple[str, ...],
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Vector, PrivacyReport, Plan]:
         """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
         if self.verbose:
             print(plan(problem, self.solver, budget, **settings))
         result = solve(
-            problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
+            problem,
+            self.solver,
+            budget,
+            random_state=self.random_state,
+            notes=notes,
+            checkpoint=checkpoint,
+            **settings,
         )
         return result.w, result.privacy, result.plan
 
@@ -329,6 +347,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        checkpoint : path-like, optional
+            For blocks: file from which the fit goes on if it was interrupted, see
+            :func:`dpfast.solve`.
 
         Returns
         -------
@@ -385,9 +406,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets = [partial(_checked_signs, classes=classes, positive=label) for label in classes]
         problem = self._over_blocks(source, y, fit_params, loss, targets[-1])
         if len(classes) == 2:
-            w, report, settled = self._solve(problem, budget, notes)
+            w, report, settled = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
             return self._keep(w[np.newaxis], classes, report, settled)
-        weights, report, settled = self._solve_targets(problem, targets, budget, notes)
+        weights, report, settled = self._solve_targets(
+            problem, targets, budget, notes, fit_params.get("checkpoint")
+        )
         return self._keep(weights, classes, report, settled)
 
     def _keep(
@@ -423,6 +446,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets: Sequence[Callable[..., Vector]],
         budget: Budget,
         notes: tuple[str, ...],
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Matrix, PrivacyReport, Plan]:
         """Weights of one problem for each vector of targets, within one budget."""
         return solve_each(
@@ -433,6 +457,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             random_state=self.random_state,
             notes=notes,
             verbose=bool(self.verbose),
+            checkpoint=checkpoint,
             **self._settings(),
         )
 
@@ -570,6 +595,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        checkpoint : path-like, optional
+            For blocks: file from which the fit goes on if it was interrupted, see
+            :func:`dpfast.solve`.
 
         Returns
         -------
@@ -620,7 +648,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         center, half, notes = self._resolve_bounds(None)
         target = partial(_scaled, center=center, half=half)
         problem = self._over_blocks(source, y, fit_params, loss, target)
-        return self._keep(*self._solve(problem, budget, notes), center, half)
+        found = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
+        return self._keep(*found, center, half)
 
     def _keep(
         self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float

@@ -1,6 +1,7 @@
 """One budget over many fits, in memory or in a file that outlives the process."""
 
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -87,6 +88,7 @@ class BudgetAccountant:
         self._lock = threading.Lock()
         self._descriptor: int | None = None
         self._process = os.getpid()
+        self._name = secrets.token_hex(16)
         _ALL.add(self)
         if self._path is not None:
             with self._exclusively():
@@ -109,6 +111,11 @@ class BudgetAccountant:
     def path(self) -> Path | None:
         """The file, as an absolute path."""
         return self._path
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint knows the account by: its file, or a name made up for the object."""
+        return f"object {self._name}" if self._path is None else f"file {self._path}"
 
     @property
     def events(self) -> tuple[Event, ...]:
