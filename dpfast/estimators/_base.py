@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -19,6 +20,7 @@ from dpfast.blocks import Block, BlockProblem, Executor
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
+from dpfast.estimators._progress import planned_passes, shown
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
@@ -197,18 +199,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Vector, PrivacyReport, Plan]:
         """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
+        passes = None
         if self.verbose:
-            print(plan(problem, self.solver, budget, **settings))
-        result = solve(
-            problem,
-            self.solver,
-            budget,
-            random_state=self.random_state,
-            notes=notes,
-            checkpoint=checkpoint,
-            **settings,
-        )
+            settled = plan(problem, self.solver, budget, **settings)
+            print(settled)
+            passes = planned_passes(settled)
+        with self._shown(problem, passes):
+            result = solve(
+                problem,
+                self.solver,
+                budget,
+                random_state=self.random_state,
+                notes=notes,
+                checkpoint=checkpoint,
+                **settings,
+            )
         return result.w, result.privacy, result.plan
+
+    def _shown(self, problem: Problem, passes: int | None = None) -> AbstractContextManager[None]:
+        """Progress over blocks, if it was asked for."""
+        if self.verbose and isinstance(problem, BlockProblem):
+            return shown(problem.source, passes)
+        return nullcontext()
 
     def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
@@ -449,17 +461,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Matrix, PrivacyReport, Plan]:
         """Weights of one problem for each vector of targets, within one budget."""
-        return solve_each(
-            problem,
-            targets,
-            self.solver,
-            budget,
-            random_state=self.random_state,
-            notes=notes,
-            verbose=bool(self.verbose),
-            checkpoint=checkpoint,
-            **self._settings(),
-        )
+        with self._shown(problem):
+            return solve_each(
+                problem,
+                targets,
+                self.solver,
+                budget,
+                random_state=self.random_state,
+                notes=notes,
+                verbose=bool(self.verbose),
+                checkpoint=checkpoint,
+                **self._settings(),
+            )
 
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report; without `y`, they must be declared."""
