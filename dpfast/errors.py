@@ -21,6 +21,10 @@ class CertificateNotReached(DpfastError):
     """The inner optimizer could not prove how close it is to the minimizer; nothing is released."""
 
 
+class CheckpointError(DpfastError, ValueError):
+    """A checkpoint is not one of the fit that is to go on; nothing was spent by trying."""
+
+
 class GridOverflow(DpfastError, ValueError):
     """The noise is too small for the range of the query to be added exactly on one grid."""
 

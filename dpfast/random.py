@@ -123,6 +123,7 @@ class SecureGenerator:
     def __init__(self, random_state: RandomState = None) -> None:
         key = _key_of(random_state)
         self.reproducible = key is not None
+        self._key = key
         self._stream = _kernels.Stream(key)
         self._lock = threading.Lock()
         self._process = _this_process()
@@ -135,6 +136,17 @@ class SecureGenerator:
             "a SecureGenerator cannot be pickled or copied: the copy would repeat the noise of the "
             "original. Create a new one where it is needed."
         )
+
+    def begin_access(self, number: int) -> None:
+        """Give an access of a fit that can be interrupted a stream of its own, if reproducible.
+
+        So that the noise of access `number` is the same whether those before it were made in this
+        process or are known from a checkpoint.  Without effect on noise that may be released.
+        """
+        if self._key is not None:
+            with self._own_lock():
+                key = _derive_key(b"access", self._key + number.to_bytes(8, "big"))
+                self._stream = _kernels.Stream(key)
 
     def _own_lock(self) -> threading.Lock:
         """The lock of the stream, once the stream is this process's own."""

@@ -1,17 +1,19 @@
 """Problems over rows that do not fit in memory, read block by block in every pass.
 
-A source says where the rows are: :func:`from_npy` and :func:`from_batches` (any function that
-yields arrays) make one.  :class:`BlockProblem` is the problem over it, for :func:`dpfast.solve`; it
-takes any :class:`Executor`, which is all that differs between a machine that reads blocks from a
-disk and a cluster that holds them.
+A source says where the rows are: :func:`from_parquet`, :func:`from_npy`, :func:`from_csv`,
+:func:`from_dataset` (Arrow) and :func:`from_batches` (any function that yields arrays) make one;
+estimators take it in the place of `X` and `y`.  :class:`BlockProblem` is the problem over it, for
+:func:`dpfast.solve`; it takes any :class:`Executor`, which is all that differs between a machine
+that reads blocks from a disk and a cluster that holds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dpfast.blocks._arrays import ArrayReader, BatchReader
+from dpfast.blocks._arrow import CsvReader, DatasetReader, ParquetReader
 from dpfast.blocks._contract import Block, Executor
 from dpfast.blocks._dask import DaskBlocks, is_dask
 from dpfast.blocks._problem import BlockProblem
@@ -24,8 +26,11 @@ __all__ = [
     "Executor",
     "Source",
     "from_batches",
+    "from_csv",
     "from_dask",
+    "from_dataset",
     "from_npy",
+    "from_parquet",
     "is_dask",
 ]
 
@@ -125,6 +130,114 @@ def from_batches(
     return Source(BatchReader(open_batches, n_features, n_samples, name), block_rows, read_ahead)
 
 
+def from_parquet(
+    path: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    sample_weight: str | None = None,
+    block_rows: int | None = None,
+    read_ahead: bool = True,
+) -> Source:
+    """Rows in Parquet files, through PyArrow (``pip install 'dpfast[parquet]'``).
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        A directory stands for the files in it that end in .parquet or .pq, by their names' order.
+        All files must have the same columns.
+    target : str, optional
+        Column of the targets or labels; may be left out for predictions.
+    columns : sequence of str, optional
+        Columns of X, in this order; None: all but the target and the weights.  They must hold
+        numbers without missing values.  If all are float32 they stay so; others are read as
+        float64.
+    sample_weight : str, optional
+        Column of the weights.
+    block_rows, read_ahead
+        As for :func:`from_npy`.  Blocks need not agree with row groups.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    dpfast.errors.DataError
+        If columns are missing or of another kind, files differ, or one is not Parquet.
+    ImportError, OSError, TypeError, ValueError
+    """
+    return Source(ParquetReader(path, target, columns, sample_weight), block_rows, read_ahead)
+
+
+def from_csv(
+    path: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    sample_weight: str | None = None,
+    block_rows: int | None = None,
+    read_ahead: bool = True,
+) -> Source:
+    """Rows in a CSV file with a header, through PyArrow (``pip install 'dpfast[parquet]'``).
+
+    The file is read once to count the rows, whose number is public.  It is parsed anew in every
+    pass, which is slow: for more than a few passes, convert it to Parquet.
+
+    Parameters
+    ----------
+    path : path
+        A name that ends in .gz, .bz2 or .zst is decompressed.
+    target, columns, sample_weight
+        As for :func:`from_parquet`.  All columns but the target are read as float64.
+    block_rows, read_ahead
+        As for :func:`from_npy`.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    dpfast.errors.DataError
+        If columns are missing, or a field is not a number.
+    ImportError, OSError, TypeError, ValueError
+    """
+    return Source(CsvReader(path, target, columns, sample_weight), block_rows, read_ahead)
+
+
+def from_dataset(
+    dataset: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    sample_weight: str | None = None,
+    block_rows: int | None = None,
+    read_ahead: bool = True,
+) -> Source:
+    """Rows of a :class:`pyarrow.dataset.Dataset`, in the order of its fragments.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+    target, columns, sample_weight
+        As for :func:`from_parquet`.
+    block_rows, read_ahead
+        As for :func:`from_npy`.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    dpfast.errors.DataError
+        If columns are missing or of another kind.
+    ImportError, TypeError, ValueError
+    """
+    return Source(DatasetReader(dataset, target, columns, sample_weight), block_rows, read_ahead)
+
+
 def from_dask(
     X: Any,
     y: Any = None,
@@ -171,14 +284,13 @@ def from_dask(
 
     Examples
     --------
-    >>> import dask.array as da, dpfast
-    >>> X = da.random.default_rng(0).standard_normal((10_000, 3), chunks=(2500, 3))
-    >>> source = dpfast.blocks.from_dask(X, da.sign(X[:, 0]))
-    >>> source.sizes
-    (2500, 2500, 2500, 2500)
-    >>> problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=2.0)
-    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
-    >>> bool(result.w[0] > result.w[1])
-    True
+    With a cluster's client, or without one on this machine::
+
+        import dask.array as da
+
+        X = da.random.default_rng(0).standard_normal((10_000, 3), chunks=(2500, 3))
+        source = dpfast.blocks.from_dask(X, da.sign(X[:, 0]))
+        problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=2.0)
+        result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
     """
     return DaskBlocks(X, y, sample_weight, client, keep, name)

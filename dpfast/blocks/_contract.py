@@ -64,6 +64,8 @@ class Executor(ABC):
     feature_names: tuple[str, ...] | None
     #: Whether `map` can leave blocks out without reading them.
     seekable: bool
+    #: If set: called with the number of rows of every block that was worked on.
+    watch: Callable[[int], None] | None = None
 
     @abstractmethod
     def map(

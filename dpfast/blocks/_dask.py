@@ -122,6 +122,7 @@ class DaskBlocks(Executor):
     ) -> Iterator[T]:
         """``function(block)`` for every block, by the workers; results in the order of blocks."""
         wanted = range(len(self.sizes)) if numbers is None else numbers
+        watch = self.watch
         for number, (result, rows, checksum) in zip(
             wanted, self._each(function, wanted), strict=True
         ):
@@ -129,6 +130,8 @@ class DaskBlocks(Executor):
                 raise self._changed(number, f"{rows} rows in the place of {self.sizes[number]}")
             if checksum != self._checksums[number]:
                 raise self._changed(number, "other values")
+            if watch is not None:
+                watch(rows)
             yield result
 
     def _changed(self, number: int, found: str) -> DataError:

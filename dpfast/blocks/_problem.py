@@ -65,6 +65,8 @@ class BlockProblem(Problem):
     shape : ProblemShape
         With the blocks' sizes, from which the bounds of rounding errors follow.
     source : Executor
+    make_target : callable or None
+        The argument `target`.
 
     Raises
     ------
@@ -118,7 +120,7 @@ class BlockProblem(Problem):
             1.0 if max_weight is None else max_weight,
             BlockSizes(len(source.sizes), tuple(sorted(set(source.sizes)))),
         )
-        self._make_target = target
+        self.make_target = target
         self._lengths: Callable[[Matrix], Vector] | None = None
 
     # ---- sums over blocks -----------------------------------------------------------------------
@@ -130,8 +132,14 @@ class BlockProblem(Problem):
     def _over(
         self, function: Callable[[Problem], T], numbers: Sequence[int] | None = None
     ) -> Iterator[T]:
-        recipe = _Recipe(self.shape, self.source.weighted, self._make_target, self._lengths,
-                         self.n_jobs)  # fmt: skip
+        recipe = _Recipe(
+            self.shape,
+            self.source.weighted,
+            self.make_target,
+            self._lengths,
+            self.n_jobs,
+            self.source.feature_names,
+        )
         return self.source.map(partial(_on_block, recipe, self.source.sizes, function), numbers)
 
     def clipped_gradient(
@@ -227,7 +235,7 @@ class BlockProblem(Problem):
                 f"{type(y).__name__}."
             )
         other = copy.copy(self)
-        other._make_target = y
+        other.make_target = y
         return other
 
     # ---- what would need single rows ------------------------------------------------------------
@@ -292,6 +300,7 @@ class _Recipe:
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[Matrix], Vector] | None
     n_jobs: int
+    names: tuple[str, ...] | None
 
     def problem(self, block: Block) -> Problem:
         """The problem of one block, new or made before."""
@@ -353,7 +362,18 @@ def _on_block(
     except (DataError, ValueError, TypeError) as error:
         # GridOverflow and the like are none of the data's; whatever else is wrong keeps its type.
         kind = TypeError if isinstance(error, TypeError) else DataError
-        raise kind(f"{block.where}: {error}") from error
+        raise kind(f"{block.where}{_culprit(recipe, block)}: {error}") from error
+
+
+def _culprit(recipe: _Recipe, block: Block) -> str:
+    """The column that holds NaN or infinity, if that is what is wrong."""
+    if not isinstance(block.X, np.ndarray) or block.X.dtype.kind != "f":
+        return ""
+    bad = np.flatnonzero(~np.isfinite(block.X).all(axis=0))
+    if not len(bad):
+        return ""
+    number = int(bad[0])
+    return f", column {recipe.names[number]!r}" if recipe.names else f", column {number}"
 
 
 def _sum(parts: Iterator[Any]) -> Any:

@@ -95,8 +95,6 @@ class Source(Executor):
         self._block_rows = check_integer("block_rows", block_rows, low=1, high=2**53)
         whole, rest = divmod(self.n_samples, self._block_rows)
         self.sizes = (self._block_rows,) * whole + ((rest,) if rest else ())
-        #: Called with the number of rows of every block that was worked on, if set.
-        self.watch: Callable[[int], None] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -137,7 +135,7 @@ class Source(Executor):
         gathered = _Gathered(min(self._block_rows, missing))
         for piece in self._reader.pieces(start, stop, self._block_rows):
             at, rows = 0, piece.X.shape[0]
-            if rows > missing:
+            if rows > missing - gathered.filled:
                 raise self._changed(f"more than {stop}", piece.where)
             while at < rows:
                 at += gathered.add(piece, at)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -18,6 +20,7 @@ from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
+from dpfast.estimators._progress import planned_passes, shown
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
@@ -33,6 +36,7 @@ class FitParameters(TypedDict, total=False):
     """What `fit` takes by keyword."""
 
     sample_weight: ArrayLike | None
+    checkpoint: str | os.PathLike[str] | None
 
 
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
@@ -123,10 +127,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
-        unknown = sorted(set(fit_params) - {"sample_weight"})
+        unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
         if unknown:
             raise TypeError(
-                f"fit must get no keyword arguments but sample_weight; got {', '.join(unknown)}."
+                "fit must get no keyword arguments but sample_weight; got "
+                f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+            )
+        if fit_params.get("checkpoint") is not None:
+            raise ValueError(
+                f"checkpoint must be None for rows in memory; got {fit_params['checkpoint']!r}. "
+                "Rows in blocks (dpfast.blocks) can have one."
             )
         bound = self.max_weight
         if bound is not None:
@@ -162,7 +172,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         target: Callable[[NDArray[Any]], Vector],
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        if y is not None or self._weights(fit_params):
+        if y is not None or self._weights({**fit_params, "checkpoint": None}):
             raise ValueError(
                 "y and sample_weight must be left out for rows in blocks, whose source has them; "
                 f"got y of type {type(y).__name__} and {sorted(fit_params)}."
@@ -192,15 +202,29 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         }
 
     def _solve(
-        self, problem: Problem, budget: Budget, notes: tuple[str, ...]
+        self,
+        problem: Problem,
+        budget: Budget,
+        notes: tuple[str, ...],
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Vector, PrivacyReport, Plan]:
         """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
+        passes = None
         if self.verbose:
-            print(plan(problem, self.solver, budget, **settings))
-        result = solve(
-            problem, self.solver, budget, random_state=self.random_state, notes=notes, **settings
-        )
+            settled = plan(problem, self.solver, budget, **settings)
+            print(settled)
+            passes = planned_passes(settled)
+        with self._shown(problem, passes):
+            result = solve(
+                problem,
+                self.solver,
+                budget,
+                random_state=self.random_state,
+                notes=notes,
+                checkpoint=checkpoint,
+                **settings,
+            )
         return result.w, result.privacy, result.plan
 
     def _set_fitted(self, **attributes: Any) -> None:
@@ -210,6 +234,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         weights, which may promise more than they keep.
         """
         self.__dict__.update(attributes)
+
+    def _shown(self, problem: Problem, passes: int | None = None) -> AbstractContextManager[None]:
+        """Progress over blocks, if it was asked for."""
+        if self.verbose and isinstance(problem, BlockProblem):
+            return shown(problem.source, passes)
+        return nullcontext()
 
     def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
@@ -348,6 +378,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        checkpoint : path-like, optional
+            For blocks: file from which the fit goes on if it was interrupted, see
+            :func:`dpfast.solve`.
 
         Returns
         -------
@@ -406,9 +439,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets = [partial(_checked_signs, classes=classes, positive=label) for label in classes]
         problem = self._over_blocks(source, y, fit_params, loss, targets[-1])
         if len(classes) == 2:
-            w, report, settled = self._solve(problem, budget, notes)
+            w, report, settled = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
             return self._keep(w[np.newaxis], classes, report, settled)
-        weights, report, settled = self._solve_targets(problem, targets, budget, notes)
+        weights, report, settled = self._solve_targets(
+            problem, targets, budget, notes, fit_params.get("checkpoint")
+        )
         return self._keep(weights, classes, report, settled)
 
     def _keep(
@@ -446,18 +481,21 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         targets: Sequence[Callable[..., Vector]],
         budget: Budget,
         notes: tuple[str, ...],
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Matrix, PrivacyReport, Plan]:
         """Weights of one problem for each vector of targets, within one budget."""
-        return solve_each(
-            problem,
-            targets,
-            self.solver,
-            budget,
-            random_state=self.random_state,
-            notes=notes,
-            verbose=bool(self.verbose),
-            **self._settings(),
-        )
+        with self._shown(problem):
+            return solve_each(
+                problem,
+                targets,
+                self.solver,
+                budget,
+                random_state=self.random_state,
+                notes=notes,
+                verbose=bool(self.verbose),
+                checkpoint=checkpoint,
+                **self._settings(),
+            )
 
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report; without `y`, they must be declared."""
@@ -593,6 +631,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        checkpoint : path-like, optional
+            For blocks: file from which the fit goes on if it was interrupted, see
+            :func:`dpfast.solve`.
 
         Returns
         -------
@@ -645,7 +686,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         center, half, notes = self._resolve_bounds(None)
         target = partial(_scaled, center=center, half=half)
         problem = self._over_blocks(source, y, fit_params, loss, target)
-        return self._keep(*self._solve(problem, budget, notes), center, half)
+        found = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
+        return self._keep(*found, center, half)
 
     def _keep(
         self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float

@@ -16,6 +16,7 @@ admits: all accesses of all k problems are checked against it before the first.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from dpfast.privacy.calibration import MARGIN, budget_rho
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, Plan, plan, served
+from dpfast.solvers._resume import logged
 
 Vector = NDArray[np.float64]
 
@@ -130,6 +132,7 @@ def solve_each(
     random_state: Any,
     notes: tuple[str, ...] = (),
     verbose: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
     """Solve one problem for each vector of targets, on one ledger.
@@ -141,7 +144,7 @@ def solve_each(
     targets : sequence of callables
         Each returns the targets of one problem, when its turn comes; for rows in blocks, those
         of the block whose stored ones it is given.
-    solver, budget, accountant, random_state, notes, **settings
+    solver, budget, accountant, random_state, notes, checkpoint, **settings
         As for :func:`dpfast.solve`; `budget` covers all the problems together.
     verbose : bool, default=False
         Print the plan of one problem before anything is spent.
@@ -167,14 +170,21 @@ def solve_each(
     )
     if verbose:
         print(f"{parts} classes, one against the rest, each:\n{settled}")
-    ledger.check(*events)
     rng = SecureGenerator(random_state)
     run = SOLVERS[settled.solver].run
-    weights = []
-    for make in targets:
-        target = make() if problem.shape.blocks is None else make
-        weights.append(run(settled, problem.with_target(target), rng, ledger).w)
+    with logged(checkpoint, problem, settled, ledger, rng, settings, targets) as log:
+        if log is not None and log.outcome is not None:
+            weights = log.outcome["weights"]
+        else:
+            ledger.check(*events)
+            found = []
+            for make in targets:
+                target = make() if problem.shape.blocks is None else make
+                found.append(run(settled, problem.with_target(target), rng, ledger).w)
+            weights = np.stack(found)
+            if log is not None:
+                log.finish(weights=weights)
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
     )
-    return np.stack(weights), report, settled
+    return weights, report, settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -203,6 +204,7 @@ class LogisticRegression(PrivateLinearClassifier):
         targets: Sequence[Callable[..., Vector]],
         budget: Budget,
         notes: tuple[str, ...],
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
         if self.multi_class == "multinomial":
             raise ValueError(
@@ -210,7 +212,7 @@ class LogisticRegression(PrivateLinearClassifier):
                 "needs the labels of all rows at once."
             )
         self._softmax = False
-        return super()._solve_targets(problem, targets, budget, notes)
+        return super()._solve_targets(problem, targets, budget, notes, checkpoint)
 
     def _multinomial_serves(self, problem: Problem, budget: Budget) -> bool:
         return (

@@ -96,8 +96,12 @@ class AdditiveMechanism(Mechanism):
         ValueError
             If the value has another shape or is not finite. The event stays spent.
         """
-        value = self._look(query, self.dimension, ledger=ledger, where=where)
-        return self._grid.to_float(self._grid.round(value) + self._noise(rng))
+
+        def make() -> NDArray[np.float64]:
+            value = self._look(query, self.dimension, ledger=ledger, where=where)
+            return self._grid.to_float(self._grid.round(value) + self._noise(rng))
+
+        return self._recorded(make, rng=rng, ledger=ledger, where=where)
 
     @classmethod
     def _calibrated(

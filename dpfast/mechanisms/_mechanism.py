@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,11 @@ from dpfast._validation import check_choice, check_real
 from dpfast.errors import GridOverflow
 from dpfast.mechanisms._grid import Grid
 from dpfast.privacy import NEIGHBORING_RELATIONS, Event, Ledger
+
+if TYPE_CHECKING:
+    from dpfast.random import SecureGenerator
+
+T = TypeVar("T")
 
 ROUND_UP = 1.0 + 2.0**-48
 """Covers the rounding errors of the few operations that compute a charged sensitivity."""
@@ -68,6 +73,19 @@ class Mechanism(ABC):
                 "itself not covered by the guarantee: bound the data first."
             )
         return value
+
+    def _recorded(
+        self, make: Callable[[], T], *, rng: "SecureGenerator", ledger: Ledger, where: str
+    ) -> T:
+        """Return ``make()``, an answer that pays by itself, or what is known of it.
+
+        See :mod:`dpfast.privacy.checkpoint`.
+        """
+        log = getattr(ledger, "log", None)
+        if log is None:
+            return make()
+        answer: T = log.release(lambda: ledger.spend(self.event(where)), make, rng)
+        return answer
 
     @classmethod
     def _smallest(cls, target: float, noise: float, **settings: Any) -> Self:

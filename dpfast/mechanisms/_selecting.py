@@ -76,10 +76,15 @@ class SelectingMechanism(Mechanism):
         ValueError
             If the scores have another shape or are not finite. The event stays spent.
         """
-        scores = self._grid.round(self._look(query, self.candidates, ledger=ledger, where=where))
-        return rng.noisy_max(
-            -scores if self.minimum else scores, self.integer_scale, self.noise_kind
-        )
+
+        def make() -> int:
+            looked = self._look(query, self.candidates, ledger=ledger, where=where)
+            scores = self._grid.round(looked)
+            return rng.noisy_max(
+                -scores if self.minimum else scores, self.integer_scale, self.noise_kind
+            )
+
+        return self._recorded(make, rng=rng, ledger=ledger, where=where)
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -89,6 +90,7 @@ class BudgetAccountant:
         self._lock = threading.Lock()
         self._guard: io.FileIO | None = None
         self._process = os.getpid()
+        self._name = secrets.token_hex(16)
         _ALL.add(self)
         if self._path is not None:
             self._alone(self._begin)
@@ -107,6 +109,11 @@ class BudgetAccountant:
     def path(self) -> Path | None:
         """The file, as an absolute path."""
         return self._path
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint knows the account by: its file, or a name made up for the object."""
+        return f"object {self._name}" if self._path is None else f"file {self._path}"
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -17,6 +17,7 @@ from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
+from dpfast.privacy.checkpoint import Checkpoint
 from dpfast.privacy.events import Event, event_from_dict
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 
@@ -63,6 +64,11 @@ class Charged(Protocol):
     @property
     def adaptive(self) -> bool:
         """Whether it may be charged for accesses that are chosen along the way."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint knows it by."""
         ...
 
     def charge(self, events: Iterable[Event]) -> None:
@@ -149,6 +155,8 @@ class Ledger:
         # iterations cost them as much as one.
         self._tally: Counter[Event] = Counter()
         self._lock = threading.Lock()
+        #: Where a fit that can be interrupted writes down what it spends.
+        self.log: Checkpoint | None = None
         # Accountants that have paid for the whole of this adaptive ledger.
         self._paid: list[Charged] = []
 
@@ -213,12 +221,15 @@ class Ledger:
         with self._lock:
             self._check(new)
             bills = self._bills(new)
-            for accountant, charged in bills:
+            paid = () if self.log is None else self.log.paid(new) or ()
+            open_bills = [bill for bill in bills if not paid or bill[0].identity not in paid]
+            for accountant, charged in open_bills:
                 accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
-            for accountant, charged in bills:
+            for accountant, charged in open_bills:
                 accountant.charge(charged)
-                if charged is not new:
-                    self._paid.append(accountant)
+            self._paid += [accountant for accountant, charged in bills if charged is not new]
+            if self.log is not None:
+                self.log.spend(new, [accountant.identity for accountant, _ in open_bills])
             self._append(new)
 
     def spend_alone(self, events: Iterable[Event]) -> None:
@@ -247,7 +258,7 @@ class Ledger:
         """
         with self._lock:
             self._check(events)
-            for accountant, charged in () if alone else self._bills(events):
+            for accountant, charged in () if alone else self._asked(events):
                 accountant.check(*charged)
 
     def can_afford(self, *events: Event) -> bool:
@@ -262,7 +273,7 @@ class Ledger:
             if not self._affords(events):
                 return False
             try:
-                for accountant, charged in self._bills(events):
+                for accountant, charged in self._asked(events):
                     accountant.check(*charged)
             except BudgetExceeded:
                 return False
@@ -487,6 +498,18 @@ class Ledger:
                 )
                 bills.append((accountant, [whole]))
         return bills
+
+    def _asked(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
+        """Return the bills that may be too high, without those for what was paid before.
+
+        A fit that goes on from its checkpoint has paid for the next access, and those who paid are
+        asked again when that is over.
+        """
+        bills = self._bills(new)
+        if self.log is None or not self.log.replaying:
+            return bills
+        payers = self.log.payers()
+        return [bill for bill in bills if bill[0].identity not in payers]
 
     def _priced(self, new: Sequence[Event]) -> tuple[list[Event], list[Accountant]]:
         """Return all the events with `new`, merged, and who can price them. The lock is held."""

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from dpfast._validation import check_choice
@@ -34,6 +35,7 @@ from dpfast.solvers import (
     rrpsgd,
 )
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
+from dpfast.solvers._resume import logged
 
 SOLVERS: dict[str, ModuleType] = {
     module.NAME: module
@@ -288,6 +290,7 @@ def solve(
     accountant: str = "auto",
     random_state: Any = None,
     notes: tuple[str, ...] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Result:
     """Fit a problem privately.
@@ -303,6 +306,11 @@ def solve(
         repeatable, and the report says not to release it.
     notes : tuple of str
         Statements to add to the report, besides the problem's own leaks.
+    checkpoint : path-like or None, default=None
+        File from which the fit goes on if it was interrupted, for rows in blocks: called again with
+        the same arguments, it does not pay again for what was paid for, see
+        :mod:`dpfast.privacy.checkpoint`.  A complete file gives the result at once; a new fit needs
+        a new name.  With a `random_state`, the noise is another than without the file.
 
     Returns
     -------
@@ -340,10 +348,16 @@ def solve(
     )
     priced_by = "auto" if accountant == LAST_ITERATE else accountant
     ledger = Ledger(settled.budget, priced_by, settled.adaptive)
-    # A BudgetAccountant refuses the whole fit, not its last steps.
-    ledger.check(*settled.events)
     rng = SecureGenerator(random_state)
-    outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
+    with logged(checkpoint, problem, settled, ledger, rng, options) as log:
+        if log is not None and log.outcome is not None:
+            outcome = Outcome(log.outcome["w"], MappingProxyType(log.outcome["history"]))
+        else:
+            # A BudgetAccountant refuses the whole fit, not its last steps.
+            ledger.check(*settled.events)
+            outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
+            if log is not None:
+                log.finish(w=outcome.w, history=outcome.history)
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*leaks_of(problem), *notes)
     )

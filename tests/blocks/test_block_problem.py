@@ -267,6 +267,8 @@ def test_bad_rows_are_named_and_their_look_is_paid_for(rows):
     problem = BlockProblem(from_npy(X, y, block_rows=60), data_norm=2.0)
     settled = plan(problem, "dp-gd", Budget(1.0, 1e-6), iterations=3)
     ledger = Ledger(settled.budget)
-    with pytest.raises(DataError, match=r"X, rows 300 to 359: X must hold finite numbers only"):
+    with pytest.raises(
+        DataError, match=r"X, rows 300 to 359, column 3: X must hold finite numbers only"
+    ):
         SOLVERS["dp-gd"].run(settled, problem, SecureGenerator(1), ledger)
     assert len(ledger.events) == 1

@@ -1,17 +1,24 @@
 """Estimators take blocks of rows in the place of X and y, and find the same."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dpfast import (
+    Budget,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     QuantileRegressor,
+    plan,
+    solve,
 )
-from dpfast.blocks import from_npy
+from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import DataError
+from dpfast.estimators._progress import planned_passes, shown
 
 
 @pytest.fixture
@@ -86,3 +93,51 @@ def test_what_is_public_must_be_declared(table):
     model.fit(source)
     with pytest.raises(ValueError, match="X must have 4 features, as in fit; got 3"):
         model.predict(from_npy(X[:, :3]))
+
+
+def test_progress_shows_passes_and_speed(table, capsys):
+    X, z = table
+    source = from_npy(X, (z > 0).astype(int), block_rows=70)
+    for passes, expected in ((3, "pass 3 of 3"), (None, "pass 3")):
+        text = io.StringIO()
+        seen = []
+        source.watch = seen.append
+        with shown(source, passes, Console(file=text, force_terminal=True, width=100)):
+            for _ in range(3):
+                list(source.map(lambda block: None))
+        assert expected in text.getvalue()
+        assert "rows/s" in text.getvalue()
+        assert sum(seen) == 3 * 400  # whoever watched before still does
+        assert source.watch == seen.append
+    source.watch = None
+    model = LogisticRegression(data_norm=2.0, classes=[0, 1], solver="dp-gd", verbose=1)
+    model.set_params(solver_options={"iterations": 2}).fit(source)
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Plan: dp-gd on 400 rows")
+    assert captured.err == ""  # no terminal
+    assert source.watch is None
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "passes"),
+    [
+        ("dp-gd", {"iterations": 7}, 7),
+        ("dp-gd", {"iterations": 7, "analysis": "last-iterate", "step": 1.0}, 7),
+        ("objective-perturbation", {}, None),
+        ("dp-agd", {}, None),
+    ],
+)
+def test_passes_that_a_plan_settles(solver, options, passes, table):
+    X, z = table
+    problem = BlockProblem(from_npy(X, np.sign(z), block_rows=90), data_norm=2.0)
+    assert planned_passes(plan(problem, solver, Budget(1.0, 1e-6), **options)) == passes
+
+
+def test_whitened_descent_takes_the_passes_that_it_plans(table):
+    X, z = table
+    source = from_npy(X, np.sign(z))
+    problem = BlockProblem(source, data_norm=2.0)
+    rows = []
+    source.watch = rows.append
+    result = solve(problem, "dp-whitened-gd", Budget(1.0, 1e-6))
+    assert planned_passes(result.plan) == sum(rows) / 400

@@ -1,0 +1,375 @@
+"""Rows in Parquet and CSV files and in Arrow datasets, through PyArrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._files import PARQUET, import_parquet
+from dpfast.blocks._arrays import file_facts
+from dpfast.blocks._source import Piece
+from dpfast.errors import DataError
+
+# Rows that are turned from columns into rows at once: they stay in cache on the way.
+_TURNED_ROWS = 2048
+# Bytes of the batches that are asked for.
+_BATCH_BYTES = 2**22
+# Of every column of a Parquet file at a time; 0 would hold a row group as a whole.
+_BUFFER_BYTES = 2**18
+
+
+def import_arrow() -> Any:
+    """The package ``pyarrow``.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message names the extra.
+    """
+    import_parquet()
+    import pyarrow
+
+    return pyarrow
+
+
+class _ColumnReader:
+    """Rows made of columns by name; a subclass says where record batches come from."""
+
+    in_memory = False
+    seekable = False
+    n_samples: int
+
+    def __init__(
+        self,
+        name: str,
+        schema: Any,
+        target: str | None,
+        columns: Sequence[str] | None,
+        weight: str | None,
+    ) -> None:
+        self.name = name
+        _check_names(target, columns, weight)
+        found = list(schema.names)
+        doubles = sorted({column for column in found if found.count(column) > 1})
+        if doubles:
+            raise DataError(f"{name} has the columns {doubles} more than once.")
+        if columns is None:
+            columns = [column for column in found if column not in (target, weight)]
+        missing = [c for c in (*columns, target, weight) if c is not None and c not in found]
+        if missing:
+            raise DataError(f"{name} has no columns {missing}; it has {found[:20]}.")
+        if not columns:
+            raise DataError(f"{name} has no columns but the target and the weights.")
+        self.feature_names: tuple[str, ...] | None = tuple(columns)
+        self.target, self.weight = target, weight
+        self.n_features, self.weighted = len(columns), weight is not None
+        self._schema = schema
+        self.dtype = self._dtype(schema)
+        #: Without the extra copies of a column that is also the target.
+        self.read = list(dict.fromkeys([*columns, *(c for c in (target, weight) if c)]))
+        row_bytes = self.dtype.itemsize * self.n_features
+        self.batch_rows = max(_TURNED_ROWS, _BATCH_BYTES // row_bytes)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def _dtype(self, schema: Any) -> np.dtype[Any]:
+        """float32 if all columns are; other numbers are read as float64."""
+        types = import_arrow().types
+        assert self.feature_names is not None
+        for column in (*self.feature_names, *([self.weight] if self.weight else [])):
+            kind = schema.field(column).type
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                raise DataError(
+                    f"{self.name}, column {column!r}: must hold numbers; got {kind}. Give "
+                    "columns=, or encode it by a rule fixed without looking at the data."
+                )
+        narrow = all(types.is_float32(schema.field(c).type) for c in self.feature_names)
+        return np.dtype(np.float32 if narrow else np.float64)
+
+    def check_schema(self, name: str, schema: Any) -> None:
+        """Refuse a file whose columns are not those of the first."""
+        for column in self.read:
+            if column not in schema.names:
+                raise DataError(f"{name} has no column {column!r}, which {self.name} has.")
+            kind, expected = schema.field(column).type, self._schema.field(column).type
+            if kind != expected:
+                raise DataError(
+                    f"{name}, column {column!r}: must be {expected}, as in {self.name}; got {kind}."
+                )
+
+    def rows_of(self, batch: Any, where: str) -> Iterator[Piece]:
+        """A record batch as rows, some at a time."""
+        assert self.feature_names is not None
+        parts = {}
+        for column in self.read:
+            values = batch.column(column)
+            if values.null_count:
+                raise DataError(
+                    f"{where}, column {column!r}: a value is missing. Fill missing values by a "
+                    "rule fixed without looking at the data."
+                )
+            parts[column] = values
+        y = _plain(parts[self.target]) if self.target else None
+        weight = _plain(parts[self.weight]) if self.weight else None
+        features = batch.select(list(self.feature_names))
+        for at in range(0, batch.num_rows, _TURNED_ROWS):
+            end = min(at + _TURNED_ROWS, batch.num_rows)
+            yield Piece(
+                self._turned(features.slice(at, end - at)),
+                None if y is None else y[at:end],
+                None if weight is None else weight[at:end],
+                where,
+            )
+
+    def _turned(self, batch: Any) -> NDArray[Any]:
+        """The rows of a small record batch."""
+        types = {field.type for field in batch.schema}
+        if len(types) == 1 and str(types.pop()) in ("float", "double"):
+            try:
+                rows: NDArray[Any] = batch.to_tensor(row_major=True).to_numpy()
+                return rows
+            except (AttributeError, TypeError):
+                pass  # an old PyArrow
+        out = np.empty((batch.num_rows, batch.num_columns), dtype=self.dtype)
+        for number, column in enumerate(batch.columns):
+            out[:, number] = column.to_numpy(zero_copy_only=False)
+        return out
+
+    def describe(self) -> Any:
+        """Names and types of the columns that are read."""
+        return [
+            [self.feature_names, self.target, self.weight],
+            [str(self._schema.field(column).type) for column in self.read],
+        ]
+
+
+class ParquetReader(_ColumnReader):
+    """Parquet files, row group after row group.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        A directory stands for its Parquet files in the order of their names.
+    target, columns, weight
+        See :func:`dpfast.blocks.from_parquet`.
+    """
+
+    seekable = True
+
+    def __init__(
+        self, path: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+    ) -> None:
+        import_arrow()
+        self.paths = _files(path, PARQUET)
+        self._groups: list[tuple[str, int, int]] = []
+        for number, name in enumerate(self.paths):
+            with self._open(name) as file:
+                schema, data = file.schema_arrow, file.metadata
+                if number == 0:
+                    super().__init__(name, schema, target, columns, weight)
+                else:
+                    self.check_schema(name, schema)
+                self._groups += [
+                    (name, group, data.row_group(group).num_rows)
+                    for group in range(data.num_row_groups)
+                ]
+        self.n_samples = sum(rows for _, _, rows in self._groups)
+        if not self.n_samples:
+            raise DataError(f"{self.name} has columns but no rows.")
+
+    def _open(self, name: str) -> Any:
+        parquet, arrow = import_parquet(), import_arrow()
+        try:
+            return parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        except arrow.ArrowInvalid as error:
+            raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """Rows [start, stop); of a row group that begins before, the rows before are skipped."""
+        arrow = import_arrow()
+        first, opened = 0, ""
+        file: Any = None
+        try:
+            for name, group, count in self._groups:
+                begin, end = max(start, first), min(stop, first + count)
+                at, first = first, first + count
+                if begin >= end:
+                    continue
+                if name != opened:
+                    if file is not None:
+                        file.close()
+                    file, opened = self._open(name), name
+                    self.check_schema(name, file.schema_arrow)
+                where = f"{name}, row group {group}"
+                batches = file.iter_batches(
+                    batch_size=self.batch_rows, row_groups=[group], columns=self.read
+                )
+                for batch in batches:
+                    low, high = max(begin - at, 0), min(end - at, batch.num_rows)
+                    at += batch.num_rows
+                    if low < high:
+                        yield from self.rows_of(batch.slice(low, high - low), where)
+                    if at >= end:
+                        break
+        except (arrow.ArrowInvalid, arrow.ArrowKeyError, OSError) as error:
+            if isinstance(error, FileNotFoundError | PermissionError):
+                raise
+            raise DataError(f"{opened} cannot be read to its end: {error}") from error
+        finally:
+            if file is not None:
+                file.close()
+
+    def describe(self) -> Any:
+        """Files by name, size and time, row groups by their rows."""
+        rows = [count for _, _, count in self._groups]
+        return [*super().describe(), [file_facts(path) for path in self.paths], rows]
+
+
+class CsvReader(_ColumnReader):
+    """A CSV file with a header, read as a stream.
+
+    Parameters
+    ----------
+    path : path
+    target, columns, weight
+        See :func:`dpfast.blocks.from_csv`.
+    """
+
+    def __init__(
+        self, path: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+    ) -> None:
+        import_arrow()
+        self.path = os.fspath(path)
+        self._types: dict[str, Any] = {}
+        with self._open() as stream:
+            header = stream.schema.names
+        _check_names(target, columns, weight)
+        names = [c for c in (columns or header) if c != target]
+        float64 = import_arrow().float64()
+        # Not guessed from the first lines: later ones may look different.
+        self._types = dict.fromkeys((*names, *([weight] if weight else [])), float64)
+        with self._open() as stream:
+            super().__init__(self.path, stream.schema, target, columns, weight)
+        count = [target or self.read[0]]
+        with self._open(count) as stream:
+            self.n_samples = self._guard(lambda: sum(batch.num_rows for batch in stream))
+        if not self.n_samples:
+            raise DataError(f"{self.path} has columns but no rows.")
+
+    def _open(self, columns: Sequence[str] = ()) -> Any:
+        from pyarrow import csv
+
+        convert = csv.ConvertOptions(
+            column_types=self._types, include_columns=list(columns), strings_can_be_null=True
+        )
+        return self._guard(lambda: csv.open_csv(self.path, convert_options=convert))
+
+    def _guard(self, work: Any) -> Any:
+        arrow = import_arrow()
+        try:
+            return work()
+        except (arrow.ArrowInvalid, arrow.ArrowKeyError) as error:
+            raise DataError(f"{self.path}: {error}") from error
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """All rows; the range is left to the caller."""
+        at = 1
+        with self._open(self.read) as stream:
+            while True:
+                batch = self._guard(lambda: next(stream, None))
+                if batch is None:
+                    return
+                where = f"{self.path}, rows {at} to {at + batch.num_rows - 1} below the header"
+                at += batch.num_rows
+                yield from self.rows_of(batch, where)
+
+    def describe(self) -> Any:
+        """The file by name, size and time."""
+        return [*super().describe(), file_facts(self.path)]
+
+
+class DatasetReader(_ColumnReader):
+    """An Arrow dataset, in the order of its fragments.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+    target, columns, weight
+        See :func:`dpfast.blocks.from_dataset`.
+    """
+
+    def __init__(
+        self, dataset: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+    ) -> None:
+        import_arrow()
+        if not hasattr(dataset, "to_batches") or not hasattr(dataset, "count_rows"):
+            raise TypeError(
+                f"dataset must be a pyarrow.dataset.Dataset; got {type(dataset).__name__}."
+            )
+        self._dataset = dataset
+        super().__init__("the dataset", dataset.schema, target, columns, weight)
+        self.n_samples = int(dataset.count_rows())
+        if not self.n_samples:
+            raise DataError("the dataset has columns but no rows.")
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """All rows; the range is left to the caller."""
+        at = 0
+        batches = self._dataset.to_batches(
+            columns=self.read, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
+        )
+        for batch in batches:
+            where = f"{self.name}, rows {at} to {at + batch.num_rows - 1}"
+            at += batch.num_rows
+            yield from self.rows_of(batch, where)
+
+    def describe(self) -> Any:
+        """Files by name, size and time, if there are files."""
+        files = [str(file) for file in getattr(self._dataset, "files", [])]
+        facts = [file_facts(file) if os.path.exists(file) else file for file in files]
+        return [*super().describe(), facts]
+
+
+def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
+    """The files that a path, a directory or several paths stand for."""
+    if isinstance(path, str | os.PathLike):
+        folder = Path(path)
+        if not folder.is_dir():
+            return [os.fspath(path)]
+        found = sorted(str(file) for file in folder.iterdir() if file.name.endswith(endings))
+        if not found:
+            raise DataError(f"{folder} has no files that end in {' or '.join(endings)}.")
+        return found
+    paths = [os.fspath(each) for each in path]
+    if not paths:
+        raise ValueError("path must name at least one file; got none.")
+    return paths
+
+
+def _check_names(target: Any, columns: Any, weight: Any) -> None:
+    for name, value in (("target", target), ("sample_weight", weight)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} must be the name of a column or None; got {value!r}.")
+    if columns is None:
+        return
+    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"columns must be a list of names or None; got {columns!r}.")
+    if len(set(columns)) != len(columns) or target in columns or weight in columns:
+        raise ValueError(
+            "columns must be different from each other and from the target and the weights; got "
+            f"{list(columns)}."
+        )
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    """A column as an array; texts as objects."""
+    if hasattr(values, "dictionary_decode"):
+        values = values.dictionary_decode()
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return array

@@ -1,0 +1,276 @@
+"""The log of one fit, from which it goes on after an interruption without paying twice.
+
+What is written to the file, in order: the events of an access when they are paid for, *before* the
+data are touched; the noisy answer, *before* anybody is given it; and at the end the weights.  A fit
+that is begun again with the file is given the recorded answers in the place of looking, and so
+arrives where it was.
+
+**Privacy.**  The file holds what the ledger covers, and nothing else: events, noisy answers,
+released weights.  Neither data nor noise, nor the key of the noise, is in it.  Every event
+buys one answer:
+
+- An access that is paid for and answered is not made again.  Its answer is fixed.
+- An access that is paid for and not answered (the process ended in between) stays paid for, and is
+  made under that payment, with noise that is drawn afresh.  What was drawn before has reached
+  neither the file nor the caller; so only one draw for each payment ever leaves the process, which
+  is what the event stands for.  For that, answers of later accesses must not depend on an answer
+  that is not in the file: a file in which an access without an answer comes before one with an
+  answer is refused.
+- If the fit is given up, everything that stands in the file is spent.
+
+**What it cannot do.**  Whoever copies the file and goes on from both copies, or changes it, gets
+two answers for one payment, just as by fitting twice: the file protects against accidents, not
+against its owner.  It is locked while it is used.  A file system that loses completed writes
+loses what they say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from dpfast._files import atomic_writer, open_lock, wait_for_lock
+from dpfast.errors import CheckpointError
+from dpfast.privacy.events import Event, event_from_dict
+
+if TYPE_CHECKING:
+    from dpfast.privacy.ledger import Ledger
+    from dpfast.random import SecureGenerator
+
+T = TypeVar("T")
+
+_SCHEMA = "dpfast.checkpoint"
+_VERSION = 1
+
+
+class Checkpoint:
+    """The log of one fit; made by :meth:`open`.
+
+    Attributes
+    ----------
+    outcome : dict or None
+        What the fit released at its end, once it is complete.
+    """
+
+    def __init__(self, path: Path, fit: Mapping[str, Any]) -> None:
+        self._path = path
+        self._fit = dict(fit)
+        self._entries: list[dict[str, Any]] = []
+        self._next = 0
+        self.outcome: dict[str, Any] | None = None
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: str | os.PathLike[str], fit: Mapping[str, Any]) -> Iterator[Self]:
+        """Hold the log in the file `path`, which is begun if there is none.
+
+        Parameters
+        ----------
+        path : path-like
+        fit : mapping of str to str or bool
+            What is fitted to what: must be the same when the fit goes on.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is of another fit, or is no such log.
+        OSError
+            If it cannot be read or written.
+        """
+        target = Path(path).resolve()
+        with open_lock(target) as lock:
+            wait_for_lock(lock)
+            log = cls(target, fit)
+            if target.exists():
+                log._read()
+            else:
+                log._write()
+            yield log
+
+    # ---- for the ledger -------------------------------------------------------------------------
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the next access stands in the file."""
+        return self._next < len(self._entries)
+
+    def payers(self) -> Collection[str]:
+        """Accounts that have paid for any access in the file."""
+        return {name for entry in self._entries for name in entry["paid"]}
+
+    def paid(self, events: Sequence[Event]) -> Collection[str] | None:
+        """The accounts that have paid for the next access, if it stands in the file.
+
+        Raises
+        ------
+        CheckpointError
+            If another access stands there.
+        """
+        if not self.replaying:
+            return None
+        entry = self._entries[self._next]
+        if entry["events"] != _plain_events(events):
+            raise CheckpointError(
+                f"{self._path}: the next access to the data, {[e.where for e in events]}, is not "
+                "the one that was paid for when the fit was interrupted. Nothing was spent now. "
+                "Go on with the same version of dpfast."
+            )
+        paid: list[str] = entry["paid"]
+        return paid
+
+    def spend(self, events: Sequence[Event], accounts: Sequence[str]) -> None:
+        """Write down that `events` were paid for, by `accounts`, too; a known access is passed."""
+        known = self.replaying
+        if not known:
+            self._entries.append({"events": _plain_events(events), "paid": [], "answer": None})
+        entry = self._entries[self._next]
+        if accounts or not known:
+            entry["paid"] = sorted({*entry["paid"], *accounts})
+            self._write()
+        self._next += 1
+
+    def spend_again(self, ledger: Ledger) -> None:
+        """Spend all accesses in the file on a new ledger; accounts that have paid are not asked."""
+        while self.replaying:
+            ledger.spend_all([event_from_dict(e) for e in self._entries[self._next]["events"]])
+
+    # ---- for the mechanisms ---------------------------------------------------------------------
+
+    def release(
+        self,
+        spend: Callable[[], None],
+        make: Callable[[], T],
+        rng: SecureGenerator,
+    ) -> T:
+        """The answer to the next access: as recorded, or made and recorded.
+
+        Parameters
+        ----------
+        spend : callable
+            Spends the event on the ledger.
+        make : callable
+            Spends the event on the ledger, looks at the data, and adds noise from `rng`.
+        rng : SecureGenerator
+        """
+        at = self._next
+        if self.replaying and self._entries[at]["answer"] is not None:
+            spend()
+            return _restored(self._entries[at]["answer"])  # type: ignore[no-any-return]
+        rng.begin_access(at)
+        value = make()
+        # The file first: from here on the answer is in the world.
+        self._entries[at]["answer"] = _kept(value)
+        self._write()
+        return value
+
+    def finish(self, **released: Any) -> None:
+        """Write down what the fit releases at its end."""
+        self.outcome = released
+        self._write()
+
+    # ---- the file -------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        outcome = self.outcome
+        if outcome is not None:
+            outcome = {name: _kept(value) for name, value in outcome.items()}
+        record = {
+            "schema": _SCHEMA,
+            "version": _VERSION,
+            "fit": self._fit,
+            "accesses": self._entries,
+            "outcome": outcome,
+        }
+        with atomic_writer(self._path) as stream:
+            json.dump(record, stream)
+
+    def _read(self) -> None:
+        try:
+            record = json.loads(self._path.read_text(encoding="utf-8"))
+            if (record["schema"], record["version"]) != (_SCHEMA, _VERSION):
+                raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}")
+            fit, entries, outcome = record["fit"], record["accesses"], record["outcome"]
+            answered = [entry["answer"] is not None for entry in entries]
+            for entry in entries:
+                entry["events"], entry["paid"] = list(entry["events"]), list(entry["paid"])
+            if outcome is not None:
+                self.outcome = {name: _restored(value) for name, value in outcome.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{self._path} is not a checkpoint of this version of dpfast: {error}. Nothing was "
+                "spent; give the name of another file."
+            ) from error
+        changed = sorted(
+            name for name in {*fit, *self._fit} if fit.get(name) != self._fit.get(name)
+        )
+        if changed:
+            raise CheckpointError(
+                f"{self._path} is the checkpoint of another fit: {', '.join(changed)} differ. "
+                "Nothing was spent now. Go on with what it was begun with, or give the name of "
+                "another file."
+            )
+        if self.outcome is None and sorted(answered, reverse=True) != answered:
+            raise CheckpointError(
+                f"{self._path}: the fit was interrupted after an access whose answer was not "
+                "recorded had been used. It cannot go on; what it spent is lost."
+            )
+        self._entries = entries
+
+
+def fingerprint(*parts: Any) -> str:
+    """Hash of values whose texts do not tell objects by their addresses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fingerprint(1.0, np.ones(2)) == fingerprint(1.0, np.ones(2)) != fingerprint(1.0)
+    True
+    """
+    return hashlib.sha256(_text(parts).encode()).hexdigest()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return _text(sorted((str(name), _text(entry)) for name, entry in value.items()))
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.tolist()}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, partial):
+        return _text([value.func, value.args, value.keywords])
+    if callable(value):
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
+    return repr(value)
+
+
+def _plain_events(events: Sequence[Event]) -> list[Any]:
+    """As they are read back."""
+    plain: list[Any] = json.loads(json.dumps([event.to_dict() for event in events]))
+    return plain
+
+
+def _kept(value: Any) -> Any:
+    """A released value for JSON, every bit of it."""
+    if isinstance(value, np.ndarray):
+        data = value.ravel().tolist()
+        return {"dtype": str(value.dtype), "shape": list(value.shape), "data": data}
+    if isinstance(value, Mapping):
+        return {"named": {name: _kept(entry) for name, entry in value.items()}}
+    return {"value": int(value)}
+
+
+def _restored(kept: Any) -> Any:
+    if "named" in kept:
+        return {name: _restored(entry) for name, entry in kept["named"].items()}
+    if "value" in kept:
+        return int(kept["value"])
+    return np.array(kept["data"], dtype=kept["dtype"]).reshape(kept["shape"])

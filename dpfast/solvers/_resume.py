@@ -1,0 +1,81 @@
+"""Fits that can be interrupted: which problems have them, and what makes two fits the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dpfast.blocks import BlockProblem
+from dpfast.privacy import Ledger
+from dpfast.privacy.checkpoint import Checkpoint, fingerprint
+from dpfast.random import SecureGenerator
+from dpfast.solvers._contract import Plan
+
+
+@contextmanager
+def logged(
+    path: str | os.PathLike[str] | None,
+    problem: Any,
+    settled: Plan,
+    ledger: Ledger,
+    rng: SecureGenerator,
+    *settings: Any,
+) -> Iterator[Checkpoint | None]:
+    """Have `ledger` write down what it spends in the file `path`, if one is given.
+
+    Parameters
+    ----------
+    path : path-like or None
+    problem : BlockProblem
+    settled : Plan
+    ledger : Ledger
+        Nothing was spent on it.
+    rng : SecureGenerator
+    *settings
+        What else makes this fit another one if it changes.
+
+    Yields
+    ------
+    Checkpoint or None
+        If its `outcome` is set, the fit was complete: its events are on the ledger again, and there
+        is nothing left to do.
+
+    Raises
+    ------
+    ValueError
+        If the rows are in memory, where a fit takes seconds and the data have no name.
+    CheckpointError, OSError
+        See :meth:`dpfast.privacy.checkpoint.Checkpoint.open`.
+    """
+    if path is None:
+        yield None
+        return
+    if not isinstance(problem, BlockProblem):
+        raise ValueError(
+            "checkpoint must be None for rows in memory; got "
+            f"{os.fspath(path)!r}. Only rows in blocks (dpfast.blocks) can be told from others "
+            "without a look at their values."
+        )
+    fit = {
+        "data": problem.source.digest(),
+        "problem": fingerprint(problem.shape, problem.make_target),
+        "plan": fingerprint(
+            settled.solver,
+            settled.budget,
+            settled.neighboring_relation,
+            ledger.accountant,
+            [event.to_dict() for event in settled.events],
+            settings,
+        ),
+        "random_state given": rng.reproducible,
+    }
+    with Checkpoint.open(path, fit) as log:
+        ledger.log = log
+        try:
+            if log.outcome is not None:
+                log.spend_again(ledger)
+            yield log
+        finally:
+            ledger.log = None

@@ -1,0 +1,309 @@
+"""Fits that are interrupted go on without paying twice, and never get an answer for nothing."""
+
+import contextlib
+import functools
+import json
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression, Problem, solve
+from dpfast.blocks import BlockProblem, from_npy
+from dpfast.errors import CheckpointError, DataError
+from dpfast.privacy.checkpoint import Checkpoint, fingerprint
+
+SOLVERS = {
+    "dp-gd": {"iterations": 4},
+    "dp-masg-opt": {"iterations": 4},
+    "dp-agd": {"max_iterations": 3},
+    "dp-whitened-gd": {},
+    "dp-adassp": {},
+    "objective-perturbation": {},
+    "output-perturbation": {},
+}
+HIDDEN = {"iterations": 4, "analysis": "last-iterate", "step": 1.0}
+
+
+@pytest.fixture
+def source():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    return from_npy(X, np.where(X.sum(axis=1) > 0, 1.0, -1.0), block_rows=60)
+
+
+class Interrupted(BaseException):
+    """As Ctrl-C, or the end of the process."""
+
+
+def fit(source, path, solver="dp-gd", seed=3, stop=None, budget=None, options=None):
+    """Fit; with `stop`, be interrupted when so many blocks were worked on."""
+    loss = "squared" if solver == "dp-adassp" else "logistic"
+    blocks = 0
+
+    def watch(rows):
+        nonlocal blocks
+        blocks += 1
+        if blocks == stop:
+            raise Interrupted
+
+    source.watch = watch
+    problem = BlockProblem(source, loss, data_norm=2.0)
+    try:
+        return solve(
+            problem,
+            solver,
+            budget or Budget(2.0, 1e-6),
+            random_state=seed,
+            checkpoint=path,
+            **(SOLVERS[solver] if options is None else options),
+        ), blocks
+    finally:
+        source.watch = None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_result_is_that_of_a_fit_that_was_not_interrupted(solver, source, tmp_path):
+    whole, blocks = fit(source, tmp_path / "whole", solver)
+    # In the middle of the first pass, later, and just before the end.
+    stops = sorted({2, max(3, blocks // 2), max(4, blocks - 1)})
+    path = tmp_path / "part"
+    done = 0
+    for stop in stops:
+        if stop - done < 1:
+            continue
+        with contextlib.suppress(Interrupted):
+            fit(source, path, solver, stop=stop - done)
+        accesses = json.loads(path.read_text())["accesses"]
+        done = 4 * sum(access["answer"] is not None for access in accesses)
+    result, _ = fit(source, path, solver)
+    np.testing.assert_array_equal(result.w, whole.w)
+    assert result.privacy.events == whole.privacy.events
+    assert result.privacy.epsilon == whole.privacy.epsilon
+    for name, values in whole.history.items():
+        np.testing.assert_array_equal(result.history[name], values)
+
+
+def test_answers_are_not_asked_for_again(source, tmp_path):
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=10)  # 4 blocks a pass: in the third
+    log = json.loads(path.read_text())
+    assert [access["answer"] is not None for access in log["accesses"]] == [True, True, False]
+    result, blocks = fit(source, path)
+    assert blocks == 2 * 4
+    assert len(result.privacy.events) == 4
+    assert json.loads(path.read_text())["accesses"][:2] == log["accesses"][:2]
+
+
+def test_a_complete_fit_is_not_made_again(source, tmp_path):
+    """Nor is another set of weights to be had for what was paid."""
+    for options in (SOLVERS["dp-gd"], HIDDEN):
+        path = tmp_path / f"log{len(options)}"
+        first, _ = fit(source, path, seed=None, options=options)
+        second, blocks = fit(source, path, seed=None, options=options)
+        assert blocks == 0
+        np.testing.assert_array_equal(first.w, second.w)
+        assert first.privacy.events == second.privacy.events
+
+
+def test_noise_that_was_not_released_is_drawn_afresh(source, tmp_path):
+    """From the operating system: of the answers that were recorded, not one changes."""
+    path, copy = tmp_path / "log", tmp_path / "copy"
+    with pytest.raises(Interrupted):
+        fit(source, path, seed=None, stop=6)
+    copy.write_bytes(path.read_bytes())
+    first, second = (fit(source, p, seed=None)[0] for p in (path, copy))
+    assert np.all(first.w != second.w)
+    assert first.history["gradient_norm"][0] == second.history["gradient_norm"][0]
+    assert first.history["gradient_norm"][1] != second.history["gradient_norm"][1]
+
+
+def test_the_file_holds_neither_data_nor_noise(source, tmp_path, monkeypatch):
+    """Everything in it is public, an event, or an answer that was released."""
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, seed=None, stop=7, options=HIDDEN)
+    log = json.loads(path.read_text())
+    assert set(log) == {"schema", "version", "fit", "accesses", "outcome"}
+    assert log["outcome"] is None
+    (access,) = log["accesses"]  # of the iterates within, none
+    assert access["answer"] is None
+    assert set(access) == {"events", "paid", "answer"}
+
+
+def test_the_event_is_in_the_file_before_the_data_are_touched(source, tmp_path):
+    path = tmp_path / "log"
+    seen = []
+    source.watch = lambda rows: seen.append(len(json.loads(path.read_text())["accesses"]))
+    problem = BlockProblem(source, data_norm=2.0)
+    solve(problem, "dp-gd", Budget(1.0, 1e-6), checkpoint=path, iterations=3)
+    assert seen == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_an_answer_is_in_the_file_before_it_is_used(source, tmp_path, monkeypatch):
+    """If it cannot be written, nobody gets it."""
+    path = tmp_path / "log"
+    write = Checkpoint._write
+
+    def failing(self):
+        if self._entries and self._entries[-1]["answer"] is not None:
+            raise OSError("no space left")
+        write(self)
+
+    monkeypatch.setattr(Checkpoint, "_write", failing)
+    with pytest.raises(OSError, match="no space left"):
+        fit(source, path)
+    monkeypatch.setattr(Checkpoint, "_write", write)
+    (access,) = json.loads(path.read_text())["accesses"]
+    assert access["answer"] is None
+    np.testing.assert_array_equal(fit(source, path)[0].w, fit(source, tmp_path / "other")[0].w)
+
+
+def test_another_fit_cannot_go_on(source, tmp_path):
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=6)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((201, 3))
+    other = from_npy(X, np.sign(X[:, 0]), block_rows=60)
+    for change, what in (
+        ({"source": other}, "data, plan, problem differ"),
+        ({"options": {"iterations": 5}}, "plan differ"),
+        ({"budget": Budget(3.0, 1e-6)}, "plan differ"),
+        ({"solver": "dp-hb", "options": {"iterations": 4}}, "plan differ"),
+        ({"seed": None}, "random_state given differ"),
+    ):
+        with pytest.raises(CheckpointError, match=f"the checkpoint of another fit: {what}"):
+            fit(**{"source": source, "path": path, **change})
+    finer = from_npy(source._reader._X, source._reader._y, block_rows=50)
+    with pytest.raises(CheckpointError, match="another fit: data"):
+        fit(finer, path)
+    fit(source, path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"schema": "else", "version": 1}', '{"schema": "dpfast.checkpoint"}']
+)
+def test_what_is_no_checkpoint_is_refused_and_kept(text, source, tmp_path):
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match="is not a checkpoint of this version"):
+        fit(source, path)
+    assert path.read_text() == text
+
+
+def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, tmp_path):
+    """It would be the second draw for one payment."""
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=10)
+    log = json.loads(path.read_text())
+    log["accesses"][0]["answer"] = None
+    path.write_text(json.dumps(log))
+    with pytest.raises(CheckpointError, match="It cannot go on; what it spent is lost"):
+        fit(source, path)
+
+
+def test_other_events_than_those_paid_for_are_refused(source, tmp_path):
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=10)
+    log = json.loads(path.read_text())
+    log["accesses"][1]["events"][0]["stddev"] *= 2.0
+    path.write_text(json.dumps(log))
+    with pytest.raises(CheckpointError, match="is not the one that was paid for"):
+        fit(source, path)
+
+
+class TestAccounts:
+    """A BudgetAccountant around the fit pays for every access once."""
+
+    BUDGET = Budget(1.0, 1e-6)
+
+    def test_with_a_file_in_another_process(self, source, tmp_path):
+        for process in range(2):  # as by two processes: nothing is kept but files
+            with BudgetAccountant(self.BUDGET, path=tmp_path / "budget") as account:
+                if process == 0:
+                    with pytest.raises(Interrupted):
+                        fit(source, tmp_path / "log", stop=10, budget=self.BUDGET)
+                    assert len(account.events) == 3
+                else:
+                    result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
+                    assert account.events == result.privacy.events
+        with BudgetAccountant(self.BUDGET, path=tmp_path / "budget") as account:
+            fit(source, tmp_path / "log", budget=self.BUDGET)  # complete: nothing to pay
+            with pytest.raises(BudgetExceeded):
+                fit(source, tmp_path / "new", budget=self.BUDGET)
+
+    def test_in_memory_and_adaptive(self, source, tmp_path):
+        with BudgetAccountant(self.BUDGET) as account:
+            with pytest.raises(Interrupted):
+                fit(source, tmp_path / "log", "dp-agd", stop=10, budget=self.BUDGET)
+            spent = account.events
+            fit(source, tmp_path / "log", "dp-agd", budget=self.BUDGET)
+            assert account.events == spent  # the whole of it, at the first access
+
+    def test_an_account_that_has_not_paid_does(self, source, tmp_path):
+        with pytest.raises(Interrupted):
+            fit(source, tmp_path / "log", stop=10, budget=self.BUDGET)
+        with BudgetAccountant(self.BUDGET) as account:
+            result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
+            assert account.events == result.privacy.events
+
+
+def test_estimators_hand_it_on(source, tmp_path):
+    model = LogisticRegression(
+        data_norm=2.0, classes=[-1.0, 1.0], solver="dp-gd", random_state=1,
+        solver_options={"iterations": 3},
+    )  # fmt: skip
+    coef = model.fit(source, checkpoint=tmp_path / "two").coef_
+    source.watch = lambda rows: pytest.fail("the rows were read again")
+    np.testing.assert_array_equal(model.fit(source, checkpoint=tmp_path / "two").coef_, coef)
+    source.watch = None
+    more = LogisticRegression(
+        data_norm=2.0, classes=[-1.0, 0.0, 1.0], solver="dp-gd", random_state=1,
+        solver_options={"iterations": 2},
+    )  # fmt: skip
+    blocks = []
+
+    def stop(rows):
+        blocks.append(rows)
+        if len(blocks) == 13:  # in the second pass of the second class
+            raise Interrupted
+
+    source.watch = stop
+    with pytest.raises(Interrupted):
+        more.fit(source, checkpoint=tmp_path / "three")
+    source.watch = None
+    coef = more.fit(source, checkpoint=tmp_path / "three").coef_
+    np.testing.assert_array_equal(coef, more.fit(source, checkpoint=tmp_path / "whole").coef_)
+    X, y = source._reader._X, source._reader._y
+    with pytest.raises(ValueError, match="checkpoint must be None for rows in memory"):
+        model.fit(X, y, checkpoint=tmp_path / "x")
+    with pytest.raises(ValueError, match="checkpoint must be None for rows in memory"):
+        solve(Problem(X, y, data_norm=2.0), "dp-gd", Budget(1.0, 1e-6), checkpoint="x")
+
+
+def test_bad_rows_found_on_the_way_leave_what_was_paid(tmp_path):
+    X = np.ones((100, 2))
+    X[70, 1] = np.inf
+    source = from_npy(X, np.ones(100), block_rows=50)
+    for _ in range(2):
+        with pytest.raises(DataError, match="rows 50 to 99, column 1"):
+            fit(source, tmp_path / "log")
+        (access,) = json.loads((tmp_path / "log").read_text())["accesses"]
+        assert access["answer"] is None
+
+
+def test_fingerprints_know_values_and_not_addresses():
+    def first():
+        pass
+
+    def second():
+        pass
+
+    assert fingerprint(first) == fingerprint(first) != fingerprint(second)
+    assert fingerprint({"a": 1, "b": 2.0}) == fingerprint({"b": 2.0, "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert fingerprint(functools.partial(first, 1)) == fingerprint(functools.partial(first, 1))
+    assert fingerprint(functools.partial(first, 1)) != fingerprint(functools.partial(first, 2))

@@ -1,0 +1,343 @@
+"""Where blocks come from: every kind of storage gives the same rows, and says what is wrong."""
+
+import itertools
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dpfast import Budget, LogisticRegression, Problem, solve
+from dpfast.blocks import (
+    BlockProblem,
+    _source,
+    from_batches,
+    from_csv,
+    from_dataset,
+    from_npy,
+    from_parquet,
+)
+from dpfast.errors import DataError
+
+ROWS = 230
+
+
+@pytest.fixture
+def table():
+    """Rows whose entries a CSV file holds exactly, in float32 as in float64."""
+    rng = np.random.default_rng(0)
+    X = (rng.integers(-300, 300, (ROWS, 3)) / 128).astype(np.float32)
+    return X, np.where(X.sum(axis=1) + rng.logistic(size=ROWS) > 0, 1.0, -1.0)
+
+
+@pytest.fixture(params=[False, True], ids=["one thread", "read ahead"])
+def threads(request, monkeypatch):
+    """Whether a thread reads ahead, which it does not for tiny blocks."""
+    monkeypatch.setattr(_source, "_AHEAD_BYTES", 0 if request.param else 2**60)
+    yield
+    assert not [t for t in threading.enumerate() if t.name == "dpfast-read-ahead"]
+
+
+def stored(kind, table, folder):
+    """A source of 50 rows a block, but for what is in them stored in different ways."""
+    X, y = table
+    if kind == "npy":
+        np.save(folder / "X.npy", X)
+        np.save(folder / "y.npy", y)
+        return from_npy(folder / "X.npy", folder / "y.npy", block_rows=50)
+    if kind == "fortran npy":
+        np.save(folder / "X.npy", np.asfortranarray(X))
+        return from_npy(folder / "X.npy", y, block_rows=50)
+    if kind == "memory map":
+        np.save(folder / "X.npy", X)
+        return from_npy(np.load(folder / "X.npy", mmap_mode="r"), y, block_rows=50)
+    if kind == "batches":
+        cuts = [0, 1, 120, 120, 170, ROWS]
+
+        def batches():
+            for low, high in itertools.pairwise(cuts):
+                yield X[low:high], y[low:high]
+
+        return from_batches(batches, block_rows=50)
+    if kind == "sparse batches":
+
+        def batches():
+            for low in range(0, ROWS, 33):
+                yield scipy.sparse.coo_array(X[low : low + 33]), y[low : low + 33]
+
+        return from_batches(batches, block_rows=50)
+    pyarrow = pytest.importorskip("pyarrow")
+    names = ["a", "b", "c"]
+    columns = dict(zip(names, X.T, strict=True)) | {"y": y, "text": ["no"] * ROWS}
+    data = pyarrow.table(columns)
+    if kind == "csv":
+        from pyarrow import csv
+
+        csv.write_csv(data.drop(["text"]), folder / "rows.csv")
+        return from_csv(folder / "rows.csv", "y", block_rows=50)
+    from pyarrow import dataset, parquet
+
+    if kind == "dataset":
+        return from_dataset(dataset.dataset(data), "y", names, block_rows=50)
+    # Row groups of another length than blocks, in two files.
+    parquet.write_table(data[:100], folder / "1.parquet", row_group_size=30)
+    parquet.write_table(data[100:], folder / "2.parquet", row_group_size=80)
+    return from_parquet(folder, "y", names, block_rows=50)
+
+
+KINDS = ["npy", "fortran npy", "memory map", "batches", "sparse batches", "csv", "dataset",
+         "parquet"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_storage_gives_the_same_fit(kind, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(_source, "_AHEAD_BYTES", 0)  # so that a thread reads ahead
+    X, y = table
+    source = stored(kind, table, tmp_path)
+    assert source.sizes == (50, 50, 50, 50, 30)
+    assert source.n_features == 3
+    first, second = (
+        solve(problem, "dp-gd", Budget(5.0, 1e-6), random_state=3, iterations=5).w
+        for problem in (Problem(X, y, data_norm=2.0), BlockProblem(source, data_norm=2.0))
+    )
+    np.testing.assert_allclose(second, first, rtol=1e-10)
+    blocks = list(source.blocks())
+    assert [block.number for block in blocks] == [0, 1, 2, 3, 4]
+    rows = [b.X.toarray() if scipy.sparse.issparse(b.X) else b.X for b in blocks]
+    np.testing.assert_array_equal(np.vstack(rows), X)
+    if kind != "csv":
+        assert all(block.X.dtype == np.float32 for block in blocks)
+    (chosen,) = source.map(rows_and_targets, [2])
+    np.testing.assert_array_equal(chosen[1], y[100:150])
+
+
+def rows_and_targets(block):
+    return block.X, block.y
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "csv"])
+def test_sources_of_files_can_be_sent_to_other_processes(kind, table, tmp_path):
+    source = stored(kind, table, tmp_path)
+    again = pickle.loads(pickle.dumps(source))
+    assert again.digest() == source.digest()
+    np.testing.assert_array_equal(next(again.blocks()).X, next(source.blocks()).X)
+
+
+def test_names_labels_and_weights_of_a_table(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(1)
+    X, weight = rng.standard_normal((300, 2)), rng.random(300)
+    labels = np.where(X[:, 0] + rng.logistic(size=300) > 0, "yes", "no")
+    data = pyarrow.table(
+        {"y": pyarrow.array(labels).dictionary_encode(), "a": X[:, 0], "w": weight, "b": X[:, 1]}
+    )
+    parquet.write_table(data, tmp_path / "t.parquet", row_group_size=70)
+    source = from_parquet(tmp_path / "t.parquet", "y", sample_weight="w", block_rows=100)
+    settings = {"data_norm": 2.0, "classes": ["no", "yes"], "max_weight": 1.0, "random_state": 1}
+    model = LogisticRegression(**settings).fit(source)
+    expected = LogisticRegression(**settings).fit(X, labels, sample_weight=weight)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-10)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    unlabeled = from_parquet(tmp_path / "t.parquet", columns=["a", "b"])
+    np.testing.assert_array_equal(model.predict(unlabeled), expected.predict(X))
+
+
+# ---- reading ahead ------------------------------------------------------------------------------
+
+
+def test_two_blocks_are_in_memory_at_most(threads):
+    """Counted when a block is made: those before it that are still alive."""
+    alive, most = [], []
+
+    def batches():
+        for number in range(8):
+            X = np.full((50, 2), float(number))
+            alive.append(weakref.ref(X))
+            most.append(sum(ref() is not None for ref in alive))
+            yield X, np.ones(50)
+            del X
+
+    source = from_batches(batches, n_samples=400, block_rows=50)
+    alive.clear()
+    most.clear()
+    list(source.map(rows_sum))
+    assert max(most) <= 2
+
+
+def rows_sum(block):
+    return float(block.X.sum())
+
+
+def test_an_interrupted_pass_leaves_no_thread_and_the_next_one_is_whole(table, tmp_path, threads):
+    source = stored("npy", table, tmp_path)
+
+    def stop(block):
+        if block.number == 2:
+            raise KeyboardInterrupt
+        return block.number
+
+    results = source.map(stop)
+    assert next(results) == 0
+    with pytest.raises(KeyboardInterrupt):
+        list(results)
+    abandoned = source.map(rows_sum)
+    next(abandoned)
+    abandoned.close()
+    assert len(list(source.map(rows_sum))) == 5
+
+
+def test_an_error_of_the_reader_reaches_the_caller(threads):
+    def batches():
+        yield np.ones((50, 2)), np.ones(50)
+        raise OSError("the disk is gone")
+
+    source = from_batches(batches, n_samples=100, block_rows=50)
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(source.map(rows_sum))
+
+
+# ---- data that are wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        ([(60, 2)], r"there must be 100 rows in every pass.*got only 60"),
+        ([(60, 2), (41, 2)], r"batch 1: there must be 100 rows in every pass.*got more than 100"),
+        ([(60, 2), (40, 3)], r"there must be 2 columns, as before; got 3"),
+        ([(50, 3), (50, 3)], r"must have 50 rows and 2 columns, as was found when.*got 50 and 3"),
+    ],
+)
+def test_a_second_pass_with_other_rows_is_noticed(second, match, threads):
+    shapes = [[(60, 2), (40, 2)], [(60, 2), (40, 2)], second]
+
+    def batches():
+        for shape in shapes.pop(0):
+            yield np.ones(shape), np.ones(shape[0])
+
+    source = from_batches(batches, block_rows=50)
+    problem = BlockProblem(source, data_norm=1.0)
+    with pytest.raises(DataError, match=match):
+        problem.objective(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "match"),
+    [
+        (np.ones((3, 2)), TypeError, r"must be a tuple \(X, y\)"),
+        ((np.ones(3), np.ones(3)), DataError, "X must be a two-dimensional array"),
+        ((np.ones((3, 2)), np.ones(2)), DataError, r"y must have shape \(3,\)"),
+        ((np.ones((3, 2)), np.ones(3), np.ones(2)), DataError, "sample_weight must have shape"),
+        ((np.array([["a"]]), np.ones(1)), DataError, "array of real numbers"),
+    ],
+)
+def test_batches_of_another_form(batch, error, match):
+    with pytest.raises(error, match=match):
+        from_batches(lambda: [batch])
+
+
+def test_arguments(table, tmp_path):
+    X, y = table
+    with pytest.raises(TypeError, match="An iterator alone can be read only once"):
+        from_batches(iter([(X, y)]))
+    with pytest.raises(ValueError, match="at least one batch with a row; got none"):
+        from_batches(list)
+    with pytest.raises(ValueError, match="n_features must be 3, as in the first batch; got 4"):
+        from_batches(lambda: [(X, y)], n_features=4)
+    with pytest.raises(ValueError, match="block_rows must be"):
+        from_npy(X, y, block_rows=0)
+    with pytest.raises(TypeError, match="read_ahead must be True or False"):
+        from_npy(X, y, read_ahead=1)
+    with pytest.raises(TypeError, match=r"X must be an array or the name of a \.npy file"):
+        from_npy([[1.0]], y)
+    with pytest.raises(ValueError, match="y must have 230 entries, as X has rows; got 3"):
+        from_npy(X, y[:3])
+    with pytest.raises(ValueError, match="X must have 2 dimensions"):
+        from_npy(y, y)
+    with pytest.raises(TypeError, match="X must hold real numbers"):
+        from_npy(X.astype(str), y)
+    (tmp_path / "no.npy").write_text("nothing")
+    with pytest.raises(DataError, match=r"no\.npy is not an array in NumPy's format"):
+        from_npy(tmp_path / "no.npy", y)
+    np.savez(tmp_path / "two.npz", X=X)
+    with pytest.raises(DataError, match="it is an archive"):
+        from_npy(tmp_path / "two.npz", y)
+    np.save(tmp_path / "X.npy", X)
+    source = from_npy(tmp_path / "X.npy", y, block_rows=50)
+    with open(tmp_path / "X.npy", "r+b") as stream:
+        stream.truncate(1000)
+    with pytest.raises(DataError, match="the file ends before its last row"):
+        list(source.blocks())
+
+
+def test_parquet_that_is_wrong(table, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X, y = table
+    data = pyarrow.table({"a": X[:, 0], "b": X[:, 1].astype(float), "t": ["x"] * ROWS, "y": y})
+    path = tmp_path / "a.parquet"
+    parquet.write_table(data, path)
+    with pytest.raises(DataError, match=r"a\.parquet, column 't': must hold numbers; got string"):
+        from_parquet(path, "y")
+    with pytest.raises(DataError, match=r"a\.parquet has no columns \['z'\]"):
+        from_parquet(path, "z")
+    with pytest.raises(TypeError, match="columns must be a list of names"):
+        from_parquet(path, "y", "a")
+    with pytest.raises(ValueError, match="columns must be different from each other and from"):
+        from_parquet(path, "y", ["a", "y"])
+    with pytest.raises(TypeError, match="target must be the name of a column"):
+        from_parquet(path, 3)
+    with pytest.raises(DataError, match="has no files that end in"):
+        (tmp_path / "empty").mkdir()
+        from_parquet(tmp_path / "empty", "y")
+    assert next(from_parquet(path, "y", ["a", "b"]).blocks()).X.dtype == np.float64
+    other = data.set_column(1, "b", [X[:, 1]])
+    parquet.write_table(other, tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet, column 'b': must be double, as in"):
+        from_parquet([path, tmp_path / "b.parquet"], "y", ["a", "b"])
+    holes = data.set_column(0, "a", [pyarrow.array([None, *X[1:, 0]], pyarrow.float32())])
+    parquet.write_table(holes, path)
+    with pytest.raises(DataError, match=r"row group 0, column 'a': a value is missing"):
+        list(from_parquet(path, "y", ["a"]).blocks())
+    parquet.write_table(data.set_column(1, "b", [X[:, 1].astype(float) * np.nan]), path)
+    problem = BlockProblem(from_parquet(path, "y", ["a", "b"]), data_norm=1.0)
+    with pytest.raises(DataError, match=r"row group 0, column 'b': X must hold finite numbers"):
+        problem.objective(np.zeros(3))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DataError, match="is not a complete Parquet file"):
+        from_parquet(path, "y", ["a"])
+
+
+def test_csv_that_is_wrong(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.csv"
+    path.write_text("a,y\n1.5,0\nnone,1\n")
+    with pytest.raises(DataError, match=r"a\.csv: .*conversion error.*none"):
+        list(from_csv(path, "y").blocks())
+    path.write_text("a,y\n")
+    with pytest.raises(DataError, match=r"a\.csv has columns but no rows"):
+        from_csv(path, "y")
+    path.write_text("a,y\n1.5,0\n,1\n")
+    with pytest.raises(DataError, match=r"column 'a': a value is missing"):
+        list(from_csv(path, "y").blocks())
+
+
+def test_the_digest_is_that_of_schema_and_files(table, tmp_path):
+    source = stored("npy", table, tmp_path)
+    digest = source.digest()
+    assert digest == from_npy(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=50).digest()
+    X, y = table
+    np.save(tmp_path / "X.npy", X[:200])
+    np.save(tmp_path / "y.npy", y[:200])
+    assert from_npy(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=50).digest() != digest
+    arrays = from_npy(X, y).digest()
+    assert from_npy(X + 1.0, y).digest() == arrays  # values are not looked at
+    assert from_npy(X[:, :2], y).digest() != arrays
+    assert from_npy(X, y, block_rows=10).digest() != arrays
+    named = [from_batches(lambda: [(X, y)], name=name).digest() for name in ("one", "two", "one")]
+    assert named[0] == named[2] != named[1]
