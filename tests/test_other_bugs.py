@@ -17,7 +17,7 @@ PAGE = TESTS.parent / "docs" / "other_bugs.md"
 
 
 @lru_cache
-def tests_of(path):
+def names_in(path):
     return set(re.findall(r"^ *def (test_\w+)\(", path.read_text(encoding="utf-8"), flags=re.M))
 
 
@@ -31,7 +31,7 @@ def test_every_row_names_tests_that_exist():
         named = re.findall(r"`tests/([\w/]+\.py)::(\w+)`", cells[2])
         assert named, f"no test beside {cells[1]!r}"
         for file, test in named:
-            assert test in tests_of(TESTS / file), f"{file} has no {test}"
+            assert test in names_in(TESTS / file), f"{file} has no {test}"
 
 
 @pytest.mark.parametrize("intercept", [0.0, 1.0])

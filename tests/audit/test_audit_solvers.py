@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from audit.worst_cases import BUDGETS, CASES, LOSSES, cells
 
+from bench import audits
 from dpfast import ProblemShape, plan
 from dpfast.solvers import SOLVERS
 
@@ -80,3 +81,15 @@ def test_every_combination_is_a_cell_or_is_refused(solver):
         given = {key: value for key, value in options.items() if key in module.OPTIONS}
         with pytest.raises(ValueError, match=r"loss|initial_gap"):
             plan(shape, solver, BUDGETS["approximate"], **given)
+
+
+@pytest.mark.skipif(not audits.PAGE.is_file(), reason="the documentation is not part of a package")
+def test_the_table_in_the_docs_is_that_of_the_recorded_results():
+    results = json.loads(audits.RESULTS.read_text(encoding="utf-8"))
+    text = audits.PAGE.read_text(encoding="utf-8")
+    assert audits.page(text, results, len(CELLS)) == text
+    known = {(c.case.solver, c.case.variant, c.loss, c.relation, c.kind) for c in CELLS}
+    recorded = [audits.key(result) for result in results]
+    assert set(recorded) <= known and len(set(recorded)) == len(recorded)
+    assert {result["confidence"] for result in results} == {0.999}
+    assert all(result["measured_epsilon"] <= result["claimed_epsilon"] for result in results)
