@@ -1,3 +1,4 @@
+import functools
 import json
 import math
 import os
@@ -35,6 +36,26 @@ def report():
 def model():
     schema = TableSchema.from_bounds(BOUNDS, target="y")
     return TabularModel(schema, [1.0, 0.1, -1 / 3, 5e-324], 0.25, report())
+
+
+@functools.cache
+def json_values():
+    """Made once: building a recursive strategy takes longer than drawing from it."""
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.just(10**400)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=5)
+    )
+    return st.recursive(
+        leaves,
+        lambda child: (
+            st.lists(child, max_size=4) | st.dictionaries(st.text(max_size=5), child, max_size=3)
+        ),
+        max_leaves=8,
+    )
 
 
 @pytest.fixture
@@ -241,23 +262,8 @@ class TestFile:
         ]
         holder = data.draw(st.sampled_from(holders), label="holder")
         key = data.draw(st.sampled_from([*holder, "new"]), label="key")
-        leaves = (
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.just(10**400)
-            | st.floats(allow_nan=False, allow_infinity=False)
-            | st.text(max_size=5)
-        )
         holder[key] = data.draw(
-            st.recursive(
-                leaves,
-                lambda child: (
-                    st.lists(child, max_size=4)
-                    | st.dictionaries(st.text(max_size=5), child, max_size=3)
-                ),
-                max_leaves=8,
-            ),
+            json_values(),
             label="value",
         )
         if json.dumps(document) != before:

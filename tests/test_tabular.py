@@ -1,4 +1,5 @@
 import ast
+import functools
 import json
 import math
 from pathlib import Path
@@ -31,7 +32,9 @@ def table(**columns):
     return {name: np.array(values, dtype=np.str_) for name, values in columns.items()}
 
 
+@functools.cache
 def json_values():
+    """Made once: building a recursive strategy takes longer than drawing from it."""
     leaves = (
         st.none()
         | st.booleans()
