@@ -310,13 +310,17 @@ class TestObjectives:
         ("d", "radius", "offset"), [(1, 2.0, 0.0), (1, 0.8, 1.6), (2, 2.0, 0.0), (2, 0.9, 1.7)]
     )
     def test_samples_have_the_law_and_no_other_temperature(self, d, radius, offset):
-        """Around the origin, and on what a shifted ball has in common with the domain."""
+        """Around the origin, and on what a shifted ball has in common with the domain; and the
+        excess is below Theorem G.1's, ``d/s = 4LRd/ε`` around the origin."""
         function = bowl(d)
         ball = _ball.settle(function.shape, 150.0, "replace_one", radius=radius, offset=offset)
         center = np.full(d, offset / math.sqrt(d))
         draws = ball.draws(function, center, SecureGenerator(21))
         points = np.array(list(itertools.islice(draws, 1500)))
         assert np.linalg.norm(points, axis=1).max() <= 2.0
+        values = Bowl(d).values(points)
+        assert 0.1 * ball.excess_risk < values.mean() - values.min() < ball.excess_risk
+        assert offset > 0.0 or ball.excess_risk == pytest.approx(8.0 * d / 150.0, rel=1e-6)
         edges = np.linspace(-radius, radius, 25 if d == 1 else 11)
         for factor in TEMPERATURES:
             law = law_on_cells(Bowl(d).values, with_scale(ball, factor), center, edges)
