@@ -80,7 +80,8 @@ def fit(folder: Path, limit: float, solver: str, jobs: int) -> None:
 
     source = from_parquet(folder, "y")
     source.watch = watch
-    problem = BlockProblem(source, data_norm=1.5, n_jobs=jobs, target=_signs)
+    loss = getattr(dpfast.solvers.SOLVERS[solver], "LOSS", "logistic")
+    problem = BlockProblem(source, loss, data_norm=1.5, n_jobs=jobs, target=_signs)
     budget = dpfast.Budget(1.0, 1e-9)
     begin = time.perf_counter()
     result = dpfast.solve(problem, solver, budget)

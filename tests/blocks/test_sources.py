@@ -2,8 +2,10 @@
 
 import itertools
 import pickle
+import re
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -341,3 +343,17 @@ def test_the_digest_is_that_of_schema_and_files(table, tmp_path):
     assert from_npy(X, y, block_rows=10).digest() != arrays
     named = [from_batches(lambda: [(X, y)], name=name).digest() for name in ("one", "two", "one")]
     assert named[0] == named[2] != named[1]
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "large_data.md"
+
+
+@pytest.mark.skipif(not GUIDE.is_file(), reason="the documentation is not part of a package")
+def test_the_guide_runs(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+    names = {}
+    exec(code, names)
+    assert np.mean(names["labels"] == names["y"]) > 0.7
+    assert (tmp_path / "rows.checkpoint").is_file()
