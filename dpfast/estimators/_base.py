@@ -300,6 +300,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
         """``X @ coef + intercept`` of the rows to predict for."""
         check_is_fitted(self)
+        if is_dask(X):
+            X = from_dask(X)
         if not isinstance(X, Executor):
             return validate_data(self, X, reset=False, **_READ) @ coef + intercept
         if X.n_features != self.n_features_in_:

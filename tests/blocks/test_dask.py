@@ -82,7 +82,7 @@ def test_estimators_take_arrays_and_frames(rows):
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
     assert model.feature_names_in_.tolist() == names
     np.testing.assert_array_equal(
-        model.predict(from_dask(frame[names])),
+        model.predict(frame[names]),
         model.predict(pd.DataFrame(X, columns=names)),
     )
 
