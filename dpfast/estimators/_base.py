@@ -373,7 +373,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
             Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
-            memory come in blocks, see :mod:`dpfast.blocks`, which hold their labels and weights;
+            memory come in blocks that hold their labels and weights, see :mod:`dpfast.blocks`, or
+            in dask collections, like `y` and the weights then;
             `data_norm` and `classes` must then be given, and multinomial loss is not available.
         y : array-like of shape (n_samples,)
             Left out for blocks.
@@ -626,7 +627,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
             Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
-            memory come in blocks, see :mod:`dpfast.blocks`, which hold their targets and weights;
+            memory come in blocks that hold their targets and weights, see :mod:`dpfast.blocks`, or
+            in dask collections, like `y` and the weights then;
             `data_norm` and `target_bounds` must then be given.
         y : array-like of shape (n_samples,)
             Clipped to `target_bounds`; left out for blocks.
