@@ -137,6 +137,8 @@ class Solver(Protocol):
     EXPECTS: str
     # A solver of one loss alone names it in LOSS.
     # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
+    # One that draws between its releases what later ones rest on, by RANDOM_STEPS = True: it cannot
+    # go on from a checkpoint, which holds releases alone.
     # A module whose OPTIONS have "objective" also takes objectives in the place of problems.
 
     def plan(
