@@ -346,6 +346,11 @@ def solve(
         accountant=accountant,
         **options,
     )
+    if checkpoint is not None and getattr(SOLVERS[settled.solver], "RANDOM_STEPS", False):
+        raise ValueError(
+            f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
+            f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
+        )
     priced_by = "auto" if accountant == LAST_ITERATE else accountant
     ledger = Ledger(settled.budget, priced_by, settled.adaptive)
     rng = SecureGenerator(random_state)

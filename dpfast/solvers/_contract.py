@@ -139,6 +139,8 @@ class Solver(Protocol):
     # A module whose OPTIONS have "objective", or that has a true TAKES_OBJECTIVES, also takes
     # objectives in the place of problems.
     # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
+    # One that draws between its releases what later ones rest on, by RANDOM_STEPS = True: it cannot
+    # go on from a checkpoint, which holds releases alone.
 
     def plan(
         self,

@@ -46,6 +46,7 @@ NAME = "privgene"
 OPTIONS = ("alpha", "generations", "population", "parents", "loss_clip", "radius")
 BUDGET_KINDS = ("pure", "approximate", "zcdp")
 RELATIONS = NEIGHBORING_RELATIONS
+RANDOM_STEPS = True
 MINIMIZES = False
 EXACT: Mapping[str, Any] = MappingProxyType({})
 EXPECTS = "noise_in_mean_loss"

@@ -284,6 +284,13 @@ def test_estimators_hand_it_on(source, tmp_path):
         solve(Problem(X, y, data_norm=2.0), "dp-gd", Budget(1.0, 1e-6), checkpoint="x")
 
 
+def test_a_solver_that_draws_between_its_releases_has_none(source, tmp_path):
+    problem = BlockProblem(source, data_norm=2.0)
+    with pytest.raises(ValueError, match="checkpoint must be None for solver='privgene'"):
+        solve(problem, "privgene", Budget(1.0, 1e-6), checkpoint=tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+
+
 def test_bad_rows_found_on_the_way_leave_what_was_paid(tmp_path):
     X = np.ones((100, 2))
     X[70, 1] = np.inf
