@@ -1,6 +1,7 @@
 """One competitor in a process of its own, perhaps of another interpreter; speaks JSON.
 
 ``python -m bench.peer_process missing NAME ...`` says why each cannot run there, or null.
+``python -m bench.peer_process versions`` says what is installed there.
 ``python -m bench.peer_process fit NAME ROWS.npz SETTINGS`` fits at every budget and seed.
 
 Only the competitor's own libraries and NumPy are needed, so an interpreter without dpfast will do.
@@ -9,7 +10,9 @@ Only the competitor's own libraries and NumPy are needed, so an interpreter with
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
+import platform
 import re
 import sys
 import time
@@ -24,6 +27,12 @@ from bench.competitors import COMPETITORS, Task
 
 _STATUS = Path("/proc/self/status")
 _PEAK_RESET = Path("/proc/self/clear_refs")
+
+
+_LIBRARIES = (
+    "numpy", "scikit-learn", "diffprivlib", "opacus", "torch", "opendp", "jax",
+    "sklearn-contrib-lightning",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,17 @@ def missing(names: Sequence[str]) -> dict[str, str | None]:
             found[name] = COMPETITORS[name].missing()
         except Exception as error:  # of somebody else's library
             found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Python's and those of the libraries that are installed."""
+    found = {"Python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
     return found
 
 
@@ -135,6 +155,8 @@ def _kibibytes(name: str) -> float:
 def main(words: Sequence[str]) -> None:
     if words[0] == "missing":
         found: Any = missing(words[1:])
+    elif words[0] == "versions":
+        found = versions()
     else:
         body = json.loads(words[3])
         settings = Settings(**{**body, "epsilons": tuple(body["epsilons"])})

@@ -164,6 +164,15 @@ def test_processes_of_other_interpreters_are_asked(
     ]
 
 
+def test_versions_are_noted_by_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"Python", "numpy", "scikit-learn"} <= set(peer_process.versions())
+    answers = {"one": {"Python": "3.11", "jax": "0.1"}, "two": "it crashed"}
+    monkeypatch.setattr(peers, "_ask", lambda python, words: answers[python])
+    settings = Run(say=lambda text: None)
+    peers.note_versions({"a": "one", "b": "two", "c": "one"}, settings)
+    assert settings.notes == ["a; c: with Python 3.11, jax 0.1."]
+
+
 def test_answers_are_the_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(outcome: tuple[int, str, str]) -> Any:
         monkeypatch.setattr(
@@ -191,6 +200,7 @@ def test_the_suite_without_other_libraries(tmp_path: Path, monkeypatch: pytest.M
             )
 
     monkeypatch.setattr(peers, "_ask", ask)
+    monkeypatch.setattr(peers, "note_versions", lambda found, settings: None)
     names = ("dpfast", "scikit-learn", "majority")
     sizes = peers.Sizes(epsilons=(1.0,), seeds=2, names=names, rows=400)
     settings = Run(say=lambda text: None)

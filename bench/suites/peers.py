@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,7 @@ QUICK = Sizes(epsilons=(1.0,), seeds=2, limit=5.0, tables=1)
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
     found = interpreters(sizes.names, settings)
+    note_versions(found, settings)
     records: list[Record] = []
     for data in real(settings.data, settings.note)[: sizes.tables]:
         if len(data.y) > sizes.rows:
@@ -116,6 +117,16 @@ def interpreters(names: Sequence[str], settings: Run) -> dict[str, str]:
         if name not in found:
             settings.note(f"{name} left out: {reasons.get(name, 'it runs nowhere')}.")
     return {name: found[name] for name in names if name in found}
+
+
+def note_versions(found: Mapping[str, str], settings: Run) -> None:
+    """With what each of the interpreters ran."""
+    for python in dict.fromkeys(found.values()):
+        answer = _ask(python, ["versions"])
+        if not isinstance(answer, str):
+            names = "; ".join(name for name in found if found[name] == python)
+            with_ = ", ".join(f"{name} {version}" for name, version in answer.items())
+            settings.note(f"{names}: with {with_}.")
 
 
 def _ask(python: str, words: Sequence[str]) -> Any:
@@ -215,7 +226,8 @@ def tables(document: Document) -> list[Table]:
                 "20 % test; mean over the splits ± standard error. Every competitor has a process "
                 "of its own, on one thread. Time is the best fit of the splits after one fit that "
                 "does not count ('first'); memory the peak of the process, and in brackets by how "
-                "much fitting raised it above libraries and rows.",
+                "much fitting raised it above libraries and rows. Who takes long has the first of "
+                "the splits only, as the last column says.",
                 ("competitor", "relation", "epsilon", "delta", "accuracy", "log-loss", "AUC",
                  "time", "first", "memory, MiB", "splits"),
                 [_row(r) for r in own],
