@@ -52,7 +52,8 @@ def test_importing_brings_no_optional_package_and_the_demo_no_network():
     done = run_program()
     assert done.returncode == 0, done.stdout + done.stderr
     brought, _, report = done.stdout.partition("\n")
-    assert set(brought.split()) <= {"sklearn"}
+    # What Cython's modules share is a module, too.
+    assert {name for name in brought.split() if not name.startswith("_cython_")} <= {"sklearn"}
     assert '"private"' in report
 
 
