@@ -200,9 +200,10 @@ class General(ShapedObjective):
         ``function(w)`` or ``function.value_and_gradient(w)`` returns the value and the gradient, an
         array of shape (dim,).  A method ``hessian(w)`` is used where there is one; otherwise the
         Hessian comes from differences of gradients.
-    dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, \
-    rounding, gradient_sensitivity, largest_value
+    dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, rounding
         As for :class:`GeneralShape`.
+    gradient_sensitivity, largest_value
+        As there.
 
     Notes
     -----

@@ -326,6 +326,25 @@ class TestObjectives:
             law = law_on_cells(Bowl(d).values, with_scale(ball, factor), center, edges)
             assert (fit_of(points - center, edges, law) > FALSE_ALARM) == (factor == 1.0)
 
+    def test_a_corner_of_ball_and_domain(self, monkeypatch):
+        """The minimizer is outside of both, which a wrong declaration brings about."""
+        function = bowl(2, minimizer_norm=0.8)
+        ball = _ball.settle(function.shape, 80.0, "replace_one", radius=0.6, offset=0.7)
+        center, touched = np.array([0.0, 0.7]), []
+        honest = _ball.Ball._touching_point
+        monkeypatch.setattr(
+            _ball.Ball, "_touching_point", lambda *a: touched.append(honest(*a)) or touched[-1]
+        )
+        points = np.array(
+            list(itertools.islice(ball.draws(function, center, SecureGenerator(23)), 600))
+        )
+        assert np.linalg.norm(touched[0]) == pytest.approx(0.8, abs=1e-6)
+        assert np.linalg.norm(touched[0] - center) == pytest.approx(0.6, abs=1e-6)
+        edges = np.linspace(-0.6, 0.6, 9)
+        for factor in (0.5, 1.0, 2.0):
+            law = law_on_cells(Bowl(2).values, with_scale(ball, factor), center, edges)
+            assert (fit_of(points - center, edges, law) > FALSE_ALARM) == (factor == 1.0)
+
     def test_the_temperature_is_lowy2021s_and_falls_with_the_sensitivity(self):
         """Algorithm 9: ``s = ε/(4LR)``; for a mean of n records n times that."""
         for epsilon in (0.1, 1.0, 10.0):
