@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection
 from types import MappingProxyType, ModuleType
@@ -128,10 +129,11 @@ _PLENTY_OF_ROWS = 3000.0
 def served(
     module: ModuleType, shape: ProblemShape, budget: Budget, options: Collection[str]
 ) -> bool:
-    """Whether a solver takes this kind of budget, this loss and these options."""
+    """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
     return (
         budget.kind in module.BUDGET_KINDS
         and module.refusal(shape.loss) is None
+        and shape.dim <= getattr(module, "MAX_DIM", math.inf)
         and set(options) <= set(module.OPTIONS)
     )
 

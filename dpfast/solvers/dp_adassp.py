@@ -72,7 +72,7 @@ _TARGET_SHARE = 0.5
 # Accountants that price one l2-Laplace release and no Gaussian one.
 _PURE = ("pure", "optimal")
 # Matrices of dim (dim + 1) / 2 noisy entries; beyond this they would not fit in memory.
-_MAX_DIM = 10_000
+MAX_DIM = 10_000
 
 
 def plan(
@@ -116,9 +116,9 @@ def plan(
     reason = refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > _MAX_DIM:
+    if shape.dim > MAX_DIM:
         raise ValueError(
-            f"X must have at most {_MAX_DIM} columns for {NAME}; got {shape.n_features}. "
+            f"X must have at most {MAX_DIM} columns for {NAME}; got {shape.n_features}. "
             "The huber loss with a large threshold is solved by other solvers."
         )
     if alpha is None:

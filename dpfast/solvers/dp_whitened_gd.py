@@ -90,6 +90,8 @@ EXACT: Mapping[str, Any] = MappingProxyType(
 )  # fmt: skip
 EXPECTS = "excess_loss_by_noise"
 
+# A dozen matrices of this many columns are held, and one is diagonalized.
+MAX_DIM = 10_000
 _UNIT = 2.0**-53
 _SQRT_2 = math.sqrt(2.0)
 # Rows are worked on in pieces of so many entries, which stay in cache in between.
@@ -175,6 +177,12 @@ def plan(
     reason = refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
+    if shape.dim > MAX_DIM:
+        raise ValueError(
+            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
+            f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
+            "'output-perturbation' take more."
+        )
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
