@@ -207,8 +207,8 @@ def _tables(settings: Run, sizes: Sizes) -> Iterator[Dataset]:
         found = [randhie()]
     for data in found:
         X, y = data.X[: sizes.largest].copy(), data.y[: sizes.largest]
-        # The paper scales numbers to [0, 1]; indicators stay.
-        numeric = np.any((data.X != 0.0) & (data.X != 1.0), axis=0)
+        # The paper scales numbers to [0, 1]; indicators stay, and tables that are scaled so.
+        numeric = np.any((data.X != 0.0) & (data.X != 1.0), axis=0) & (data.X.min() < 0.0)
         X[:, numeric] = 0.5 * (X[:, numeric] + 1.0)
         yield Dataset(data.name, X, y, data.data_norm)
 
