@@ -817,6 +817,38 @@ def test_other_tables_keep_their_bounds(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.y, [-1.0, 1.0])
 
 
+def test_kddcup99_keeps_its_bound(tmp_path: Path) -> None:
+    lines = []
+    for protocol, count, rate, label in (
+        ("tcp", 0, "0.00", "normal."),
+        ("udp", 2**31 - 1, "1.00", "smurf."),
+        ("tcp", 511, "0.50", "ipsweep."),
+    ):
+        fields = [str(count)] * 42
+        fields[1:4], fields[41] = [protocol, "http", "SF"], label
+        for j in problems._KDD_RATES:
+            fields[j] = rate
+        lines.append(",".join(fields))
+    (tmp_path / "kddcup.data").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    found = problems.kddcup99(tmp_path)
+    assert found.X.shape == (3, 38 + 2 + 1 + 1)
+    assert found.X.min() == 0.0 and found.X.max() == 1.0
+    assert np.linalg.norm(found.X, axis=1).max() <= found.data_norm
+    np.testing.assert_array_equal(found.y, [-1.0, 1.0, -1.0])  # of the two attacks one is a denial
+    assert len(problems.kddcup99(tmp_path, largest=2).y) == 2
+
+
+def test_lee2018_takes_the_papers_coding_of_adult(tmp_path: Path) -> None:
+    (tmp_path / "a9a.svm").write_text("+1 1:1 123:1\n-1 2:1\n", encoding="utf-8")
+    (tmp_path / "a9a.t.svm").write_text("+1 3:1\n", encoding="utf-8")
+    notes: list[str] = []
+    settings = Run(data=tmp_path, say=notes.append)
+    (adult,) = lee2018._tables(settings, lee2018.Sizes())
+    assert (adult.name, adult.X.shape, adult.data_norm) == ("Adult", (3, 123), math.sqrt(14.0))
+    np.testing.assert_array_equal(adult.y, [1.0, -1.0, 1.0])
+    assert len(notes) == 2 and "KDDCup99 left out" in notes[1]
+
+
 def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
     bounds = json.loads((machine.ROOT / "docs/examples/adult_bounds.json").read_text("utf-8"))
     rows = [

@@ -79,6 +79,11 @@ EFFECTS: dict[str, tuple[float, ...]] = {
     "clip_norm": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
     "loss_clip": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
 }
+_EFFECT_NOTES = {
+    "clip_norm": "Beyond the rows' norm nothing is clipped, and the option changes nothing; far "
+    "below it the clipped sum leads elsewhere, the further the more steps there are.",
+    "loss_clip": "Below log 2, the loss at 0, the line search sees little but clipped losses.",
+}
 # Table 1: norm of the gradient, norm of the noisy one, objective, at iterations 0 to 10; the noise
 # is as long, as the root of a mean square.
 _TABLE_1 = (
@@ -202,8 +207,8 @@ def _tables(settings: Run, sizes: Sizes) -> Iterator[Dataset]:
         found = [randhie()]
     for data in found:
         X, y = data.X[: sizes.largest].copy(), data.y[: sizes.largest]
-        # The paper scales numbers to [0, 1]; indicators stay.
-        numeric = np.any((data.X != 0.0) & (data.X != 1.0), axis=0)
+        # The paper scales numbers to [0, 1]; indicators stay, and tables that are scaled so.
+        numeric = np.any((data.X != 0.0) & (data.X != 1.0), axis=0) & (data.X.min() < 0.0)
         X[:, numeric] = 0.5 * (X[:, numeric] + 1.0)
         yield Dataset(data.name, X, y, data.data_norm)
 
@@ -460,7 +465,7 @@ def _effect_tables(document: Document) -> list[Table]:
             Table(
                 f"Effect of {option}",
                 f"{table}, logistic: accuracy ± standard error / training log-loss; the other "
-                "options at their defaults.",
+                f"options at their defaults. {_EFFECT_NOTES.get(option, '')}",
                 (option, *(f"epsilon = {e:g}" for e in epsilons)),
                 [
                     (f"{v:g}", *(_cell(here[v, e]) if (v, e) in here else "-" for e in epsilons))
@@ -491,8 +496,9 @@ def _descent_table(document: Document) -> list[Table]:
             "Table 1: directions far noisier than the gradient still descend",
             f"Logistic regression on all rows, mean of {document.sizes['descents']} runs from 0, "
             f"Gaussian noise of root mean square norm {_TABLE_1_NOISE}; in brackets the paper's "
-            "one run. The paper does not say its steps: here each is the best of a grid by the "
-            "objective itself, so the objective falls faster. Not private: it shows true norms.",
+            "one run. The first row agrees to five digits, so the data are the paper's. It does "
+            "not say its steps: here each is the best of a grid by the objective itself. Not "
+            "private: it shows true norms.",
             ("t", "norm of the gradient", "norm of gradient plus noise", "objective"),
             rows,
         )
@@ -600,6 +606,10 @@ def _draw_effect(axis: Any, document: Document, option: str, metric: str) -> Non
             markersize=3,
             label=f"epsilon = {epsilon:g}",
         )
+    axis.set_xscale("log")
+    values = list(dict.fromkeys(r.case["value"] for r in records))
+    axis.set_xticks(values, [f"{value:g}" for value in values])
+    axis.minorticks_off()
     axis.set_xlabel(option)
     axis.set_ylabel("accuracy, %" if metric == "accuracy" else "objective")
     axis.legend(frameon=False, fontsize=7)

@@ -892,11 +892,12 @@ def _draw_tables(
     document: Document, figure: Any, numbers: Sequence[int], names: Sequence[str]
 ) -> None:
     figure.set_size_inches(3.1 * len(names), 2.7 * len(numbers) + 0.7)
-    axes = figure.subplots(len(numbers), len(names), squeeze=False)
+    axes = figure.subplots(len(numbers), len(names), sharex="col", sharey="row", squeeze=False)
     handles: dict[str, Any] = {}
     for number, line in zip(numbers, axes, strict=True):
         for name, axis in zip(names, line, strict=True):
-            _draw_bound(document, axis, number, name)
+            against = _draw_bound(document, axis, number, name)
+            axis.set_xlabel(against if number == numbers[-1] else "")
             for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
         line[0].set_ylabel("excess risk")
@@ -911,7 +912,9 @@ _LINES = {
 }
 
 
-def _draw_bound(document: Document, axis: Any, number: int, name: str) -> None:
+def _draw_bound(document: Document, axis: Any, number: int, name: str) -> str:
+    """One panel; what it is drawn against."""
+
     def mine(group: str) -> list[Record]:
         return [
             r
@@ -948,10 +951,13 @@ def _draw_bound(document: Document, axis: Any, number: int, name: str) -> None:
             axis.plot([r.case[against] for r in found], [r.values["error"] for r in found],
                       f"{marker}-", color=color, markersize=3.5, linewidth=0.9,
                       label=label)  # fmt: skip
-    axis.set(xscale="log", yscale="log", xlabel=against)
+    axis.set(xscale="log", yscale="log")
+    # Few ticks: they are what drawing spends its time on.
+    axis.yaxis.get_major_locator().set_params(numticks=5)
     axis.set_xticks(x, [plain(value) for value in x])
     axis.minorticks_off()
     axis.set_title(f"Table {number}, {name} ({CLASSES[name]})", fontsize=8.5)
+    return against
 
 
 def _draw_fairness(document: Document, figure: Any) -> None:

@@ -433,7 +433,8 @@ def draw(document: Document, figure: Any) -> None:
             points = [
                 (r.case["epsilon"], r.values["error"]) for r in here if r.competitor == method
             ]
-            axis.plot(*zip(*points, strict=True), "o-", markersize=4, label=method)
+            color = f"C{list(COMPETITORS).index(method)}"
+            axis.plot(*zip(*points, strict=True), "o-", color=color, markersize=4, label=method)
         for key, style, label in (("published", "k:", "published"),
                                   ("published_sgd", "k-.", "published SGD")):  # fmt: skip
             points = [
