@@ -69,8 +69,8 @@ def _kernels() -> str:
 
 
 def _solvers() -> str:
-    """solver › speed › the same in NumPy, at a million rows"""
-    n = 1_000_000
+    """solver › speed › the same in NumPy, at 100,000 rows"""
+    n = 100_000
     speeds = [
         r.speed[baseline.TWIN]
         for r in _records("baseline")
