@@ -20,7 +20,6 @@ from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import solve_each
-from dpfast.estimators._progress import planned_passes, shown
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.problem import Problem
@@ -212,6 +211,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         passes = None
         if self.verbose:
+            from dpfast.estimators._progress import planned_passes  # rich takes long to import
+
             settled = plan(problem, self.solver, budget, **settings)
             print(settled)
             passes = planned_passes(settled)
@@ -238,6 +239,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _shown(self, problem: Problem, passes: int | None = None) -> AbstractContextManager[None]:
         """Progress over blocks, if it was asked for."""
         if self.verbose and isinstance(problem, BlockProblem):
+            from dpfast.estimators._progress import shown
+
             return shown(problem.source, passes)
         return nullcontext()
 

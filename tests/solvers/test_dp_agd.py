@@ -99,18 +99,18 @@ class Watched(Ledger):
 
     def __init__(self, *args, limit=10**9, **kwargs):
         super().__init__(*args, **kwargs)
-        self.log, self.limit = [], limit
+        self.diary, self.limit = [], limit
 
     def can_afford(self, *events):
-        asked = sum(kind == "ask" for kind, _ in self.log)
+        asked = sum(kind == "ask" for kind, _ in self.diary)
         answer = asked < self.limit and super().can_afford(*events)
-        self.log.append(("ask", (events, answer)))
+        self.diary.append(("ask", (events, answer)))
         return answer
 
     def spend_all(self, events):
         events = list(events)
         super().spend_all(events)
-        self.log += [("spend", event) for event in events]
+        self.diary += [("spend", event) for event in events]
 
 
 def watch(problem, ledger, monkeypatch):
@@ -118,7 +118,7 @@ def watch(problem, ledger, monkeypatch):
         honest = getattr(problem, name)
 
         def look(*args, honest=honest, name=name, **kwargs):
-            ledger.log.append(("look", name))
+            ledger.diary.append(("look", name))
             return honest(*args, **kwargs)
 
         monkeypatch.setattr(problem, name, look)
@@ -129,17 +129,17 @@ def test_the_ledger_is_asked_before_every_access(classification, monkeypatch):
     ledger = Watched(budget, adaptive=True)
     watch(problem, ledger, monkeypatch)
     run(problem, budget, ledger, splits=20)
-    kinds = [kind for kind, _ in ledger.log]
+    kinds = [kind for kind, _ in ledger.diary]
     assert kinds.count("spend") >= 10
-    for at, (kind, value) in enumerate(ledger.log):
+    for at, (kind, value) in enumerate(ledger.diary):
         if kind == "spend":
             assert kinds[at - 1] == "ask"
-            events, answer = ledger.log[at - 1][1]
+            events, answer = ledger.diary[at - 1][1]
             assert answer and value == events[0]
         elif kind == "look":
             assert kinds[at - 1] == "spend"
     # It ends by a question that was answered with no, and with nothing after it.
-    assert kinds[-1] == "ask" and ledger.log[-1][1][1] is False
+    assert kinds[-1] == "ask" and ledger.diary[-1][1][1] is False
 
 
 @pytest.mark.parametrize("limit", range(1, 9))
@@ -148,8 +148,8 @@ def test_a_no_is_the_end(limit, classification, monkeypatch):
     ledger = Watched(budget, adaptive=True, limit=limit)
     watch(problem, ledger, monkeypatch)
     run(problem, budget, ledger, splits=20)
-    assert sum(kind == "spend" for kind, _ in ledger.log) == limit
-    assert ledger.log[-1][0] == "ask" and ledger.log[-1][1][1] is False
+    assert sum(kind == "spend" for kind, _ in ledger.diary) == limit
+    assert ledger.diary[-1][0] == "ask" and ledger.diary[-1][1][1] is False
 
 
 def test_an_ordinary_ledger_is_refused_before_data(classification):
@@ -376,7 +376,7 @@ def test_a_round_over_blocks_costs_one_look_at_each(relation, cause, classificat
     assert parts == [(100 * k, 100 * (k + 1)) for k in range(5)]
     assert settled.events[0].count == (4 if cause == "exhausted" else 2)
     looks, gradients, choices = 0, 0, 0
-    for kind, value in ledger.log:
+    for kind, value in ledger.diary:
         looks += kind == "look"
         if kind == "spend":
             gradients += value.mechanism == "gaussian"
