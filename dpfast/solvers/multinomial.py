@@ -91,6 +91,11 @@ def plan_multinomial(
     check_integer("n_classes", n_classes, low=2, high=2**20)
     if shape.loss.name != "logistic":
         raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")
+    if shape.blocks is not None:
+        raise ValueError(
+            "problem must have its rows in memory for the multinomial loss, which needs the labels "
+            "of all rows at once; got rows in blocks. Learn one class against the rest."
+        )
     check_supported(dp_whitened_gd, budget, neighboring_relation)
     unknown = sorted(set(options) - set(dp_whitened_gd.OPTIONS))
     if unknown:

@@ -19,6 +19,7 @@ from dpfast import (
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import DataError
 from dpfast.estimators._progress import planned_passes, shown
+from dpfast.solvers.multinomial import plan_multinomial
 
 
 @pytest.fixture
@@ -64,6 +65,8 @@ def test_more_classes_are_learned_one_against_the_rest(table):
     np.testing.assert_allclose(model.predict_proba(source), expected.predict_proba(X), rtol=1e-9)
     with pytest.raises(ValueError, match="multi_class must be 'ovr' or 'auto' for rows in blocks"):
         LogisticRegression(multi_class="multinomial", **settings).fit(source)
+    with pytest.raises(ValueError, match="must have its rows in memory for the multinomial loss"):
+        plan_multinomial(BlockProblem(source, data_norm=2.0).shape, 3, Budget(1.0, 1e-6))
 
 
 def test_weights_come_with_the_blocks(table):
