@@ -26,16 +26,16 @@ def run(command, **options):
     return done.stdout
 
 
-def run_programs(compiler, flags, folder):
+def run_programs(compiler, flags, folder, programs=PROGRAMS, under=()):
     """Compiles csrc once and runs every program against it."""
     sources = [str(p) for p in sorted(CSRC.glob("*.c"))]
     run([compiler, *flags, f"-I{CSRC}", "-c", *sources], cwd=folder)
     objects = [str(p) for p in sorted(folder.glob("*.o"))]
-    assert PROGRAMS
-    for program in PROGRAMS:
+    assert programs
+    for program in programs:
         binary = folder / program.stem
         run([compiler, *flags, f"-I{CSRC}", "-o", str(binary), str(program), *objects, "-lm"])
-        run([binary])
+        run([*under, binary])
 
 
 def links(compiler, folder, flags):
@@ -61,3 +61,22 @@ def test_c_programs_optimized_and_without_int128(tmp_path):
     """The fallback of compilers without a 128-bit integer, and the portable vector type."""
     flags = [*STRICT, "-O2", "-fno-trapping-math", "-DDPFAST_NO_INT128", "-DDPFAST_NO_VECTOR_TYPE"]
     run_programs(COMPILERS[0], flags, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_kernels_in_threads_under_the_thread_sanitizer(compiler, tmp_path):
+    flags = [*STRICT, "-fsanitize=thread", "-O0", "-pthread"]
+    if not links(compiler, tmp_path, flags):
+        pytest.skip(f"{compiler} has no thread sanitizer")
+    run_programs(compiler, flags, tmp_path, [Path(__file__).parent / "c" / "threads.c"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_fuzzed_kernels_under_valgrind(tmp_path):
+    """Reads of memory that was never written, which the sanitizers do not see; no AVX-512."""
+    program = Path(__file__).parent / "c" / "test_fuzz.c"
+    flags = [*STRICT, "-O0", "-g", "-DDPFAST_FUZZ_AVX2_AT_MOST"]
+    under = ["valgrind", "-q", "--error-exitcode=3", "--leak-check=full"]
+    run_programs(COMPILERS[0], flags, tmp_path, [program], under)
