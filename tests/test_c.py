@@ -27,16 +27,16 @@ def run(command, **options):
     return done.stdout
 
 
-def run_programs(compiler, flags, folder):
+def run_programs(compiler, flags, folder, programs=PROGRAMS, under=()):
     """Compiles csrc once and runs every program against it."""
     sources = [str(p) for p in sorted(CSRC.glob("*.c"))]
     run([compiler, *flags, f"-I{CSRC}", "-c", *sources], cwd=folder)
     objects = [str(p) for p in sorted(folder.glob("*.o"))]
-    assert PROGRAMS
-    for program in PROGRAMS:
+    assert programs
+    for program in programs:
         binary = folder / program.stem
         run([compiler, *flags, f"-I{CSRC}", "-o", str(binary), str(program), *objects, "-lm"])
-        run([binary])
+        run([*under, binary])
 
 
 def links(compiler, folder, flags):
@@ -92,3 +92,22 @@ def test_c_programs_without_what_only_some_compilers_have(tmp_path):
 @pytest.mark.slow
 def test_c_programs_without_what_only_some_compilers_have_optimized(tmp_path):
     run_programs(COMPILERS[0], [*PORTABLE, "-O2", "-fno-trapping-math"], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_kernels_in_threads_under_the_thread_sanitizer(compiler, tmp_path):
+    flags = [*STRICT, "-fsanitize=thread", "-O0", "-pthread"]
+    if not links(compiler, tmp_path, flags):
+        pytest.skip(f"{compiler} has no thread sanitizer")
+    run_programs(compiler, flags, tmp_path, [Path(__file__).parent / "c" / "threads.c"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_fuzzed_kernels_under_valgrind(tmp_path):
+    """Reads of memory that was never written, which the sanitizers do not see; no AVX-512."""
+    program = Path(__file__).parent / "c" / "test_fuzz.c"
+    flags = [*STRICT, "-O0", "-g", "-DDPFAST_FUZZ_AVX2_AT_MOST"]
+    under = ["valgrind", "-q", "--error-exitcode=3", "--leak-check=full"]
+    run_programs(COMPILERS[0], flags, tmp_path, [program], under)
