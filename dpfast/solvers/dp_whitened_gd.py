@@ -101,7 +101,7 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _BELIEF, _FLOOR = 0.5, 0.5
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.5
-# From here on coordinates are learned in one more round, from a smaller share of the budget.
+# From here on coordinates are learned from a smaller share of the budget.
 _AMPLE = 300.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
@@ -358,7 +358,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     return {
         "iterations": int(min(most, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
-        "rounds": 2 if u < _AMPLE else 3,
+        "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "learning_share": 0.2 if u < 50.0 else 0.1 * ample,
         "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2 * ample,
