@@ -192,11 +192,16 @@ def wine(data: Path, *, target: str = "good") -> Dataset:
     return Dataset("Wine", X, y, math.sqrt(X.shape[1]))
 
 
-def letter(data: Path) -> Dataset:
-    """Letter Recognition: first half of the alphabet against the second; 0 to 15 to [-1, 1]."""
+def letter(data: Path, *, all_classes: bool = False) -> Dataset:
+    """Letter Recognition: first half of the alphabet against the second; 0 to 15 to [-1, 1].
+
+    With `all_classes`, the targets are the letters' places in the alphabet.
+    """
     names, table = _columns(data, "letter.csv")
     X = np.array([[float(entry) for entry in row[:-1]] for row in table]) / 7.5 - 1.0
     y = np.where([row[-1] <= "M" for row in table], 1.0, -1.0)
+    if all_classes:
+        y = np.array([float(ord(row[-1]) - ord("A")) for row in table])
     return Dataset("letter", X, y, math.sqrt(len(names) - 1))
 
 
@@ -211,14 +216,17 @@ def a9a(data: Path, file: str = "a9a.svm") -> Dataset:
     return Dataset("a9a", np.ascontiguousarray(X.toarray()), y, math.sqrt(14.0))
 
 
-def mnist(data: Path) -> Dataset:
+def mnist(data: Path, *, all_classes: bool = False) -> Dataset:
     """5,000 digits: 5 and above against the rest; pixels in [0, 1], rows cut to the norm 10.
+
+    With `all_classes`, the targets are the digits.
 
     Most digits have norms of 7 to 12; the bound was not read from these rows.
     """
     with np.load(_existing(data, "mnist_5k.npz")) as arrays:
         X, digit = arrays["X"] / 255.0, arrays["y"]
-    return Dataset("MNIST-5k", X, np.where(digit >= 5, 1.0, -1.0), 10.0)
+    y = digit.astype(np.float64) if all_classes else np.where(digit >= 5, 1.0, -1.0)
+    return Dataset("MNIST-5k", X, y, 10.0)
 
 
 # Columns of KDDCup99 in the order of its file: with text, and rates between 0 and 1; the others

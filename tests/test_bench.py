@@ -226,6 +226,7 @@ def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Documen
     names = {r.group for r in records}
     assert names == {
         "few rows",
+        "three classes",
         *(f"synthetic regression, {k}" for k in ("squared", "huber", "pinball")),
     }
     for r in records:

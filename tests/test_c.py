@@ -50,7 +50,14 @@ def links(compiler, folder, flags):
 # One test for all programs: the library is compiled once, whichever process runs the test.
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        # Compiling takes a minute of processor time: the other compiler has its turn by hand.
+        pytest.param(name, marks=[pytest.mark.slow] if number else [])
+        for number, name in enumerate(COMPILERS)
+    ],
+)
 def test_c_programs_under_sanitizers(compiler, tmp_path):
     if not links(compiler, tmp_path, SANITIZE):
         pytest.skip(f"{compiler} has no sanitizer runtime")

@@ -103,6 +103,8 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _BELIEF, _FLOOR = 0.5, 0.5
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.5
+# From here on coordinates are learned from a smaller share of the budget.
+_AMPLE = 300.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # Beyond this the last bit of convergence is not worth its time.
@@ -360,13 +362,15 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
     slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
+    # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
+    ample = math.sqrt(_AMPLE / max(u, _AMPLE))
     return {
         "iterations": int(min(most, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
-        "learning_share": 0.2 if u < 50.0 else 0.1,
-        "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2,
+        "learning_share": 0.2 if u < 50.0 else 0.1 * ample,
+        "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2 * ample,
         "step": min(1.0, (u / _HOPELESS) ** 2),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.7, max(0.0, 0.35 * math.log2(u / 50.0))),
@@ -419,26 +423,48 @@ def _moments(
     d, n = shape.n_features, shape.n_samples
     radius = math.sqrt(shape.dim)
     centered = shape.intercept != 0.0
-    center = np.zeros(d)
-    scale = np.full(d, shape.data_norm / radius)
+    # Both in units of the scale to begin with, so that nothing here over- or underflows.
+    unit = shape.data_norm / radius
+    center, scale = np.zeros(d), np.ones(d)
+    # All rounds' estimates count, each by its precision, which is public: later rounds resolve
+    # short columns, and the first, in which no row is clipped, knows the long ones best.
+    centers, variances = _Estimate(d), _Estimate(d)
     for mechanism in parameters["moments"]:
         weight = 1.0 / radius
         noisy = mechanism.release(
-            partial(_moment_sums, problem, center, scale, radius, weight),
+            partial(_moment_sums, problem, unit * center, unit * scale, radius, weight),
             rng=rng,
             ledger=ledger,
             where=_MOMENTS,
         )
-        # Squares below the noise cannot be told from zero.
-        floor = mechanism.stddev / (n * weight)
-        mean, square = noisy[:d] / n, noisy[d:] / (n * weight)
-        if not centered:
-            mean = np.zeros(d)
-        variance = np.maximum(square - mean**2, floor)
-        center = center + scale * mean
-        scale = scale * np.sqrt(variance)
+        mean = noisy[:d] / n if centered else np.zeros(d)
+        variance = noisy[d:] / (n * weight) - mean**2
+        deviation = mechanism.stddev / n
+        center = centers.add(center + scale * mean, scale * deviation)
+        known = variances.add(scale**2 * variance, scale**2 * (deviation / weight))
+        # What is below the noise cannot be told from zero.
+        scale = np.sqrt(np.maximum(known, variances.deviation()))
         radius = float(parameters["radius"])
-    return center, scale
+    return unit * center, unit * scale
+
+
+class _Estimate:
+    """Mean of noisy values, each weighted by its precision."""
+
+    def __init__(self, size: int) -> None:
+        self.total = np.zeros(size)
+        self.precision = np.zeros(size)
+
+    def add(self, value: Vector, deviation: Vector) -> Vector:
+        """The mean, with one more value a coordinate and the deviations of their noise."""
+        self.total += value / deviation**2
+        self.precision += 1.0 / deviation**2
+        return self.total / self.precision
+
+    def deviation(self) -> Vector:
+        """Of the mean's noise."""
+        found: Vector = 1.0 / np.sqrt(self.precision)
+        return found
 
 
 def _moment_sums(

@@ -126,6 +126,28 @@ def test_hard_rows(change):
     assert mean < constant - 0.1
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_hard_rows_with_hardly_any_budget(change):
+    """Few rows, little budget, rare positives: no divergence, and little more than w = 0 has."""
+    alter, seed = CHANGES[change]
+    X, y = table(200, positives=0.05)
+    mean, _, settled = losses(alter(X, seed), y, Budget(0.05, 1e-6), runs=2)
+    assert settled.parameters["regime"] == "near a constant prediction"
+    assert mean < 1.1 * math.log(2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positives", [0.01, 0.5])
+@pytest.mark.parametrize("rows", [200, 2000, 20_000])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 4.0])
+@pytest.mark.parametrize("change", CHANGES)
+def test_hard_rows_of_all_sizes(change, epsilon, rows, positives):
+    alter, seed = CHANGES[change]
+    X, y = table(rows, positives=positives)
+    mean, constant, settled = losses(alter(X, seed), y, Budget(epsilon, 1e-6), runs=4)
+    assert mean < constant + 3.0 * settled.expected["excess_risk_guess"]
+
+
 @pytest.mark.parametrize("positives", [0.01, 0.5])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 def test_rare_and_even_classes(positives, epsilon):

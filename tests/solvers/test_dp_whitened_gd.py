@@ -1,5 +1,6 @@
 """Whitened private gradient descent: sensitivities, coordinates, rounding, guarantees, accuracy."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -190,6 +191,58 @@ def test_the_coordinates_are_white(noiseless):
     white = clipped_rows((np.column_stack([X, np.ones(len(X))]) @ W)[:, :6], math.sqrt(7))
     eigenvalues = np.linalg.eigvalsh(white.T @ white / len(X))
     assert eigenvalues.max() / eigenvalues.min() < 2.0
+
+
+def test_rounds_count_by_their_precision():
+    rng = np.random.default_rng(0)
+    values, deviations = rng.standard_normal((3, 5)), rng.uniform(0.1, 2.0, (3, 5))
+    estimate = dp_whitened_gd._Estimate(5)
+    for count in (1, 2, 3):
+        found = estimate.add(values[count - 1], deviations[count - 1])
+        precisions = deviations[:count] ** -2
+        np.testing.assert_allclose(found, np.average(values[:count], axis=0, weights=precisions))
+        np.testing.assert_allclose(estimate.deviation(), precisions.sum(axis=0) ** -0.5)
+
+
+def test_a_round_of_much_noise_does_not_undo_a_precise_one(noiseless, monkeypatch):
+    """Squares wrong by a whole deviation of a very poor last round hardly move the result."""
+    X, y = correlated()
+    problem = Problem(X, y, data_norm=1.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(1e4, 1e-6), rounds=2, learning_clip=10.0)
+    poor = dp_whitened_gd._calibrated(
+        1e-7, sensitivity=1.0, dimension=12, neighboring_relation="replace_one"
+    )
+    first = dataclasses.replace(
+        settled, parameters={**settled.parameters, "moments": settled.parameters["moments"][:1]}
+    )
+    both = dataclasses.replace(
+        settled, parameters={**first.parameters, "moments": (*first.parameters["moments"], poor)}
+    )
+    exact = dp_whitened_gd._moment_sums
+    rounds = []
+
+    def wrong(*args):
+        rounds.append(1)
+        squares = np.repeat([0.0, 1.0], 6)
+        return exact(*args) + (poor.stddev * squares if len(rounds) > 2 else 0.0)
+
+    monkeypatch.setattr(dp_whitened_gd, "_moment_sums", wrong)
+    results = []
+    for chosen in (first, both):
+        ledger = Ledger(Budget(mu=1e3))
+        results.append(dp_whitened_gd._moments(chosen, problem, SecureGenerator(0), ledger))
+    assert len(rounds) == 3
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-4)
+
+
+def test_coordinates_take_less_of_an_ample_budget():
+    shares = [
+        sum(plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", BUDGET).parameters[name]
+            for name in ("learning_share", "correlation_share"))
+        for n in (2000, 20_000, 2_000_000)
+    ]  # fmt: skip
+    assert shares[0] == shares[1] == pytest.approx(0.3) and shares[2] < 0.1
 
 
 def test_a_ridge_is_part_of_the_objective(noiseless):
