@@ -151,6 +151,12 @@ def test_several_classes_of_a_hundred_thousand_columns():
     assert np.isfinite(model.coef_).all() and model.coef_.shape == (3, 100_000)
 
 
+@pytest.mark.parametrize("name", ["LogisticRegression", "HuberRegressor"])
+def test_a_budget_beyond_all_arithmetic_is_refused_in_time(name):
+    for settings in ({"delta": 0.0}, {"alpha": 1.0}):
+        assert not outcome(name, "output-perturbation", (X, Y), epsilon=1e-300, **settings)
+
+
 LABELS = {
     "strings": np.where(Y > 0, "yes", "no"),
     "objects": np.where(Y > 0, "yes", "no").astype(object),

@@ -271,13 +271,19 @@ def plan(
     check_supported(module, budget, neighboring_relation)
     # Refuses a budget that the accountant cannot limit before anything is settled.
     Ledger(budget, accountant)
-    result: Plan = module.plan(
-        shape,
-        budget,
-        neighboring_relation=neighboring_relation,
-        accountant=accountant,
-        **options,
-    )
+    try:
+        result: Plan = module.plan(
+            shape,
+            budget,
+            neighboring_relation=neighboring_relation,
+            accountant=accountant,
+            **options,
+        )
+    except OverflowError as error:
+        raise ValueError(
+            f"budget and options must leave the plan's numbers within the range of float64 for "
+            f"{module.NAME}; got {budget!r}. Give a larger budget, or less extreme options."
+        ) from error
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
