@@ -6,7 +6,7 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 1. learns center and scale of every column privately, in rounds, each in the coordinates that the
    one before it left (as Biswas, Dong, Kamath & Ullman 2020 do for covariances), so that errors are
-   relative: `_moments`;
+   relative, and averages the rounds by their precision: `_moments`;
 2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
 3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
    with momentum where there are rows enough, and averages the late iterates: `descend`.
