@@ -18,7 +18,7 @@ from dpfast.errors import DataError
 # Rows that are turned from columns into rows at once: they stay in cache on the way.
 _TURNED_ROWS = 2048
 # Bytes of the batches that are asked for.
-_BATCH_BYTES = 2**22
+_BATCH_BYTES = 2**24
 # Of every column of a Parquet file at a time; 0 would hold a row group as a whole.
 _BUFFER_BYTES = 2**18
 
@@ -70,6 +70,9 @@ class _ColumnReader:
         self.n_features, self.weighted = len(columns), weight is not None
         self._schema = schema
         self.dtype = self._dtype(schema)
+        # Asked once: for every few rows it would take as long as turning them.
+        kinds = {str(schema.field(column).type) for column in columns}
+        self._uniform = len(kinds) == 1 and kinds <= {"float", "double"}
         #: Without the extra copies of a column that is also the target.
         self.read = list(dict.fromkeys([*columns, *(c for c in (target, weight) if c)]))
         row_bytes = self.dtype.itemsize * self.n_features
@@ -129,8 +132,7 @@ class _ColumnReader:
 
     def _turned(self, batch: Any) -> NDArray[Any]:
         """The rows of a small record batch."""
-        types = {field.type for field in batch.schema}
-        if len(types) == 1 and str(types.pop()) in ("float", "double"):
+        if self._uniform:
             try:
                 rows: NDArray[Any] = batch.to_tensor(row_major=True).to_numpy()
                 return rows
