@@ -33,6 +33,9 @@ from dpfast.errors import DataError
 
 T = TypeVar("T")
 
+# Results that the client fetches together.
+_GATHERED = 64
+
 
 def is_dask(*collections: Any) -> bool:
     """Whether one of these is a dask collection; does not import dask."""
@@ -165,10 +168,9 @@ class DaskBlocks(Executor):
                 [work(part, sent, at, False) for at, part in zip(numbers, held, strict=True)]
             )
         try:
-            for future in futures:
-                yield future.result()
-                # The sum goes on; this part of it need not stay on the worker.
-                future.release()
+            for start in range(0, len(futures), _GATHERED):
+                # Some at a time: a message for each would take longer than most tasks.
+                yield from self._client.gather(futures[start : start + _GATHERED])
         finally:
             # Interrupted, or one of them failed: the others are not wanted any more.
             self._client.cancel([future for future in futures if not future.done()])
