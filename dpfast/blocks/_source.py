@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dpfast._validation import check_integer
+from dpfast._validation import check_boolean, check_integer
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 
@@ -83,8 +83,7 @@ class Source(Executor):
     def __init__(
         self, reader: Reader, block_rows: int | None = None, read_ahead: bool = True
     ) -> None:
-        if not isinstance(read_ahead, bool):
-            raise TypeError(f"read_ahead must be True or False; got {read_ahead!r}.")
+        check_boolean("read_ahead", read_ahead)
         self._reader = reader
         self._read_ahead = read_ahead and not reader.in_memory
         self.n_samples, self.n_features = reader.n_samples, reader.n_features

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_integer, check_real
+from dpfast._validation import check_boolean, check_integer, check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
@@ -78,6 +78,7 @@ OPTIONS = (
     "intercept_step",
     "momentum",
     "shrinkage",
+    "james_stein",
 )
 BUDGET_KINDS = ("approximate", "zcdp", "gdp")
 RELATIONS = NEIGHBORING_RELATIONS
@@ -85,7 +86,7 @@ MINIMIZES = True
 EXACT: Mapping[str, Any] = MappingProxyType(
     {
         "iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1, "momentum": 0.0,
-        "shrinkage": 0.0,
+        "shrinkage": 0.0, "james_stein": False,
     }
 )  # fmt: skip
 EXPECTS = "excess_loss_by_noise"
@@ -105,6 +106,9 @@ _BELIEF, _FLOOR = 0.5, 0.5
 _HOPELESS = 2.5
 # From here on coordinates are learned from a smaller share of the budget.
 _AMPLE = 300.0
+# The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
+# less than that of white rows at zero, because clipped slopes do not follow the weights.
+_CLIPPED_CURVATURE = 0.15
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # Beyond this the last bit of convergence is not worth its time.
@@ -129,6 +133,7 @@ def plan(
     intercept_step: float | str = "auto",
     momentum: float | str = "auto",
     shrinkage: float | str = "auto",
+    james_stein: bool | str = "auto",
 ) -> Plan:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -165,6 +170,9 @@ def plan(
     shrinkage : float or "auto"
         Ridge in the learned coordinates, the intercept left alone, as a share of the loss's largest
         curvature.
+    james_stein : bool or "auto"
+        Whether weights that noise alone would explain are drawn to zero in the end, see
+        :func:`kept`; "auto" where steps are full.
 
     Returns
     -------
@@ -203,6 +211,7 @@ def plan(
         "intercept_step": intercept_step,
         "momentum": momentum,
         "shrinkage": shrinkage,
+        "james_stein": james_stein,
     }
     settings |= {name: value for name, value in chosen.items() if value != "auto"}
     steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
@@ -217,6 +226,7 @@ def plan(
     )
     inertia = check_real("momentum", settings["momentum"], low=0.0, high=1.0, high_open=True)
     shrink = check_real("shrinkage", settings["shrinkage"], low=0.0, high=1.0)
+    stein = check_boolean("james_stein", settings["james_stein"])
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
     if for_moments + for_correlation >= 1.0:
@@ -299,6 +309,7 @@ def plan(
                 "intercept_step": stride_0,
                 "momentum": inertia,
                 "shrinkage": shrink,
+                "james_stein": stein,
                 "learning_share": for_moments,
                 "correlation_share": for_correlation,
             }
@@ -375,6 +386,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.7, max(0.0, 0.35 * math.log2(u / 50.0))),
         "shrinkage": min(0.05, 0.5 / u),
+        "james_stein": u >= _HOPELESS,
     }
 
 
@@ -617,7 +629,7 @@ def descend(
     if classes is not None:
         pull, step = pull[:, None], step[:, None]
     momentum = float(parameters["momentum"])
-    first = min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
+    first = first_averaged(parameters)
     view: Problem | None = None
     v = last = np.zeros(shape.dim if classes is None else (shape.dim, classes))
     total = np.zeros_like(v)
@@ -640,7 +652,58 @@ def descend(
         v, last = np.linalg.solve(damped, moved) if ridge > 0.0 else moved, v
         if iteration >= first:
             total += v
-    return transform @ (total / (steps - first)), norms
+    mean = total / (steps - first)
+    if parameters["james_stein"]:
+        free = mean[: shape.n_features]
+        noisy_entries = free.size if classes is None else free.size - len(free)
+        free *= kept(free, noise_gain(plan) * mechanism.stddev / n, noisy_entries)
+    return transform @ mean, norms
+
+
+def kept(v: Matrix, deviation: float, entries: int) -> float:
+    """Which share of `v` to keep, if noise of such a deviation is part of so many entries of it.
+
+    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have on average (less
+    two entries, as James & Stein 1961).  Theirs is ``1 - r``; the square leaves weights alone that
+    stand out of the noise, since a descent of few steps ends short of the minimum anyway.
+
+    Examples
+    --------
+    >>> kept(np.full(10, 2.0), 1.0, 10), kept(np.full(10, 0.5), 1.0, 10)
+    (0.96, 0.0)
+    """
+    square = float(np.sum(v * v))
+    noise = max(0, entries - 2) * deviation**2
+    return 0.0 if 0.0 < square <= noise else 1.0 - (noise / square) ** 2 if square > 0.0 else 1.0
+
+
+def noise_gain(plan: Plan) -> float:
+    """Deviation of the averaged weights per unit of noise in a mean gradient, on flat ground.
+
+    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+    step's noise in the average follows from what a single pulse does.
+    """
+    parameters = plan.parameters
+    steps, momentum = int(parameters["iterations"]), float(parameters["momentum"])
+    first = first_averaged(parameters)
+    pull = float(parameters["shrinkage"]) + _CLIPPED_CURVATURE
+    v, last = -float(parameters["step"]) / float(parameters["curvature"]), 0.0
+    pulse = np.empty(steps)
+    for k in range(steps):
+        pulse[k] = v
+        z = v + momentum * (v - last)
+        v, last = z - float(parameters["step"]) * pull * z, v
+    # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
+    sums = np.append(0.0, np.cumsum(pulse))
+    begun = np.arange(steps)
+    shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
+    return float(np.linalg.norm(shares))
+
+
+def first_averaged(parameters: Mapping[str, Any]) -> int:
+    """The iteration from which on iterates are averaged."""
+    steps = int(parameters["iterations"])
+    return min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
 
 
 def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:

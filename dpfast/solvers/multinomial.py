@@ -49,7 +49,7 @@ _GRADIENT = "gradient of all classes"
 SLOPE, CURVATURE = _SQRT_2, 0.5
 # What two classes' "auto" would shorten where noise is large: with more of them it lost more than
 # it saved (scikit-learn's digits, ε from 0.3 to 4).
-_AUTOMATIC = {"step": 1.0, "intercept_step": 1.0, "shrinkage": 0.0}
+_AUTOMATIC = {"step": 1.0, "intercept_step": 1.0, "shrinkage": 0.0, "james_stein": False}
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
 

@@ -495,7 +495,7 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
     """Next to nothing for the coordinates; gradients so small that they are always clipped."""
     options = {
         "iterations": 1, "rounds": 1, "learning_share": 0.02, "correlation_share": 0.0,
-        "learning_clip": 1.0, "clip": 1e-3, "shrinkage": 0.0, "average": 0.0,
+        "learning_clip": 1.0, "clip": 1e-3, "shrinkage": 0.0, "average": 0.0, "james_stein": False,
     }  # fmt: skip
     return Pair(*canaries(loss, relation, columns=20), options)
 

@@ -253,7 +253,8 @@ def test_a_ridge_is_part_of_the_objective(noiseless):
     w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), alpha=0.01, **EXACT).w
     np.testing.assert_allclose(w, best, atol=1e-5)
     # The default number of steps comes close, too.
-    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), alpha=0.01, clip=10.0).w
+    options = {"alpha": 0.01, "clip": 10.0, "james_stein": False}
+    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), **options).w
     values = [problem.value_and_gradient(v, 0.01)[0] for v in (best, w, np.zeros(7))]
     assert values[1] - values[0] < 0.01 * (values[2] - values[0])
 
@@ -361,6 +362,71 @@ def test_short_steps_and_momentum_follow_the_rows():
     assert few["momentum"] == some["momentum"] == 0.0 and many["momentum"] == 0.7
     assert few["correlation"] is None and some["correlation"] is not None
     assert few["shrinkage"] >= some["shrinkage"] > many["shrinkage"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 1, "momentum": 0.0},
+        {"iterations": 12, "momentum": 0.0, "average": 0.0},
+        {"iterations": 12, "momentum": 0.6, "average": 0.5, "shrinkage": 0.03},
+        {"iterations": 40, "momentum": 0.7, "average": 1.0, "step": 0.4},
+    ],
+)
+def test_noise_gain(options):
+    """The weights that noise in a single step makes, one step after the other, on flat ground."""
+    settled = plan(ProblemShape(5000, 6, 1.0), "dp-whitened-gd", BUDGET, **options)
+    p = settled.parameters
+    steps, ground = p["iterations"], (0.15 + p["shrinkage"]) * p["curvature"]
+    first = min(steps - 1, math.floor(steps * (1.0 - p["average"])))
+    made = []
+    for noisy in range(steps):
+        v = last = 0.0
+        iterates = []
+        for step in range(steps):
+            z = v + p["momentum"] * (v - last)
+            gradient = ground * z + (step == noisy)
+            v, last = z - p["step"] / p["curvature"] * gradient, v
+            iterates.append(v)
+        made.append(np.mean(iterates[first:]))
+    assert dp_whitened_gd.noise_gain(settled) == pytest.approx(np.linalg.norm(made), rel=1e-12)
+
+
+@pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.3), (4.0, 0.99, 1.02)])
+def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
+    """Without a signal most of the excess loss goes; with one next to nothing changes."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((6000, 12))
+    y = np.where(rng.logistic(size=6000) < signal * X[:, 0], 1.0, -1.0)
+    problem = Problem(X, y, data_norm=8.0)
+    least = problem.objective(OPTIMIZERS["newton"](Erm(problem, 1e-6), tolerance=1e-6).w)
+    excess, spent, _budget = {}, {}, Budget(0.3, 1e-6)
+    for james_stein in (False, True, "auto"):
+        runs = [
+            solve(
+                problem,
+                "dp-whitened-gd",
+                Budget(0.3, 1e-6),
+                random_state=s,
+                james_stein=james_stein,
+            )
+            for s in range(4)
+        ]
+        excess[james_stein] = sum(problem.objective(run.w) - least for run in runs)
+        spent[james_stein] = [event for run in runs for event in run.plan.events]
+    assert low <= excess[True] / excess[False] < high
+    assert excess["auto"] == excess[True]
+    assert spent[True] == spent[False]
+
+
+def test_few_rows_are_left_alone():
+    few, some = (
+        plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", Budget(0.5, 1e-6)).parameters
+        for n in (100, 2000)
+    )
+    assert not few["james_stein"] and some["james_stein"]
+    with pytest.raises(TypeError, match="james_stein must be True or False; got 1"):
+        plan(ProblemShape(100, 9, 1.0), "dp-whitened-gd", BUDGET, james_stein=1)
 
 
 def test_one_column_has_no_correlations():
