@@ -400,16 +400,10 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     y = np.where(rng.logistic(size=6000) < signal * X[:, 0], 1.0, -1.0)
     problem = Problem(X, y, data_norm=8.0)
     least = problem.objective(OPTIMIZERS["newton"](Erm(problem, 1e-6), tolerance=1e-6).w)
-    excess, spent, _budget = {}, {}, Budget(0.3, 1e-6)
+    excess, spent, budget = {}, {}, Budget(0.3, 1e-6)
     for james_stein in (False, True, "auto"):
         runs = [
-            solve(
-                problem,
-                "dp-whitened-gd",
-                Budget(0.3, 1e-6),
-                random_state=s,
-                james_stein=james_stein,
-            )
+            solve(problem, "dp-whitened-gd", budget, random_state=s, james_stein=james_stein)
             for s in range(4)
         ]
         excess[james_stein] = sum(problem.objective(run.w) - least for run in runs)
