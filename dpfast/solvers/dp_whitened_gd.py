@@ -107,8 +107,8 @@ _HOPELESS = 2.5
 # From here on coordinates are learned from a smaller share of the budget.
 _AMPLE = 300.0
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
-# less than that of white rows at zero, because clipped slopes do not follow the weights.
-_CLIPPED_CURVATURE = 0.15
+# slopes that are clipped, at half the largest and less, do not follow the weights.
+_CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # Beyond this the last bit of convergence is not worth its time.
@@ -372,11 +372,15 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
     slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
+    # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
+    # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
+    by_step = shape.loss.lipschitz / shape.loss.smoothness
+    way = 1.0 if shape.loss.name == "huber" else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     ample = math.sqrt(_AMPLE / max(u, _AMPLE))
     return {
-        "iterations": int(min(most, max(10.0, 10.0 * (u / 20.0) ** 0.5))),
+        "iterations": int(min(most, way * max(10.0, 10.0 * (u / 20.0) ** 0.5))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 2 if u < 50.0 else 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
@@ -686,7 +690,9 @@ def noise_gain(plan: Plan) -> float:
     parameters = plan.parameters
     steps, momentum = int(parameters["iterations"]), float(parameters["momentum"])
     first = first_averaged(parameters)
-    pull = float(parameters["shrinkage"]) + _CLIPPED_CURVATURE
+    clipped = min(1.0, max(0.0, 2.0 - 2.0 * float(parameters["clip"])))
+    ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
+    pull = float(parameters["shrinkage"]) + ground
     v, last = -float(parameters["step"]) / float(parameters["curvature"]), 0.0
     pulse = np.empty(steps)
     for k in range(steps):

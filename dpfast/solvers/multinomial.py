@@ -47,9 +47,9 @@ _GRADIENT = "gradient of all classes"
 #: Bounds of the loss in the K margins: norm of the derivative, norm of the second derivative.
 #: ``diag(p) - ppᵀ <= 1/2``, since its rows' absolute entries add up to ``2 p_k (1 - p_k) <= 1/2``.
 SLOPE, CURVATURE = _SQRT_2, 0.5
-# What two classes' "auto" would shorten where noise is large: with more of them it lost more than
-# it saved (scikit-learn's digits, ε from 0.3 to 4).
-_AUTOMATIC = {"step": 1.0, "intercept_step": 1.0, "shrinkage": 0.0, "james_stein": False}
+# Rows behind one weight, times µ, below which full steps follow the noise; fewer than for two
+# classes, whose shorter ones lost more than they saved here (scikit-learn's digits, ε from 0.2 on).
+_HOPELESS = 1.3
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
 
@@ -104,7 +104,10 @@ def plan_multinomial(
             f"regression; got {', '.join(unknown)}."
         )
     Ledger(budget, accountant)  # refuses a budget that the accountant cannot limit
-    for name, value in _AUTOMATIC.items():
+    u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+    step = min(1.0, (u / _HOPELESS) ** 1.5)
+    automatic = {"step": step, "intercept_step": step, "shrinkage": 0.0, "james_stein": False}
+    for name, value in automatic.items():
         if options.get(name, "auto") == "auto":
             options[name] = value
     base = dp_whitened_gd.plan(
@@ -117,7 +120,7 @@ def plan_multinomial(
     steps, limit = int(base.parameters["iterations"]), float(base.parameters["limit"])
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * float(base.parameters["momentum"])
-        steps = max(1, round(spared * min(4 * steps, max(160, steps))))
+        steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share = 1.0 - base.parameters["learning_share"] - base.parameters["correlation_share"]
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * float(base.parameters["clip_norm"])
@@ -151,6 +154,11 @@ def plan_multinomial(
     )
     Ledger(budget, accountant).check(*plan.events, alone=True)
     return plan
+
+
+def _more_steps(n_classes: int, u: float) -> float:
+    """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
+    return 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
 
 
 def run_multinomial(

@@ -367,17 +367,18 @@ def test_short_steps_and_momentum_follow_the_rows():
 @pytest.mark.parametrize(
     "options",
     [
-        {"iterations": 1, "momentum": 0.0},
-        {"iterations": 12, "momentum": 0.0, "average": 0.0},
-        {"iterations": 12, "momentum": 0.6, "average": 0.5, "shrinkage": 0.03},
-        {"iterations": 40, "momentum": 0.7, "average": 1.0, "step": 0.4},
+        {"iterations": 1, "momentum": 0.0, "clip": 0.5},
+        {"iterations": 12, "momentum": 0.0, "average": 0.0, "clip": 0.75},
+        {"iterations": 12, "momentum": 0.6, "average": 0.5, "shrinkage": 0.03, "clip": 2.0},
+        {"iterations": 40, "momentum": 0.7, "average": 1.0, "step": 0.4, "clip": 0.5},
     ],
 )
 def test_noise_gain(options):
     """The weights that noise in a single step makes, one step after the other, on flat ground."""
     settled = plan(ProblemShape(5000, 6, 1.0), "dp-whitened-gd", BUDGET, **options)
     p = settled.parameters
-    steps, ground = p["iterations"], (0.15 + p["shrinkage"]) * p["curvature"]
+    ground = {0.5: 0.15, 0.75: 0.325, 2.0: 0.5}[p["clip"]]
+    steps, ground = p["iterations"], (ground + p["shrinkage"]) * p["curvature"]
     first = min(steps - 1, math.floor(steps * (1.0 - p["average"])))
     made = []
     for noisy in range(steps):
@@ -411,6 +412,20 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     assert low <= excess[True] / excess[False] < high
     assert excess["auto"] == excess[True]
     assert spent[True] == spent[False]
+
+
+def test_steps_follow_how_far_one_goes():
+    """The hinge with its corner rounded moves a margin by 1 a step, the logistic loss by 4."""
+    shapes = (
+        ProblemShape(2000, 9, 1.0, loss)
+        for loss in ("logistic", "huber", "huberized-hinge", "pinball")
+    )
+    steps = {
+        shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET).parameters["iterations"]
+        for shape in shapes
+    }
+    assert steps["logistic"] == steps["huber"] == 10 and steps["pinball"] == 32
+    assert steps["huberized-hinge"] == 21
 
 
 def test_few_rows_are_left_alone():

@@ -333,7 +333,7 @@ def test_bad_plans():
 
 
 def test_what_auto_stands_for():
-    """Full steps and no shrinkage whatever the noise; momentum, and fewer steps for it."""
+    """Full steps but for the fewest rows; momentum, fewer steps for it, more for many classes."""
     for n, momentum in ((500, 0.0), (1_000_000, 0.7)):
         shape = ProblemShape(n, 10, 1.0)
         two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6)).parameters
@@ -341,7 +341,13 @@ def test_what_auto_stands_for():
         assert [several[k] for k in ("step", "intercept_step", "shrinkage")] == [1.0, 1.0, 0.0]
         assert several["momentum"] == two["momentum"] == pytest.approx(momentum)
         most = min(4 * two["iterations"], 160)
-        assert several["iterations"] == round((1.0 - 0.8 * momentum) * most)
+        for classes, more in ((4, 1.25), (26, 2.0)):
+            settled = plan_multinomial(shape, classes, Budget(1.0, 1e-6)).parameters
+            more = more if momentum else 1.0
+            assert settled["iterations"] == round(more * (1.0 - 0.8 * momentum) * most)
+    few = plan_multinomial(ProblemShape(100, 10, 1.0), 4, Budget(0.1, 1e-6)).parameters
+    assert few["step"] == few["intercept_step"] < 0.1
+    assert few["regime"] == "near a constant prediction"
     asked = {"step": 0.3, "shrinkage": 0.2, "momentum": 0.1, "iterations": 7}
     settled = plan_multinomial(shape, 4, Budget(1.0, 1e-6), **asked).parameters
     assert {name: settled[name] for name in asked} == asked
