@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import os
 import pickle
@@ -320,7 +321,8 @@ class _Recipe:
     def _key(self) -> bytes | None:
         """Equal for equal recipes, in whichever process they were made."""
         try:
-            return pickle.dumps(self)
+            # With `lengths` come dim x dim numbers, which are not to be kept beside the block.
+            return hashlib.sha256(pickle.dumps(self)).digest()
         except (pickle.PicklingError, AttributeError, TypeError):
             # Functions that only cloudpickle can send: they cannot be told apart.
             return None

@@ -12,6 +12,7 @@ from blocks.test_block_problem import FULL_BATCH
 from dpfast import Budget, LinearRegression, LogisticRegression, Problem, solve
 from dpfast.blocks import BlockProblem, Executor, from_dask
 from dpfast.blocks._dask import _dumps, _Held, _work
+from dpfast.blocks._problem import _Recipe
 from dpfast.errors import DataError
 from dpfast.solvers import SOLVERS
 
@@ -175,6 +176,19 @@ def test_a_held_partition_is_pure_and_travels_without_what_was_made_of_it(rows):
 
 def _step(problem, w):
     return problem.line_search_losses(w, np.ones(6), [0.0, 1.0])
+
+
+def test_a_held_partition_is_made_a_problem_once_and_not_in_every_pass(rows, monkeypatch):
+    X, y, _ = rows
+    source = _OneBlock(_Held(0, X, y, None, "partition 0"))
+    source.weighted = False
+    made, passes, new, work = [], [], _Recipe._new, _OneBlock.map
+    monkeypatch.setattr(_Recipe, "_new", lambda *given: made.append(1) or new(*given))
+    monkeypatch.setattr(_OneBlock, "map", lambda *given: passes.append(1) or work(*given))
+    problem = BlockProblem(source, data_norm=2.0)
+    solve(problem, "dp-whitened-gd", Budget(5.0, 1e-6), random_state=7)
+    assert len(passes) >= 5
+    assert len(made) == 2  # without lengths, and with those in the learned coordinates
 
 
 class _OneBlock(Executor):
