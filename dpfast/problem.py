@@ -29,7 +29,7 @@ from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
-from dpfast.rows import Rows, as_rows, check_matrix
+from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 
 Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
@@ -354,6 +354,13 @@ class Problem:
         n_jobs: int | None = None,
         strict: bool = False,
     ) -> None:
+        if is_dask(X, y, sample_weight):
+            # NumPy would compute it, and bring all rows here without saying so.
+            raise TypeError(
+                "X, y and sample_weight must be in memory; got a dask collection. "
+                "dpfast.blocks.BlockProblem(dpfast.blocks.from_dask(X, y), ...) sums where the "
+                "partitions are."
+            )
         self.n_jobs = _thread_count(n_jobs)
         self.leaks: tuple[str, ...] = ()
         loss = Loss(loss) if isinstance(loss, str) else loss
