@@ -395,7 +395,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         Raises
         ------
         TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.
+            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
+            rows in blocks is found when they are read, with what was paid by then spent.
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
@@ -649,7 +650,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         Raises
         ------
         TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.
+            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
+            rows in blocks is found when they are read, with what was paid by then spent.
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
