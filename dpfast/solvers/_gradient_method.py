@@ -29,7 +29,7 @@ from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.privacy import Budget, Event, Ledger, budget_epsilon, budget_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_gradient import (
     POWER,
     HiddenStep,
@@ -62,8 +62,6 @@ OPTIONS = (
 EXPECTS = "excess_risk_bound"
 
 _WHERE = "noisy gradient"
-# Margin of a typical longest row, as in output perturbation; sets ‖w‖ by default.
-_TYPICAL_MARGIN = 6.0
 # What "auto" chooses among.
 _ITERATIONS = np.unique(np.round(np.geomspace(1, 100, 24)).astype(int))
 _RIDGES = 4.0 ** np.arange(-14.0, 2.0)
@@ -193,7 +191,7 @@ def plan(
     start = _start(w0, shape)
     noise = _choose_noise(noise, budget, accountant)
     if minimizer_norm is None:
-        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     check_real("minimizer_norm", minimizer_norm, low=1e-100, high=1e100)
     if initial_error is not None:
         check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
