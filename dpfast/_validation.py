@@ -86,6 +86,19 @@ def check_integer(
     return number
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is True or False.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else, 0 and 1 included.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(_message(name, "True or False", value, ""))
+    return value
+
+
 def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> str:
     """Return `value` if it is one of the strings in `choices`.
 

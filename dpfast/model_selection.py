@@ -40,7 +40,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.mechanisms import Gaussian, Laplace
@@ -263,8 +263,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         budget = Budget(self.epsilon, self.delta)
         candidates = self._candidates()
         score, worst = self._scorer()
-        if not isinstance(self.refit, bool):
-            raise TypeError(f"refit must be True or False; got {self.refit!r}.")
+        check_flag("refit", self.refit)
         rows, target = validate_data(
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )

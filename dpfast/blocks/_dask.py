@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 
@@ -62,8 +63,7 @@ class DaskBlocks(Executor):
         self, X: Any, y: Any, sample_weight: Any, client: Any, keep: bool, name: str | None
     ) -> None:
         dask = _imported()
-        if not isinstance(keep, bool):
-            raise TypeError(f"keep must be True or False; got {keep!r}.")
+        check_flag("keep", keep)
         self._client = _current_client() if client is None else client
         self._keep = keep and self._client is not None
         self._name = name

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._validation import check_real
+from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
@@ -402,7 +402,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
-            _check_flag(name, getattr(self, name))
+            _check_switch(name, getattr(self, name))
         loss = self._loss()
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
@@ -657,7 +657,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
-            _check_flag(name, getattr(self, name))
+            _check_switch(name, getattr(self, name))
         loss = self._loss()
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
@@ -754,9 +754,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return prediction
 
 
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {value!r} ({type(value).__name__}).")
+def _check_switch(name: str, value: Any) -> None:
+    """A flag that may come out of a grid of NumPy's."""
+    check_flag(name, bool(value) if isinstance(value, np.bool_) else value)
 
 
 def _named(name: str, options: Any) -> dict[str, Any]:

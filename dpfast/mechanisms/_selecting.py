@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from numpy.typing import ArrayLike
 
-from dpfast._validation import check_integer
+from dpfast._validation import check_flag, check_integer
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
 from dpfast.privacy import Ledger
 
@@ -85,10 +85,3 @@ class SelectingMechanism(Mechanism):
             )
 
         return self._recorded(make, rng=rng, ledger=ledger, where=where)
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Return `value` if it is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False; got {value!r}.")
-    return value

@@ -3,9 +3,9 @@
 import math
 from typing import Literal, Self
 
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.mechanisms._grid import Grid, resolution_for
-from dpfast.mechanisms._selecting import SelectingMechanism, check_flag
+from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon
 
 
