@@ -282,7 +282,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
         def run() -> tuple[float, tuple[int, Any]]:
-            index = _below(len(candidates), rng)
+            index = rng.below(len(candidates))
             noisy, model = self._run(candidates[index], settled, index, parts, score, rng)
             return noisy, (index, model)
 
@@ -659,15 +659,6 @@ def best_of_runs(
         if other[0] > best[0]:
             best = other
     return best
-
-
-def _below(bound: int, rng: SecureGenerator) -> int:
-    """Draw a uniform integer in [0, bound)."""
-    limit = (1 << 64) // bound * bound
-    while True:
-        word = int(rng.uint64(1)[0])
-        if word < limit:
-            return word % bound
 
 
 @contextmanager
