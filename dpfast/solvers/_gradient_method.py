@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.optimizers._contract import project
 from dpfast.privacy import Budget, Event, Ledger, budget_epsilon, budget_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
@@ -554,11 +555,8 @@ class _Choice:
 
 
 def _project(w: Vector, radius: float | None) -> Vector:
-    """The nearest point of the public ball."""
-    if radius is None:
-        return w
-    norm = float(np.linalg.norm(w))
-    return w * (radius / norm) if norm > radius else w
+    """The nearest point of the public ball, if there is one."""
+    return w if radius is None else project(w, radius)
 
 
 def _geometric(rate: float, length: int) -> float:

@@ -52,6 +52,7 @@ from dpfast.objectives import (
     objective_shape,
 )
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult, as_minimizer, minimax_appa
+from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
@@ -595,9 +596,7 @@ def perturb(
     mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
     where = _WHERE[str(plan.parameters["mode"])]
     w = mechanism.release(query, rng=rng, ledger=ledger, where=where)
-    norm = float(np.linalg.norm(w))
-    radius = float(plan.parameters["radius"])
-    return Outcome(w * (radius / norm) if norm > radius else w)
+    return Outcome(project(w, float(plan.parameters["radius"])))
 
 
 def unperturbed(plan: Plan, problem: Any) -> Vector:
