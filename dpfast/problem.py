@@ -618,7 +618,8 @@ class Problem:
         Raises
         ------
         ValueError
-            If `w` has another shape or is not finite, or a bound is not positive.
+            If `w` has another shape or is not finite, a bound is not positive, or `clip_order` is
+            neither 2 nor 1.
 
         Notes
         -----
@@ -629,8 +630,9 @@ class Problem:
         vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        clip_order = check_integer("clip_order", clip_order, low=1, high=2)
         if clip_norm < math.inf:
-            self._prepare_clipping(2 if check_integer("clip_order", clip_order) == 2 else 1)
+            self._prepare_clipping(clip_order)
         loss = self.shape.loss.spec
         store = self._rows if rows is None else self._sample(_as_indices(rows, self.shape))
 
@@ -767,6 +769,8 @@ class Problem:
         ndarray of shape (dim, dim)
         """
         loss = self.shape.loss
+        if max_rows is not None:
+            max_rows = check_integer("max_rows", max_rows, low=1)
         total, rows = self._weighted_gram(self._weights("w", w), loss, max_rows)
         total /= rows
         total[np.diag_indices(self.shape.dim)] += self._ridge(alpha)
@@ -1174,9 +1178,13 @@ def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
 def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int64]:
     indices = np.asarray(rows)
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
-        raise TypeError(f"rows must be a vector of integers; got {indices.dtype}.")
+        raise TypeError(
+            f"rows must be a vector of integers; got shape {indices.shape}, dtype {indices.dtype}."
+        )
     if len(indices) and (indices.min() < 0 or indices.max() >= shape.n_samples):
-        raise ValueError(f"rows must be in [0, {shape.n_samples}).")
+        raise ValueError(
+            f"rows must be in [0, {shape.n_samples}); got {indices.min()} to {indices.max()}."
+        )
     return indices.astype(np.int64, copy=False)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._validation import check_real
+from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 from dpfast.losses import Loss
@@ -158,6 +158,7 @@ class BlockProblem(Problem):
         vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        clip_order = check_integer("clip_order", clip_order, low=1, high=2)
         work = methodcaller("clipped_gradient", vector, clip_norm, loss_clip, clip_order=clip_order)
         total, loss_sum = np.zeros(self.shape.dim), 0.0
         for part, value in self._over(work):
