@@ -86,13 +86,13 @@ def check_integer(
     return number
 
 
-def check_boolean(name: str, value: object) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return `value` if it is True or False.
 
     Raises
     ------
     TypeError
-        If it is anything else.
+        If it is anything else, 0 and 1 included.
     """
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", value, ""))

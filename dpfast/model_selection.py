@@ -40,7 +40,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._validation import check_boolean, check_choice, check_real
+from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.mechanisms import Gaussian, Laplace
@@ -263,7 +263,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         budget = Budget(self.epsilon, self.delta)
         candidates = self._candidates()
         score, worst = self._scorer()
-        check_boolean("refit", self.refit)
+        check_flag("refit", self.refit)
         rows, target = validate_data(
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
@@ -282,7 +282,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
         def run() -> tuple[float, tuple[int, Any]]:
-            index = _below(len(candidates), rng)
+            index = rng.below(len(candidates))
             noisy, model = self._run(candidates[index], settled, index, parts, score, rng)
             return noisy, (index, model)
 
@@ -659,15 +659,6 @@ def best_of_runs(
         if other[0] > best[0]:
             best = other
     return best
-
-
-def _below(bound: int, rng: SecureGenerator) -> int:
-    """Draw a uniform integer in [0, bound)."""
-    limit = (1 << 64) // bound * bound
-    while True:
-        word = int(rng.uint64(1)[0])
-        if word < limit:
-            return word % bound
 
 
 @contextmanager

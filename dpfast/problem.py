@@ -29,7 +29,7 @@ from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
-from dpfast.rows import Rows, as_rows, check_matrix
+from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 
 Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
@@ -354,6 +354,13 @@ class Problem:
         n_jobs: int | None = None,
         strict: bool = False,
     ) -> None:
+        if is_dask(X, y, sample_weight):
+            # NumPy would compute it, and bring all rows here without saying so.
+            raise TypeError(
+                "X, y and sample_weight must be in memory; got a dask collection. "
+                "dpfast.blocks.BlockProblem(dpfast.blocks.from_dask(X, y), ...) sums where the "
+                "partitions are."
+            )
         self.n_jobs = _thread_count(n_jobs)
         self.leaks: tuple[str, ...] = ()
         loss = Loss(loss) if isinstance(loss, str) else loss
@@ -481,16 +488,27 @@ class Problem:
             self._matrix = self._matrix.tocsr()
         return self._matrix
 
-    def _sample(self, rows: NDArray[np.int64]) -> Rows:
-        """Copies of some rows, with all that belongs to them."""
-        part = as_rows(self._sliceable()[rows], self._target[rows], self.shape.intercept)
+    def _made_rows(
+        self,
+        matrix: Any,
+        target: Vector,
+        inverse_norm: NDArray[np.float32] | None,
+        which: slice | NDArray[np.int64] = slice(None),
+    ) -> Rows:
+        """Rows of `matrix`, which are those at `which` here, with all that belongs to them."""
+        made = as_rows(matrix, target, self.shape.intercept)
         if self._weight is not None:
-            part.set_weight(self._weight[rows])
+            made.set_weight(self._weight[which])
         if self._row_scale is not None:
-            part.set_row_scale(self._row_scale[rows])
-        if self._inverse_norms is not None:
-            part.set_inverse_norm(self._inverse_norms[1][rows])
-        return part
+            made.set_row_scale(self._row_scale[which])
+        if inverse_norm is not None:
+            made.set_inverse_norm(inverse_norm)
+        return made
+
+    def _sample(self, rows: NDArray[np.int64]) -> Rows:
+        """Copies of some rows."""
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1][rows]
+        return self._made_rows(self._sliceable()[rows], self._target[rows], inverse, rows)
 
     # ---- sums over chunks -----------------------------------------------------------------------
 
@@ -611,7 +629,8 @@ class Problem:
         Raises
         ------
         ValueError
-            If `w` has another shape or is not finite, or a bound is not positive.
+            If `w` has another shape or is not finite, a bound is not positive, or `clip_order` is
+            neither 2 nor 1.
 
         Notes
         -----
@@ -622,8 +641,9 @@ class Problem:
         vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        clip_order = check_integer("clip_order", clip_order, low=1, high=2)
         if clip_norm < math.inf:
-            self._prepare_clipping(2 if check_integer("clip_order", clip_order) == 2 else 1)
+            self._prepare_clipping(clip_order)
         loss = self.shape.loss.spec
         store = self._rows if rows is None else self._sample(_as_indices(rows, self.shape))
 
@@ -760,6 +780,8 @@ class Problem:
         ndarray of shape (dim, dim)
         """
         loss = self.shape.loss
+        if max_rows is not None:
+            max_rows = check_integer("max_rows", max_rows, low=1)
         total, rows = self._weighted_gram(self._weights("w", w), loss, max_rows)
         total /= rows
         total[np.diag_indices(self.shape.dim)] += self._ridge(alpha)
@@ -847,11 +869,7 @@ class Problem:
         -------
         ndarray
         """
-        parts = self.map_rows(work)
-        total = np.array(next(parts), dtype=np.float64)
-        for part in parts:
-            total += part
-        return total
+        return add_up(self.map_rows(work))
 
     def map_shards(self, function: Callable[[Problem], T]) -> Iterator[T]:
         """`function` on the problem of each block of rows; this one is a single block.
@@ -901,14 +919,9 @@ class Problem:
         lengths = _as_vector("norms", norms, self.shape.n_samples)
         twin = copy.copy(self)
         twin._line = None
-        twin._rows = as_rows(self._rows.matrix, self._target, self.shape.intercept)
-        if self._weight is not None:
-            twin._rows.set_weight(self._weight)
-        if self._row_scale is not None:
-            twin._rows.set_row_scale(self._row_scale)
         with np.errstate(divide="ignore", over="ignore"):
             inverse = _rounded_down((1.0 - 8.0 * _UNIT) / lengths)
-        twin._rows.set_inverse_norm(inverse)
+        twin._rows = self._made_rows(self._rows.matrix, self._target, inverse)
         # In place of those of the Euclidean norm.
         twin._inverse_norms = 2, inverse
         return twin
@@ -952,13 +965,8 @@ class Problem:
         other = copy.copy(self)
         other._line = None
         other._target = _as_target(y, self.shape.loss, self.shape.n_samples)
-        other._rows = as_rows(self._rows.matrix, other._target, self.shape.intercept)
-        if self._weight is not None:
-            other._rows.set_weight(self._weight)
-        if self._row_scale is not None:
-            other._rows.set_row_scale(self._row_scale)
-        if self._inverse_norms is not None:
-            other._rows.set_inverse_norm(self._inverse_norms[1])
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1]
+        other._rows = self._made_rows(self._rows.matrix, other._target, inverse)
         return other
 
     def with_loss(self, loss: Loss) -> Problem:
@@ -999,17 +1007,15 @@ class Problem:
         other._line = None
         other._matrix = self._sliceable()[start:stop]
         other._target = self._target[start:stop]
-        other._rows = as_rows(other._matrix, other._target, self.shape.intercept)
+        which, inverse = slice(start, stop), None
         if self._weight is not None:
-            other._weight = self._weight[start:stop]
-            other._rows.set_weight(other._weight)
+            other._weight = self._weight[which]
         if self._row_scale is not None:
-            other._row_scale = self._row_scale[start:stop]
-            other._rows.set_row_scale(other._row_scale)
+            other._row_scale = self._row_scale[which]
         if self._inverse_norms is not None:
-            order, inverse = self._inverse_norms
-            other._inverse_norms = order, inverse[start:stop]
-            other._rows.set_inverse_norm(other._inverse_norms[1])
+            inverse = self._inverse_norms[1][which]
+            other._inverse_norms = self._inverse_norms[0], inverse
+        other._rows = self._made_rows(other._matrix, other._target, inverse, which)
         return other
 
     # ---- rounding -------------------------------------------------------------------------------
@@ -1139,6 +1145,14 @@ def _gram_rows(dim: int) -> int:
     return max(64, 2**18 // dim)
 
 
+def add_up(parts: Iterator[Any]) -> Any:
+    """Sum of arrays of one shape, of which there is at least one, in their order."""
+    total = np.array(next(parts), dtype=np.float64)
+    for part in parts:
+        total += part
+    return total
+
+
 def _finish(results: Iterator[Any]) -> None:
     """Run an iterator to its end for its effects."""
     deque(results, maxlen=0)
@@ -1167,9 +1181,13 @@ def _as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
 def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int64]:
     indices = np.asarray(rows)
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
-        raise TypeError(f"rows must be a vector of integers; got {indices.dtype}.")
+        raise TypeError(
+            f"rows must be a vector of integers; got shape {indices.shape}, dtype {indices.dtype}."
+        )
     if len(indices) and (indices.min() < 0 or indices.max() >= shape.n_samples):
-        raise ValueError(f"rows must be in [0, {shape.n_samples}).")
+        raise ValueError(
+            f"rows must be in [0, {shape.n_samples}); got {indices.min()} to {indices.max()}."
+        )
     return indices.astype(np.int64, copy=False)
 
 

@@ -188,6 +188,25 @@ class SecureGenerator:
         """
         return self._fill(self._stream.fill_uint64, n, np.uint64)
 
+    def below(self, bound: int) -> int:
+        """Draw a uniform integer in [0, `bound`), exactly: words beyond a multiple are refused.
+
+        Parameters
+        ----------
+        bound : int
+            From 1 to 2^63.
+
+        Returns
+        -------
+        int
+        """
+        check_integer("bound", bound, low=1, high=2**63)
+        limit = (1 << 64) // bound * bound
+        while True:
+            word = int(self.uint64(1)[0])
+            if word < limit:
+                return word % bound
+
     def discrete_gaussian(self, scale: int, n: int) -> NDArray[np.int64]:
         """Draw from the discrete Gaussian distribution, exactly.
 

@@ -174,6 +174,13 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
     return NativeRows(kernel, kernel.nbytes, matrix)
 
 
+def is_dask(*collections: Any) -> bool:
+    """Whether one of these is a dask collection; does not import dask."""
+    return any(
+        type(part).__module__.partition(".")[0] in ("dask", "dask_expr") for part in collections
+    )
+
+
 def check_matrix(X: Any) -> Any:
     """X as a two-dimensional array or sparse matrix of real numbers, not copied if it is one.
 

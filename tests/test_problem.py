@@ -422,6 +422,10 @@ def test_bad_weights_and_bounds(classification):
         problem.clipped_gradient(np.zeros(7), clip_norm=-1.0)
     with pytest.raises(ValueError, match="loss_clip must be a real number > 0; got nan"):
         problem.objective(np.zeros(7), loss_clip=float("nan"))
+    with pytest.raises(ValueError, match=r"clip_order must be an integer in \[1, 2\]; got 3"):
+        problem.clipped_gradient(np.zeros(7), 1.0, clip_order=3)
+    with pytest.raises(ValueError, match="max_rows must be an integer >= 1; got 0"):
+        problem.hessian(np.zeros(7), max_rows=0)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 2**60])

@@ -15,9 +15,10 @@ from typing import Any
 from dpfast.blocks._arrays import ArrayReader, BatchReader
 from dpfast.blocks._arrow import CsvReader, DatasetReader, ParquetReader
 from dpfast.blocks._contract import Block, Executor
-from dpfast.blocks._dask import DaskBlocks, is_dask
+from dpfast.blocks._dask import DaskBlocks
 from dpfast.blocks._problem import BlockProblem
 from dpfast.blocks._source import Source
+from dpfast.rows import is_dask
 
 __all__ = [
     "Block",

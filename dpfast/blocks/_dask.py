@@ -28,21 +28,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_boolean
-from dpfast.blocks._contract import Block, Executor
+from dpfast._validation import check_flag
+from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.errors import DataError
 
 T = TypeVar("T")
 
-# Results that the client fetches together.
+# Results that the client fetches together, in number and in bytes: a message for each would take
+# longer than most tasks, and a matrix for each partition more memory than the client may have.
 _GATHERED = 64
-
-
-def is_dask(*collections: Any) -> bool:
-    """Whether one of these is a dask collection; does not import dask."""
-    return any(
-        type(part).__module__.partition(".")[0] in ("dask", "dask_expr") for part in collections
-    )
+_GATHERED_BYTES = 2**26
 
 
 class DaskBlocks(Executor):
@@ -68,10 +63,10 @@ class DaskBlocks(Executor):
         self, X: Any, y: Any, sample_weight: Any, client: Any, keep: bool, name: str | None
     ) -> None:
         dask = _imported()
-        check_boolean("keep", keep)
+        check_flag("keep", keep)
         self._client = _current_client() if client is None else client
         self._keep = keep and self._client is not None
-        self._name = name
+        self._name = check_name(name)
         rows = _partitions("X", X, dask)
         self.feature_names = _names(X)
         self.n_features = int(X.shape[1])
@@ -167,13 +162,27 @@ class DaskBlocks(Executor):
             futures = self._client.compute(
                 [work(part, sent, at, False) for at, part in zip(numbers, held, strict=True)]
             )
+        yield from self._gathered(futures)
+
+    def _gathered(self, futures: list[Any]) -> Iterator[Any]:
+        """Results of tasks in their order; neither client nor workers keep what was yielded."""
+        sizeof = importlib.import_module("dask.sizeof").sizeof
+        # The first comes alone: its size says how many of the others to fetch together.
+        at, count = 0, 1
         try:
-            for start in range(0, len(futures), _GATHERED):
-                # Some at a time: a message for each would take longer than most tasks.
-                yield from self._client.gather(futures[start : start + _GATHERED])
+            while at < len(futures):
+                fetched = futures[at : at + count]
+                results = self._client.gather(fetched)
+                for future in fetched:
+                    future.release()
+                at += len(fetched)
+                count = min(_GATHERED, max(1, _GATHERED_BYTES // sizeof(results[0])))
+                results.reverse()
+                while results:
+                    yield results.pop()
         finally:
             # Interrupted, or one of them failed: the others are not wanted any more.
-            self._client.cancel([future for future in futures if not future.done()])
+            self._client.cancel([future for future in futures[at:] if not future.done()])
 
 
 class _Held:

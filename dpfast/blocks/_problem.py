@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import os
 import pickle
@@ -16,11 +17,18 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._validation import check_real
+from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import BlockSizes, Problem, ProblemShape, _as_vector, _thread_count
+from dpfast.problem import (
+    BlockSizes,
+    Problem,
+    ProblemShape,
+    _as_vector,
+    _thread_count,
+    add_up,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -157,6 +165,7 @@ class BlockProblem(Problem):
         vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
+        clip_order = check_integer("clip_order", clip_order, low=1, high=2)
         work = methodcaller("clipped_gradient", vector, clip_norm, loss_clip, clip_order=clip_order)
         total, loss_sum = np.zeros(self.shape.dim), 0.0
         for part, value in self._over(work):
@@ -180,7 +189,7 @@ class BlockProblem(Problem):
             _as_vector("steps", steps, None),
             loss_clip,
         )
-        losses: Vector = _sum(self._over(work))
+        losses: Vector = add_up(self._over(work))
         return losses
 
     def margins(self, w: ArrayLike) -> Vector:
@@ -211,7 +220,7 @@ class BlockProblem(Problem):
 
     def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
         """See :meth:`dpfast.Problem.sum_rows`: in every block, and then over the blocks."""
-        return _sum(self._over(methodcaller("sum_rows", work)))
+        return add_up(self._over(methodcaller("sum_rows", work)))
 
     # ---- other views ----------------------------------------------------------------------------
 
@@ -320,7 +329,8 @@ class _Recipe:
     def _key(self) -> bytes | None:
         """Equal for equal recipes, in whichever process they were made."""
         try:
-            return pickle.dumps(self)
+            # With `lengths` come dim x dim numbers, which are not to be kept beside the block.
+            return hashlib.sha256(pickle.dumps(self)).digest()
         except (pickle.PicklingError, AttributeError, TypeError):
             # Functions that only cloudpickle can send: they cannot be told apart.
             return None
@@ -374,11 +384,3 @@ def _culprit(recipe: _Recipe, block: Block) -> str:
         return ""
     number = int(bad[0])
     return f", column {recipe.names[number]!r}" if recipe.names else f", column {number}"
-
-
-def _sum(parts: Iterator[Any]) -> Any:
-    """Sum of arrays, in their order."""
-    total = np.array(next(parts), dtype=np.float64)
-    for part in parts:
-        total += part
-    return total

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dpfast._validation import check_boolean, check_integer
+from dpfast._validation import check_flag, check_integer
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 
@@ -83,9 +83,8 @@ class Source(Executor):
     def __init__(
         self, reader: Reader, block_rows: int | None = None, read_ahead: bool = True
     ) -> None:
-        check_boolean("read_ahead", read_ahead)
         self._reader = reader
-        self._read_ahead = read_ahead and not reader.in_memory
+        self._read_ahead = check_flag("read_ahead", read_ahead) and not reader.in_memory
         self.n_samples, self.n_features = reader.n_samples, reader.n_features
         self.weighted, self.feature_names = reader.weighted, reader.feature_names
         self.seekable = reader.seekable

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._validation import check_real
+from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
@@ -124,7 +124,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 given.pop(name, None)
         return {**given, **options}
 
-    def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+    def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
         unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
         if unknown:
@@ -160,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "data_norm must be given for rows in dask collections; got None. It is a public "
                 "bound of the rows' norms (longer rows are scaled down)."
             )
-        return from_dask(X, y, self._weights(fit_params).get("sample_weight"))
+        return from_dask(X, y, self._row_weights(fit_params).get("sample_weight"))
 
     def _over_blocks(
         self,
@@ -171,7 +171,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         target: Callable[[NDArray[Any]], Vector],
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        if y is not None or self._weights({**fit_params, "checkpoint": None}):
+        if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
             raise ValueError(
                 "y and sample_weight must be left out for rows in blocks, whose source has them; "
                 f"got y of type {type(y).__name__} and {sorted(fit_params)}."
@@ -395,19 +395,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         Raises
         ------
         TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.
+            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
+            rows in blocks is found when they are read, with what was paid by then spent.
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
-            _check_flag(name, getattr(self, name))
+            _check_switch(name, getattr(self, name))
         loss = self._loss()
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
-        counted = self._weights(fit_params)
+        counted = self._row_weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
         classes, notes = self._resolve_classes(labels)
@@ -649,19 +650,20 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         Raises
         ------
         TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.
+            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
+            rows in blocks is found when they are read, with what was paid by then spent.
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
-            _check_flag(name, getattr(self, name))
+            _check_switch(name, getattr(self, name))
         loss = self._loss()
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
-        counted = self._weights(fit_params)
+        counted = self._row_weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
         center, half, notes = self._resolve_bounds(target)
@@ -752,9 +754,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return prediction
 
 
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {value!r} ({type(value).__name__}).")
+def _check_switch(name: str, value: Any) -> None:
+    """A flag that may come out of a grid of NumPy's."""
+    check_flag(name, bool(value) if isinstance(value, np.bool_) else value)
 
 
 def _named(name: str, options: Any) -> dict[str, Any]:

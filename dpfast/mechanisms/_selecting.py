@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from numpy.typing import ArrayLike
 
-from dpfast._validation import check_boolean, check_integer
+from dpfast._validation import check_flag, check_integer
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
 from dpfast.privacy import Ledger
 
@@ -33,7 +33,7 @@ class SelectingMechanism(Mechanism):
     ) -> None:
         super().__init__(neighboring_relation=neighboring_relation, error=error)
         self.candidates = check_integer("candidates", candidates, low=1)
-        self.minimum = check_boolean("minimum", minimum)
+        self.minimum = check_flag("minimum", minimum)
 
     def _range(self, score_range: float) -> float:
         """Return the range of the changes of the rounded scores, in the scores' unit.

@@ -3,7 +3,7 @@
 import math
 from typing import Literal, Self
 
-from dpfast._validation import check_boolean, check_choice, check_real
+from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon
@@ -131,7 +131,7 @@ class NoisyMax(SelectingMechanism):
         )
         check_choice("noise_kind", noise_kind, ("exponential", "laplace", "gumbel"))
         self.noise_kind = noise_kind
-        self.monotone = check_boolean("monotone", monotone)
+        self.monotone = check_flag("monotone", monotone)
         if monotone and neighboring_relation == "replace_one":
             raise ValueError(
                 "monotone=True must not go with neighboring_relation='replace_one': replacing a "
@@ -181,7 +181,7 @@ class NoisyMax(SelectingMechanism):
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         error = check_real("error", error, low=0.0)
         target = budget_epsilon(budget)
-        sides = 1.0 if check_boolean("monotone", monotone) else 2.0
+        sides = 1.0 if check_flag("monotone", monotone) else 2.0
         return cls._smallest(
             target,
             (sides * sensitivity + 4.0 * error) / target,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from dpfast._validation import check_boolean, check_choice, check_integer, check_real
+from dpfast._validation import check_choice, check_flag, check_integer, check_real
 from dpfast.privacy.selection import law_parameter, selection_epsilon
 
 NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
@@ -395,7 +395,7 @@ class NoisyMaxEvent(Event):
         _set_real(self, "scale")
         check_integer("candidates", self.candidates, low=1, high=_LARGEST)
         check_choice("noise_kind", self.noise_kind, ("laplace", "exponential", "gumbel"))
-        check_boolean("monotone", self.monotone)
+        check_flag("monotone", self.monotone)
 
     @property
     def noise(self) -> float:
@@ -572,7 +572,7 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         _set_real(self, "stddev")
-        check_boolean("monotone", self.monotone)
+        check_flag("monotone", self.monotone)
 
     @property
     def noise(self) -> float:

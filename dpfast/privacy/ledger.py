@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpfast._files import check_unchanged, checksum, parse_json
-from dpfast._validation import check_boolean, check_choice
+from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
@@ -139,7 +139,7 @@ class Ledger:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
-        check_boolean("adaptive", adaptive)
+        check_flag("adaptive", adaptive)
         self._allowed = AUTOMATIC if accountant == "auto" else (accountant,)
         if not any(ACCOUNTANTS[name].accepts(budget) for name in self._allowed):
             raise ValueError(

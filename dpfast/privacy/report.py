@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
-from dpfast._validation import check_boolean, check_choice, check_real
+from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
@@ -98,7 +98,7 @@ parameters chosen by results.
         check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         for name in ("reproducible", "adaptive"):
-            check_boolean(name, getattr(self, name))
+            check_flag(name, getattr(self, name))
         for name in ("mu", "rho"):
             if getattr(self, name) is not None:
                 check_real(name, getattr(self, name), low=0.0, allow_inf=True)

@@ -388,7 +388,7 @@ def _accepts(exponent: float, rng: SecureGenerator) -> bool:
         part = min(remaining, whole)
         # exp(-x) for x <= 1: the parity of the first k at which a coin of bias x / k shows tails.
         k = 1
-        while _below(whole * k, rng) < part:
+        while rng.below(whole * k) < part:
             k += 1
         if k % 2 == 0:
             return False
@@ -400,15 +400,6 @@ def _mean_additions(shape: ProblemShape) -> int:
     """Longest chain behind a mean of losses over rows in one array."""
     chunk = min(shape.chunk_rows(), shape.n_samples)
     return chunk + -(-shape.n_samples // chunk)
-
-
-def _below(bound: int, rng: SecureGenerator) -> int:
-    """Draw a uniform integer in [0, bound), bound < 2^63."""
-    limit = (1 << 64) // bound * bound
-    while True:
-        word = int(rng.uint64(1)[0])
-        if word < limit:
-            return word % bound
 
 
 def check_objective(shape: Any, name: str) -> None:

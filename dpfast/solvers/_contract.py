@@ -16,6 +16,11 @@ from dpfast.random import SecureGenerator
 
 Vector = NDArray[np.float64]
 
+#: Guess of the margin of a typical longest row: this over the row norm is the solvers' guess of the
+#: norm of the best weights where nobody states a better one.  Between 4 and 10 the log-loss of
+#: output perturbation on three public tables at ε from 0.1 to 4 hardly changed.
+TYPICAL_MARGIN = 6.0
+
 
 @dataclass(frozen=True)
 class Plan:

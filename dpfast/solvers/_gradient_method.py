@@ -26,10 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.optimizers._contract import project
 from dpfast.privacy import Budget, Event, Ledger, budget_epsilon, budget_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_gradient import (
     POWER,
     HiddenStep,
@@ -62,8 +63,6 @@ OPTIONS = (
 EXPECTS = "excess_risk_bound"
 
 _WHERE = "noisy gradient"
-# Margin of a typical longest row, as in output perturbation; sets ‖w‖ by default.
-_TYPICAL_MARGIN = 6.0
 # What "auto" chooses among.
 _ITERATIONS = np.unique(np.round(np.geomspace(1, 100, 24)).astype(int))
 _RIDGES = 4.0 ** np.arange(-14.0, 2.0)
@@ -193,7 +192,7 @@ def plan(
     start = _start(w0, shape)
     noise = _choose_noise(noise, budget, accountant)
     if minimizer_norm is None:
-        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     check_real("minimizer_norm", minimizer_norm, low=1e-100, high=1e100)
     if initial_error is not None:
         check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
@@ -556,11 +555,8 @@ class _Choice:
 
 
 def _project(w: Vector, radius: float | None) -> Vector:
-    """The nearest point of the public ball."""
-    if radius is None:
-        return w
-    norm = float(np.linalg.norm(w))
-    return w * (radius / norm) if norm > radius else w
+    """The nearest point of the public ball, if there is one."""
+    return w if radius is None else project(w, radius)
 
 
 def _geometric(rate: float, length: int) -> float:

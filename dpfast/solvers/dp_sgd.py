@@ -44,7 +44,7 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     NoisyBatches,
@@ -88,9 +88,8 @@ EXPECTS = "noise_and_time_bound"
 
 AVERAGES = ("tail", "uniform", "none")
 CALIBRATIONS = ("accountant", "advanced")
-# Margin of a longest row that the defaults reckon with; that of the baselines is the papers'.
+# Margin of a longest row that the defaults reckon with; baselines take the typical one.
 _LARGEST_MARGIN = 18.0
-_TYPICAL_MARGIN = 6.0
 _MAX_EPOCHS = 20.0
 # What it costs to clip everything, over the loss at zero.
 _CLIPPING_COST = 0.03
@@ -337,7 +336,7 @@ def bassily_options(shape: ProblemShape, batch: int = 50) -> dict[str, Any]:
     if shape.alpha is not None:
         radius = shape.minimizer_norm(shape.alpha)
         return options | {"schedule": "1/t", "step": 1.0 / shape.alpha, "w_radius": radius}
-    radius = _TYPICAL_MARGIN / shape.row_norm
+    radius = TYPICAL_MARGIN / shape.row_norm
     step = radius / shape.lipschitz
     return options | {"schedule": "1/sqrt(t)", "step": step, "w_radius": radius}
 

@@ -43,7 +43,7 @@ from dpfast.privacy import (
 from dpfast.privacy.calibration import budget_mu
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     NoisyBatches,
     affordable,
@@ -82,7 +82,6 @@ EXACT: Mapping[str, Any] = MappingProxyType(
 )
 EXPECTS = "noise_and_time_bound"
 
-_TYPICAL_MARGIN = 6.0
 _MAX_EPOCHS = 10
 _SNAPSHOT = "snapshot gradient"
 
@@ -151,7 +150,7 @@ def plan(
     share = check_real("snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True,
                        high_open=True)  # fmt: skip
     if minimizer_norm is None:
-        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
     shape = settle_ridge(alpha, shape)
     sampling = default_sampling(sampling, neighboring_relation)

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_boolean, check_integer, check_real
+from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
@@ -226,7 +226,7 @@ def plan(
     )
     inertia = check_real("momentum", settings["momentum"], low=0.0, high=1.0, high_open=True)
     shrink = check_real("shrinkage", settings["shrinkage"], low=0.0, high=1.0)
-    stein = check_boolean("james_stein", settings["james_stein"])
+    stein = check_flag("james_stein", settings["james_stein"])
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
     if for_moments + for_correlation >= 1.0:
@@ -787,19 +787,23 @@ def rows_per_weight(
 
 
 def lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
-    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included."""
+    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
+
+    It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
+    """
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
     grow = (shape.dim + 8) * _UNIT
     more = grow * _reach(shape, transform) * (1.0 + grow)
+    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more)
 
-    def of_block(block: Matrix) -> Vector:
-        found = []
-        for part in _pieces(block):
-            z = part @ transform
-            found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
-        return np.concatenate(found)
 
-    return of_block
+def _lengths(block: Matrix, transform: Matrix, factor: float, more: float) -> Vector:
+    """``factor ‖Wᵀ x̃_i‖ + more`` for the rows of a block."""
+    found = []
+    for part in _pieces(block):
+        z = part @ transform
+        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
+    return np.concatenate(found)
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

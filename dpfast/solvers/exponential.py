@@ -28,7 +28,7 @@ from dpfast.privacy.calibration import budget_epsilon
 from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers._ball import Ball, check_objective, refusal_reason, settle
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 
 NAME = "exponential"
 OPTIONS = ("alpha", "minimizer_norm", "max_trials")
@@ -40,7 +40,6 @@ EXPECTS = "excess_risk_bound"
 TAKES_OBJECTIVES = True
 
 _WHERE = "sample of the exponential mechanism"
-_TYPICAL_MARGIN = 6.0
 # Ridges to choose from, in units of the smoothness.
 _RIDGES = 2.0 ** (np.arange(-80, 81) / 8.0)
 _AUTO_TRIALS = 1e3
@@ -150,7 +149,7 @@ def choose(
     if not isinstance(shape, ProblemShape):
         return _of_objective(alpha, minimizer_norm, max_trials, make, name)
     if minimizer_norm is None:
-        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
 
     def bound(ball: Ball) -> float:

@@ -52,13 +52,14 @@ from dpfast.objectives import (
     objective_shape,
 )
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult, as_minimizer, minimax_appa
+from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.theory import lowy2021, zhang2017
 
 Vector = NDArray[np.float64]
@@ -97,9 +98,6 @@ _TOLERANCE_SHARE = 1e-6
 _KINK_SHARE = 1e-2
 # Newton factors d x d matrices; beyond this L-BFGS is faster.
 _NEWTON_MAX_DIM = 1000
-# Guess of the margin of a typical longest row, which sets ‖w‖ when the user states no better guess:
-# between 4 and 10 the log-loss on three public tables at ε from 0.1 to 4 hardly changed.
-_TYPICAL_MARGIN = 6.0
 # Probability with which the population bound behind zhang2017's ridge may fail.
 _FAILURE = 0.1
 # More full gradients than this are a mistake: T of the theorems grows with β/α.
@@ -313,7 +311,7 @@ class _Task:
         if minimizer_norm is not None:
             minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
         elif self.problem is not None:
-            minimizer_norm = _TYPICAL_MARGIN / self.problem.row_norm
+            minimizer_norm = TYPICAL_MARGIN / self.problem.row_norm
         else:
             minimizer_norm = shape.minimizer_norm
         self.norm: float = minimizer_norm
@@ -598,9 +596,7 @@ def perturb(
     mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
     where = _WHERE[str(plan.parameters["mode"])]
     w = mechanism.release(query, rng=rng, ledger=ledger, where=where)
-    norm = float(np.linalg.norm(w))
-    radius = float(plan.parameters["radius"])
-    return Outcome(w * (radius / norm) if norm > radius else w)
+    return Outcome(project(w, float(plan.parameters["radius"])))
 
 
 def unperturbed(plan: Plan, problem: Any) -> Vector:

@@ -37,7 +37,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.problem import Problem, ProblemShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -52,7 +52,6 @@ EXACT: Mapping[str, Any] = MappingProxyType({})
 EXPECTS = "noise_in_mean_loss"
 
 _WHERE = "choice of a candidate"
-_TYPICAL_MARGIN = 6.0
 # Of the size of mutations from one generation to the next.
 _SHRINKAGE = 0.85
 
@@ -123,7 +122,7 @@ def plan(
             )
     loss_clip = check_real("loss_clip", loss_clip, low=1e-100, high=1e100)
     if radius is None:
-        radius = _TYPICAL_MARGIN / shape.row_norm
+        radius = TYPICAL_MARGIN / shape.row_norm
     radius = check_real("radius", radius, low=1e-100, high=1e100)
 
     choices = generations * parents + 1

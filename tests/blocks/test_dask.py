@@ -10,8 +10,9 @@ import pytest
 from blocks.test_block_problem import FULL_BATCH
 
 from dpfast import Budget, LinearRegression, LogisticRegression, Problem, solve
-from dpfast.blocks import BlockProblem, Executor, from_dask
+from dpfast.blocks import BlockProblem, Executor, _dask, from_dask
 from dpfast.blocks._dask import _dumps, _Held, _work
+from dpfast.blocks._problem import _Recipe
 from dpfast.errors import DataError
 from dpfast.solvers import SOLVERS
 
@@ -113,6 +114,7 @@ def test_arguments(rows):
         (lambda: from_dask(yd, yd), ValueError, "X must have 2 dimension"),
         (lambda: from_dask(Xd[:0], yd[:0]), ValueError, "at least one row; got 0"),
         (lambda: from_dask(Xd, yd, keep=1), TypeError, "keep must be True or False; got 1"),
+        (lambda: from_dask(Xd, yd, name=b"x"), TypeError, "name must be a text or None; got b'x'"),
         (lambda: from_dask(Xd.astype(str), yd), TypeError, "X must hold numbers only; got type"),
         (lambda: LogisticRegression(data_norm=1.0).fit(Xd, yd), ValueError, "classes must be give"),
         (lambda: LogisticRegression(classes=[-1, 1]).fit(Xd, yd), ValueError, "data_norm must be"),
@@ -128,6 +130,16 @@ def test_arguments(rows):
     for call, kind, match in cases:
         with pytest.raises(kind, match=match):
             call()
+
+
+def test_a_problem_in_memory_refuses_collections_and_names_the_one_that_takes_them(rows):
+    X, y, weight = rows
+    Xd, yd, wd = collections(X, y, weight)
+    for given in ((Xd, y), (X, yd)):
+        with pytest.raises(TypeError, match=r"BlockProblem\(dpfast\.blocks\.from_dask\(X, y\)"):
+            Problem(*given, data_norm=2.0)
+    with pytest.raises(TypeError, match="X, y and sample_weight must be in memory; got a dask"):
+        Problem(X, y, data_norm=2.0, sample_weight=wd, max_weight=1.0)
 
 
 def test_lengths_that_differ_are_found_in_partitions_of_unknown_length(rows):
@@ -177,6 +189,19 @@ def _step(problem, w):
     return problem.line_search_losses(w, np.ones(6), [0.0, 1.0])
 
 
+def test_a_held_partition_is_made_a_problem_once_and_not_in_every_pass(rows, monkeypatch):
+    X, y, _ = rows
+    source = _OneBlock(_Held(0, X, y, None, "partition 0"))
+    source.weighted = False
+    made, passes, new, work = [], [], _Recipe._new, _OneBlock.map
+    monkeypatch.setattr(_Recipe, "_new", lambda *given: made.append(1) or new(*given))
+    monkeypatch.setattr(_OneBlock, "map", lambda *given: passes.append(1) or work(*given))
+    problem = BlockProblem(source, data_norm=2.0)
+    solve(problem, "dp-whitened-gd", Budget(5.0, 1e-6), random_state=7)
+    assert len(passes) >= 5
+    assert len(made) == 2  # without lengths, and with those in the learned coordinates
+
+
 class _OneBlock(Executor):
     """A single held partition, worked on as a worker does."""
 
@@ -190,6 +215,55 @@ class _OneBlock(Executor):
 
     def digest(self):
         return ""
+
+
+class _Future:
+    def __init__(self, value):
+        self.value, self.released = value, False
+
+    def release(self):
+        self.released = True
+
+    def done(self):
+        return True
+
+
+class _Client:
+    """A client as this package uses it, of a cluster that is done at once."""
+
+    def __init__(self):
+        self.fetched, self.futures = [], []
+
+    def compute(self, collections):
+        return [_Future(value) for value in dask.compute(*collections)]
+
+    def map(self, function, held, *columns, pure):
+        self.futures = [
+            _Future(function(part.value, *rest)) for part, *rest in zip(held, *columns, strict=True)
+        ]
+        return self.futures
+
+    def gather(self, futures):
+        self.fetched.append(len(futures))
+        first = self.futures.index(futures[0])
+        assert [future.released for future in self.futures[:first]] == first * [True]
+        return [future.value for future in futures]
+
+    def cancel(self, futures):
+        assert futures == []
+
+
+@pytest.mark.parametrize(("limit", "fetched"), [(2**26, [1, 4]), (1, [1, 1, 1, 1, 1])])
+def test_results_are_fetched_as_many_as_fit_and_not_kept(limit, fetched, rows, monkeypatch):
+    monkeypatch.setattr(_dask, "_GATHERED_BYTES", limit)
+    X, y, _ = rows
+    client = _Client()
+    problem = BlockProblem(from_dask(*collections(X, y), client=client), data_norm=2.0)
+    assert client.fetched == fetched
+    client.fetched.clear()
+    np.testing.assert_allclose(problem.gram(), Problem(X, y, data_norm=2.0).gram(), rtol=1e-12)
+    assert client.fetched == fetched
+    assert all(future.released for future in client.futures)
 
 
 # ---- a cluster ----------------------------------------------------------------------------------
