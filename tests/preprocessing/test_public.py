@@ -173,7 +173,8 @@ class TestRowNormClipper:
         result = RowNormClipper(radius).fit_transform(scipy.sparse.csr_array(X) if sparse else X)
         found = result.toarray()[0] if sparse else result[0]
         assert sum(Fraction(float(x)) ** 2 for x in found) <= Fraction(radius) ** 2
-        np.testing.assert_allclose(found, radius * np.array([1.0, 0.5, 0.0]) / 1.25**0.5, rtol=1e-6)
+        exact = np.sign(entry) * radius * np.array([1.0, 0.5, 0.0]) / 1.25**0.5
+        np.testing.assert_allclose(found, exact, rtol=1e-6)
 
     def test_directions_and_sparse_rows(self):
         rng = np.random.default_rng(0)
