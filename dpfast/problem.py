@@ -1224,7 +1224,7 @@ def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
         raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
     if np.abs(target).max() > _LARGEST_TARGET:
-        return np.clip(target, -_LARGEST_TARGET, _LARGEST_TARGET)
+        target = np.clip(target, -_LARGEST_TARGET, _LARGEST_TARGET)
     return target
 
 

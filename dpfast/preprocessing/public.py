@@ -302,7 +302,7 @@ def _shortening(X: Any, radius: float) -> tuple[NDArray[np.float64] | None, NDAr
         squares = np.asarray(scaled.power(2).sum(axis=1)).ravel()
     else:
         squares = np.square(size / unit[:, np.newaxis]).sum(axis=1)
-    first = None
+    first: NDArray[np.float64] | None = None
     if unit.max() > _LARGEST_ENTRY:
         first = np.where(unit > _LARGEST_ENTRY, np.ldexp(1.0, 498 - np.frexp(unit)[1]), 1.0)
         unit = unit * first
