@@ -51,6 +51,11 @@ _LINE_SEARCH_ROWS = 8192
 _CACHE_BYTES = 2**18
 # Margins that were updated this often are computed afresh: rounding errors have added up.
 _MAX_UPDATES = 30
+# Entries beyond this are brought back before anything else: products with them could overflow, and
+# a factor that takes such a row into the ball could be subnormal, which has few bits.
+_LARGEST_ENTRY = 1e150
+# Targets beyond this are set to it, or sums of losses could overflow.
+_LARGEST_TARGET = 1e100
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
 _THREADING_BYTES = 8 * 2**20
 
@@ -306,7 +311,8 @@ class Problem:
         Dense float64 and float32 arrays with contiguous rows and sparse CSR are used in place and
         never written to; see :mod:`dpfast.rows` for the others.
     y : array-like of shape (n_samples,)
-        -1 or +1 for a classification loss, finite numbers for a regression loss.
+        -1 or +1 for a classification loss, finite numbers for a regression loss (beyond ±1e100 they
+        are set to that).
     loss : Loss or str, default="logistic"
     alpha : float or None, default=None
         Ridge of the mean loss; None leaves the choice to the solver.
@@ -420,7 +426,9 @@ class Problem:
 
     def _settle_rows(self, data_norm: float | None, strict: bool) -> None:
         """Scale rows onto the ball of radius `data_norm`; rounding never leaves them outside."""
-        largest = max(self._map(lambda start, stop: float(self._norms(start, stop).max())))
+        largest = self._largest_norm()
+        if largest > _LARGEST_ENTRY and self._shorten_huge_rows():
+            largest = self._largest_norm()
         if data_norm is None:
             self._infer("data_norm", "the largest row norm", strict)
             # All-zero rows: any bound will do.
@@ -439,6 +447,39 @@ class Problem:
         _finish(self._map(work))
         self._rows.set_row_scale(scale)
         self._row_scale = scale
+
+    def _largest_norm(self) -> float:
+        return max(self._map(lambda start, stop: float(self._norms(start, stop).max())))
+
+    def _shorten_huge_rows(self) -> bool:
+        """Divide rows with entries that are too large for arithmetic by powers of two, in a copy.
+
+        They remain far outside the ball of radius `data_norm`, so where they end on it is the same.
+        """
+        matrix = self._rows.matrix
+        if scipy.sparse.issparse(matrix):
+            sizes = np.maximum.reduceat(
+                np.append(abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz)
+            )
+            sizes[np.diff(matrix.indptr) == 0] = 0.0
+        else:
+            sizes = abs(matrix).max(axis=1)
+        huge = sizes > _LARGEST_ENTRY
+        if not huge.any():
+            return False
+        # The largest entry of each comes close to what is allowed, 2^498.
+        factors = np.where(huge, np.ldexp(1.0, 498 - np.frexp(sizes)[1]), 1.0)
+        if scipy.sparse.issparse(matrix):
+            matrix = matrix.copy()
+            matrix.data *= np.repeat(factors, np.diff(matrix.indptr))
+        else:
+            matrix = np.array(matrix, dtype=np.float64)
+            matrix *= factors[:, np.newaxis]
+        self._matrix = matrix
+        self._rows = as_rows(matrix, self._target, self.shape.intercept)
+        if self._weight is not None:
+            self._rows.set_weight(self._weight)
+        return True
 
     def _norms(self, start: int, stop: int) -> Vector:
         """Upper bounds of the norms of stored rows, before scaling."""
@@ -475,7 +516,8 @@ class Problem:
 
     def _l1_norms(self, start: int, stop: int) -> Vector:
         """Upper bounds of ``‖x̃_i‖₁``: a sum of d terms is within d units of the exact one."""
-        block = abs(self._sliceable()[start:stop])
+        # As float64 first: the least integer of a type has no absolute value in it.
+        block = abs(self._sliceable()[start:stop].astype(np.float64))
         norms = np.asarray(block.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
         if self._row_scale is not None:
             norms = norms * self._row_scale[start:stop]
@@ -817,7 +859,11 @@ class Problem:
         for start, stop in blocks:
             kernel, first, last = self._rows.block(start, stop)
             if self._rows.sparse:
-                kernel.add_hessian(first, last, loss.spec, w, total)
+                # Each block has a sum of its own, or an entry would pass through an addition for
+                # every row, and `ProblemShape.gram_additions` promises fewer.
+                own = np.zeros((dim, dim))
+                kernel.add_hessian(first, last, loss.spec, w, own)
+                total += own
                 continue
             if buffer is None:
                 buffer = np.empty((block_rows, dim))
@@ -1195,6 +1241,8 @@ def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
     target = _as_vector("y", y, length)
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
         raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
+    if np.abs(target).max() > _LARGEST_TARGET:
+        target = np.clip(target, -_LARGEST_TARGET, _LARGEST_TARGET)
     return target
 
 

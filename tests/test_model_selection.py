@@ -146,6 +146,20 @@ def test_solvers_of_all_kinds(table, settings, grid):
     assert found.score(*table) > 0.7
 
 
+@pytest.mark.parametrize(("k", "multi_class"), [(2, "auto"), (3, "auto"), (3, "ovr")])
+def test_what_auto_stands_for(table, k, multi_class):
+    """A solver with many equal accesses, and the multinomial loss, are planned as they are made."""
+    X, y = table
+    y = y if k == 2 else np.where(X[:, 1] > 0.5, 2, y)
+    model = classifier(solver="auto", classes=list(range(k)), multi_class=multi_class)
+    grid = {"solver_options": [{"iterations": 3}, {"iterations": 6}]}
+    found = search(model, grid, mean_runs=2.0).fit(X, y)
+    first, second, _ = found.privacy_.events[0].alternatives
+    more = sum(event.count for event in second) - sum(event.count for event in first)
+    assert more == (3 * k if multi_class == "ovr" else 3)
+    assert found.privacy_.epsilon <= 8.0
+
+
 def test_more_classes_regressors_and_sparse_rows(table):
     X, y = table
     three = np.where(X[:, 1] > 0.5, 2, y)

@@ -4,6 +4,7 @@ import copy
 import tempfile
 import threading
 import tracemalloc
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -78,6 +79,67 @@ def test_every_row_ends_inside_the_ball():
         direction @ w * np.minimum(1, np.linalg.norm(X[2:], axis=1)),
         rtol=1e-12, atol=1e-13,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, scipy.sparse.csr_array])
+def test_no_entry_is_too_large_for_the_ball(convert):
+    """A factor of 1e-323 has three bits, and products with 1e308 overflow: neither may show."""
+    X = np.array([[1e308, 0.0], [0.0, 0.0], [0.0, -1.7e308], [1.5e308, 1.5e308], [3.0, 4.0]])
+    for radius in (2.53e-16, 1e-100, 1.0, 1e100):
+        problem = Problem(convert(X), np.ones(5), data_norm=radius, intercept=0.0)
+        w = np.array([3.0, 5.0])
+        at = np.array([3.0, 0.0, -5.0, 8.0 * 0.5**0.5, 0.0]) * radius
+        at[4] = 29.0 * min(1.0, radius / 5.0)
+        np.testing.assert_allclose(problem.margins(w), at, rtol=1e-12)
+        for row in range(5):
+            alone = Problem(convert(X[row : row + 1]), [1.0], data_norm=radius, intercept=0.0)
+            gradient, _ = alone.clipped_gradient(np.zeros(2))
+            length = sum(Fraction(2.0 * float(g)) ** 2 for g in gradient)
+            assert length <= Fraction(radius) ** 2 * (1 + Fraction(1, 2**49))
+    weights = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    twice = Problem(
+        convert(X), np.ones(5), data_norm=1.0, intercept=0.0, sample_weight=weights, max_weight=5.0
+    )
+    np.testing.assert_allclose(
+        twice.clipped_gradient(np.zeros(2))[0],
+        -0.5 * np.array([1.0 + 4.0 * 0.5**0.5 + 3.0, -3.0 + 4.0 * 0.5**0.5 + 4.0]),
+    )
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared", "pinball"])
+def test_no_target_is_too_large_for_a_sum(loss):
+    """Two records could overflow the sum of losses, and an error would tell of them."""
+    X, y = np.ones((4, 1)), np.array([1.7e308, 1.7e308, -1e101, 0.5])
+    problem = Problem(X, y, loss, data_norm=1.0)
+    np.testing.assert_array_equal(problem.target, [1e100, 1e100, -1e100, 0.5])
+    value, gradient = problem.value_and_gradient(np.array([1.0, -2.0]), 0.1)
+    assert np.isfinite(value) and np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.filterwarnings("ignore:X was copied")
+def test_l1_clipping_of_the_least_integer(dtype, convert):
+    """It has no absolute value in its type: -128 is its own."""
+    least = np.iinfo(dtype).min
+    X = np.array([[least, -(least + 1), 3]], dtype=dtype)
+    problem = Problem(convert(X), [1.0], data_norm=1e30, intercept=0.0)
+    gradient, _ = problem.clipped_gradient(np.zeros(3), 0.25, clip_order=1)
+    assert np.abs(gradient).sum() == pytest.approx(0.25, rel=1e-6)
+    assert np.abs(gradient).sum() <= 0.25
+
+
+def test_sums_of_products_of_sparse_rows_are_as_exact_as_stated():
+    """Every addition to a long sum of these rows rounds down; the sum over a block is short."""
+    n, d = 2**18, 64
+    entry = 1.0 + 32113 * 2.0**-52
+    X = scipy.sparse.csr_array(
+        (np.full(n, entry), np.zeros(n, dtype=np.int32), np.arange(n + 1)), shape=(n, d)
+    )
+    problem = Problem(X, np.ones(n), "squared", data_norm=1.001, intercept=0.0)
+    exact = n * Fraction(entry * entry)
+    additions = problem.shape.gram_additions() + 8
+    assert abs(Fraction(float(problem.gram()[0, 0])) - exact) <= additions * exact / 2**53
 
 
 def test_the_intercept_counts_in_the_row_norm():

@@ -19,10 +19,10 @@ from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
-from dpfast.estimators._one_vs_rest import solve_each
+from dpfast.estimators._one_vs_rest import planned, solve_each
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, PrivacyReport
-from dpfast.problem import Problem
+from dpfast.privacy import Budget, Event, PrivacyReport
+from dpfast.problem import Problem, ProblemShape
 from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]
@@ -199,6 +199,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "accountant": self.accountant,
             **self._options(),
         }
+
+    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
+        """Plan of a fit to rows of this shape, and the accesses of all its problems."""
+        return planned(shape, self._parts(), self.solver, budget, **self._settings())
+
+    def _parts(self) -> int:
+        """Problems of a fit."""
+        return 1
 
     def _solve(
         self,
@@ -503,6 +511,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                 checkpoint=checkpoint,
                 **self._settings(),
             )
+
+    def _parts(self) -> int:
+        """One problem for two classes, one a class for more; they must be declared."""
+        classes = self._resolve_classes(None)[0]
+        return 1 if len(classes) == 2 else len(classes)
 
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report; without `y`, they must be declared."""

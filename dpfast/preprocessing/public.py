@@ -267,20 +267,31 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
-        factor = _shortening(X, self._radius())
+        first, second = _shortening(X, self._radius())
+        # In float64, or the factor is rounded before the product is, and may be subnormal.
         if scipy.sparse.issparse(X):
             result = X.copy()
-            result.data *= np.repeat(factor, np.diff(X.indptr)).astype(X.dtype)
+            entries = np.diff(X.indptr)
+            data = X.data if first is None else X.data * np.repeat(first, entries)
+            result.data = (data * np.repeat(second, entries)).astype(X.dtype)
             return result
-        # In float64, or the factor is rounded before the product is.
-        return (X * factor[:, np.newaxis]).astype(X.dtype, copy=False)
+        whole = X if first is None else X * first[:, np.newaxis]
+        return (whole * second[:, np.newaxis]).astype(X.dtype, copy=False)
 
     def _radius(self) -> float:
         return check_real("data_norm", self.data_norm, low=1e-30, high=1e30)
 
 
-def _shortening(X: Any, radius: float) -> NDArray[np.float64]:
-    """Factor of each row; it leaves none longer than `radius`, whatever rounding does."""
+# Rows with larger entries are divided by a power of two first: the factor for the whole way could
+# be subnormal, and have so few bits that it leaves a row twice as long as it may be.
+_LARGEST_ENTRY = 1e150
+
+
+def _shortening(X: Any, radius: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Two factors of each row; they leave none longer than `radius`, whatever rounding does.
+
+    The first is None unless a row has huge entries, and a power of two then.
+    """
     size = abs(X)
     largest = np.asarray(size.max(axis=1).todense() if scipy.sparse.issparse(X) else size.max(1))
     # By the largest entry, so that no square overflows or vanishes.
@@ -291,11 +302,15 @@ def _shortening(X: Any, radius: float) -> NDArray[np.float64]:
         squares = np.asarray(scaled.power(2).sum(axis=1)).ravel()
     else:
         squares = np.square(size / unit[:, np.newaxis]).sum(axis=1)
+    first: NDArray[np.float64] | None = None
+    if unit.max() > _LARGEST_ENTRY:
+        first = np.where(unit > _LARGEST_ENTRY, np.ldexp(1.0, 498 - np.frexp(unit)[1]), 1.0)
+        unit = unit * first
     # A norm of d entries is known to d/2 + 2 units; the factor, the product and the result in the
     # dtype of X are rounded once each.
     norms = np.sqrt(squares) * unit * (1.0 + (X.shape[1] + 8) * 2.0**-52)
     shorter = radius / np.maximum(norms, radius) * (1.0 - 2.0 * float(np.finfo(X.dtype).eps))
-    return np.where(norms <= radius, 1.0, shorter)
+    return first, np.where(norms <= radius, 1.0, shorter)
 
 
 class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -162,6 +162,20 @@ class TestRowNormClipper:
             length = float(sum(Fraction(float(x)) ** 2 for x in result[0])) ** 0.5
             assert length == pytest.approx(radius, rel=1e-6 if single else 1e-13)
 
+    @pytest.mark.parametrize("sparse", [False, True])
+    @pytest.mark.parametrize(
+        ("entry", "radius", "dtype"),
+        [(1e308, 2.53e-16, np.float64), (-1.7e308, 1e-30, np.float64), (1e38, 1e-7, np.float32)],
+    )
+    def test_the_way_to_the_ball_is_longer_than_a_factor(self, entry, radius, dtype, sparse):
+        """A subnormal factor has few bits: rounded up, it leaves rows twice as long as allowed."""
+        X = np.array([[entry, 0.5 * entry, 0.0]], dtype=dtype)
+        result = RowNormClipper(radius).fit_transform(scipy.sparse.csr_array(X) if sparse else X)
+        found = result.toarray()[0] if sparse else result[0]
+        assert sum(Fraction(float(x)) ** 2 for x in found) <= Fraction(radius) ** 2
+        exact = np.sign(entry) * radius * np.array([1.0, 0.5, 0.0]) / 1.25**0.5
+        np.testing.assert_allclose(found, exact, rtol=1e-6)
+
     def test_directions_and_sparse_rows(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)
