@@ -31,13 +31,16 @@ else:
     import fcntl
 
 _CHUNK_ROWS = 50_000
+_DEEPEST = 100
 
 
 def parse_json(text: str) -> Any:
     """Parse JSON, refusing what the standard library lets pass.
 
     Repeated keys, the non-standard constants NaN and Infinity and numbers beyond float64 are
-    errors: each would let two readers understand the same file differently.
+    errors: each would let two readers understand the same file differently. So is what is nested
+    more than 100 deep: no file of ours is, and whatever goes through the values by recursion, to
+    check or to show them, need not fear it.
 
     Raises
     ------
@@ -54,11 +57,18 @@ def parse_json(text: str) -> Any:
     ValueError: the key 'age' appears twice
     """
     try:
-        return json.loads(
+        record = json.loads(
             text, object_pairs_hook=_object, parse_float=_float, parse_constant=_refuse_constant
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    level: list[Any] = [record] if isinstance(record, dict | list) else []
+    for _ in range(_DEEPEST + 1):
+        if not level:
+            return record
+        children = (node.values() if isinstance(node, dict) else node for node in level)
+        level = [child for part in children for child in part if isinstance(child, dict | list)]
+    raise ValueError("it is nested too deeply")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -403,6 +403,9 @@ def _categories(name: str, entry: Any) -> tuple[str, ...]:
             f"column {name!r}: expected text that is not empty; got {_show(entry)}. In a feature, "
             "empty fields and unlisted text count together as one further category."
         )
+    if any("\0" in value for value in categories):
+        # NumPy takes them for the end of the text: two categories could be one to it.
+        raise DataError(f"column {name!r}: a category holds a null character; got {_show(entry)}.")
     if repeated := sorted({value for value in categories if categories.count(value) > 1}):
         raise DataError(
             f"column {name!r}: the categories {show_names(repeated)} are listed more than once."

@@ -113,7 +113,11 @@ def test_kernels_in_threads_under_the_thread_sanitizer(compiler, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 def test_fuzzed_kernels_under_valgrind(tmp_path):
-    """Reads of memory that was never written, which the sanitizers do not see; no AVX-512."""
+    """Reads of memory that was never written, which the sanitizers do not see; no AVX-512.
+
+    Of what works on arrays the other programs call no more than this one, but for the generator's
+    bare blocks and the entropy of the operating system.
+    """
     program = Path(__file__).parent / "c" / "test_fuzz.c"
     flags = [*STRICT, "-O0", "-g", "-DDPFAST_FUZZ_AVX2_AT_MOST"]
     under = ["valgrind", "-q", "--error-exitcode=3", "--leak-check=full"]

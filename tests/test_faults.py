@@ -3,13 +3,16 @@
 No signals and no waiting: a profile function raises, or ends the process, when a chosen step has
 been done, which is where Python itself would raise a KeyboardInterrupt. Whatever happened, a budget
 file is whole and says at least what was spent, no lock stays behind, and a model never carries the
-report of another fit.
+report of another fit. Where the operating system can be made to refuse (memory, room on the disk),
+it does, in a process of its own.
 """
 
 import errno
 import fcntl
 import gc
+import json
 import os
+import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -173,6 +176,66 @@ def test_a_disk_that_is_full_for_the_operating_system(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert path.read_bytes() == before
     assert_usable(BudgetAccountant(BUDGET, path), path, at_least=1)
+
+
+# What is loaded or set up at first use is there before the limit, which is relative to what the
+# process has by then: 128 MiB more, where one fit needs 2 GiB at once and the other half of one.
+_LIMITED = """
+import json, resource, sys
+import numpy as np, scipy.sparse
+from dpfast import Budget, BudgetAccountant, LinearRegression
+
+def fit(X, y):
+    model = LinearRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, target_bounds=(-1, 1),
+                             solver="dp-adassp", random_state=0)
+    try:
+        model.fit(X, y)
+        error = None
+    except MemoryError as caught:
+        error = str(caught)
+    return error, sorted(name for name in vars(model) if name.endswith("_"))
+
+small = np.linspace(-0.5, 0.5, 60).reshape(20, 3), np.linspace(-1.0, 1.0, 20)
+fits = {
+    "rows to convert": (np.broadcast_to(np.int8(0), (256, 1 << 20)), np.zeros(256)),
+    "sums of pairs of columns": (scipy.sparse.csr_array((20, 8000)), np.zeros(20)),
+    "small": small,
+}
+fit(*small)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (128 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+with BudgetAccountant(Budget(4.0, 1e-5), sys.argv[1]) as account:
+    for name, data in fits.items():
+        print(json.dumps([name, *fit(*data), len(account.events)]))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux's /proc")
+def test_a_limit_of_the_operating_system_on_memory(tmp_path):
+    """Also when what does not fit is needed after the charge; the process goes on and pays."""
+    pytest.importorskip("resource")
+    path = tmp_path / "budget.json"
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(path)],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "OPENBLAS_NUM_THREADS": "1",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    before, after, small = map(json.loads, done.stdout.splitlines())
+    for name, error, attributes, _ in (before, after):
+        assert "Unable to allocate" in error, name
+        assert "coef_" not in attributes and "privacy_" not in attributes
+    assert small[1] is None and {"coef_", "privacy_"} <= set(small[2])
+    # Nothing was spent before the rows could be read; what was paid for and not had stays spent.
+    assert [events for *_, events in (before, after, small)] == [0, 1, 2]
+    account = BudgetAccountant(Budget(4.0, 1e-5), path)
+    assert len(account.events) == 2 and account.guarantee().epsilon < 4.0
 
 
 def fitted():

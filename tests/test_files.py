@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 import stat
 
@@ -157,11 +158,21 @@ class TestParseJson:
             ("", "Expecting value"),
             ("{} {}", "Extra data"),
             ("[" * 200_000, "nested too deeply|Expecting"),
+            ("[" * 101 + "]" * 101, "nested too deeply"),
+            ('{"a": [' * 50 + "{}" + "]}" * 50, "nested too deeply"),
+            ("1" * 5000, "integer string"),
         ],
+        ids=lambda text: text[:12],
     )
     def test_refused(self, text, message):
         with pytest.raises(ValueError, match=message):
             parse_json(text)
+
+    @pytest.mark.parametrize(
+        "text", ["[" * 100 + "]" * 100, '{"a": [' * 50 + "0" + "]}" * 50, "7", '"a"', "null"]
+    )
+    def test_passed(self, text):
+        assert json.dumps(parse_json(text)) == text
 
 
 class TestAtomicWriter:

@@ -1,20 +1,23 @@
 """Any parameters, any data, any table: a finite model within its budget, or an error in time."""
 
 import csv
-import json
+import gzip
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse
+from hostile_files import VALUES, damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
+from dpfast._files import read_csv, read_parquet
 from dpfast.cli import main
-from dpfast.errors import DpfastError
+from dpfast.errors import DataError, DpfastError
 from dpfast.model_file import load_model
+from dpfast.tabular import TableSchema, read_bounds
 
 ENTRIES = st.floats(-2.0, 2.0) | st.sampled_from(
     [0.0, -0.0, 1e308, -1e308, 5e-324, 1e-310, 1e150, np.nan, np.inf, -np.inf]
@@ -105,8 +108,17 @@ def test_any_table_ends_in_a_model_or_in_one_line(tmp_path_factory, capsys, data
     rows = data.draw(st.lists(good, max_size=4)) + data.draw(st.lists(some, max_size=1))
     with open(folder / "t.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
-    bounds = {"x": [0, 10], "c": ["a", "b"], "y": ["n", "p"]}
-    (folder / "b.json").write_text(json.dumps(bounds))
+    (folder / "b.json").write_text(BOUNDS)
+    fit_ends_in_a_model_or_in_one_line(folder, capsys)
+
+
+BOUNDS = '{"x": [0, 10], "c": ["a", "b"], "y": ["n", "p"]}'
+TABLE = "x,c,y\n1,a,n\n5,b,p\n"
+
+
+def fit_ends_in_a_model_or_in_one_line(folder, capsys):
+    """Of t.csv with b.json; True for a model."""
+    (folder / "m.json").unlink(missing_ok=True)
     code = main(
         [
             *("fit", str(folder / "t.csv"), "--bounds", str(folder / "b.json"), "--target", "y"),
@@ -117,10 +129,73 @@ def test_any_table_ends_in_a_model_or_in_one_line(tmp_path_factory, capsys, data
     shown = capsys.readouterr()
     if code == 0:
         assert load_model(folder / "m.json").privacy.epsilon <= 1.0
-    else:
-        assert code == 2
-        assert shown.err.splitlines()[-1].startswith("error: ")
-        assert not (folder / "m.json").exists()
+        return True
+    assert code == 2
+    assert shown.err.splitlines()[-1].startswith("error: ")
+    assert not (folder / "m.json").exists()
+    return False
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_any_value_in_the_bounds_ends_in_a_model_or_in_one_line(tmp_path, capsys, value):
+    """In the place of a range, of a category, and of everything."""
+    (tmp_path / "t.csv").write_text(TABLE)
+    for old in ("[0, 10]", '"b"', BOUNDS):
+        (tmp_path / "b.json").write_text(BOUNDS.replace(old, VALUES[value]))
+        fitted = fit_ends_in_a_model_or_in_one_line(tmp_path, capsys)
+        # A text is a category, but for a null character.
+        assert fitted == (old == '"b"' and value == "half a character")
+
+
+def test_every_damaged_bounds_file_is_refused(tmp_path):
+    path = tmp_path / "b.json"
+    for content in damaged(BOUNDS):
+        path.write_bytes(content)
+        with pytest.raises(DataError):
+            read_bounds(path)
+    for text in replaced(BOUNDS):
+        path.write_text(text)
+        try:
+            schema = TableSchema.from_bounds(read_bounds(path), target="y")
+        except DataError:
+            continue
+        assert schema.row_norm_bound <= 3.0
+
+
+def test_every_damaged_table_is_read_as_what_it_says_or_refused(tmp_path):
+    """A text that is cut off may be a shorter table; a compressed one is known to be cut off."""
+    text = TABLE.encode()
+    for length in range(len(text)):
+        path = tmp_path / "t.csv"
+        path.write_bytes(text[:length])
+        try:
+            table, _ = read_csv(path, ["x", "c", "y"])
+        except DataError:
+            continue
+        for column, true in zip(table.values(), ("1", "a", "n"), strict=True):
+            assert column[0] in (true, "")
+        path.write_bytes(text[:length] + b"\xff" + text[length + 1 :])
+        with pytest.raises(DataError, match="UTF-8"):
+            read_csv(path, ["x", "c", "y"])
+    packed = gzip.compress(text, mtime=0)
+    for length in range(len(packed)):
+        (tmp_path / "t.csv.gz").write_bytes(packed[:length])
+        with pytest.raises(DataError):
+            read_csv(tmp_path / "t.csv.gz", ["x", "c", "y"])
+
+
+def test_every_parquet_file_that_was_cut_off_is_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"x": [1, 5], "y": ["n", "p"]}), path)
+    whole = path.read_bytes()
+    assert len(read_parquet(path, ["x", "y"])[0]["x"]) == 2
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError):
+            read_parquet(path, ["x", "y"])
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 20, b"\x00" * 64, b"x,y\n1,n\n"])

@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import json
 import math
@@ -5,11 +6,12 @@ import os
 
 import numpy as np
 import pytest
+from hostile_files import damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import __version__
-from dpfast._files import checksum
+from dpfast._files import checksum, parse_json
 from dpfast.errors import DataError, ModelFileError
 from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport, gaussian_delta
@@ -240,12 +242,30 @@ class TestFile:
         with pytest.raises(ModelFileError, match="checksum"):
             load_model(path)
 
-    def test_every_truncation_is_noticed(self, path, document):
-        text = path.read_text().rstrip()
-        for length in range(0, len(text), 37):
-            path.write_text(text[:length])
+    def test_every_damaged_file_is_refused(self, path, document):
+        text = path.read_text()
+        for content in damaged(text):
+            path.write_bytes(content)
             with pytest.raises(ModelFileError):
                 load_model(path)
+
+    def test_no_value_in_any_place_is_a_crash_or_a_better_promise(self, path, document):
+        """As it stands, and with the checksum that goes with it."""
+
+        def promise(found):
+            return found.epsilon, found.delta, [(event.mu, event.count) for event in found.events]
+
+        for text in replaced(json.dumps(document)):
+            path.write_text(text)
+            with pytest.raises(ModelFileError):
+                load_model(path)
+            try:
+                forged = sealed(parse_json(text))
+            except ValueError:
+                continue
+            path.write_text(json.dumps(forged))
+            with contextlib.suppress(ModelFileError):
+                assert promise(load_model(path).privacy) == promise(report())
 
     @given(data=st.data())
     @settings(max_examples=120)

@@ -20,8 +20,8 @@ buys one answer:
 
 **What it cannot do.**  Whoever copies the file and goes on from both copies, or changes it, gets
 two answers for one payment, just as by fitting twice: the file protects against accidents, not
-against its owner.  It is locked while it is used.  A file system that loses completed writes
-loses what they say.
+against its owner.  (A checksum notices accidents.)  It is locked while it is used.  A file system
+that loses completed writes loses what they say.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from dpfast._files import atomic_writer, open_lock, wait_for_lock
+from dpfast._files import atomic_writer, checksum, open_lock, wait_for_lock
 from dpfast.errors import CheckpointError
 from dpfast.privacy.events import Event, event_from_dict
 
@@ -189,6 +189,7 @@ class Checkpoint:
             "accesses": self._entries,
             "outcome": outcome,
         }
+        record["sha256"] = _checksum(record)
         with atomic_writer(self._path) as stream:
             json.dump(record, stream)
 
@@ -197,13 +198,15 @@ class Checkpoint:
             record = json.loads(self._path.read_text(encoding="utf-8"))
             if (record["schema"], record["version"]) != (_SCHEMA, _VERSION):
                 raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}")
+            if record.pop("sha256") != _checksum(record):
+                raise ValueError("its checksum does not match: it was changed or damaged")
             fit, entries, outcome = record["fit"], record["accesses"], record["outcome"]
             answered = [entry["answer"] is not None for entry in entries]
             for entry in entries:
                 entry["events"], entry["paid"] = list(entry["events"]), list(entry["paid"])
             if outcome is not None:
                 self.outcome = {name: _restored(value) for name, value in outcome.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(
                 f"{self._path} is not a checkpoint of this version of dpfast: {error}. Nothing was "
                 "spent; give the name of another file."
@@ -223,6 +226,11 @@ class Checkpoint:
                 "recorded had been used. It cannot go on; what it spent is lost."
             )
         self._entries = entries
+
+
+def _checksum(record: dict[str, Any]) -> str:
+    """Of the text: what a fit keeps may hold NaN, which has no place in strict JSON."""
+    return checksum(json.dumps(record))
 
 
 def fingerprint(*parts: Any) -> str:

@@ -10,6 +10,7 @@ table of docs/audits.md.
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,13 @@ SHORT = {
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_whole_suite(cell):
+    before = time.process_time()
     result = cell.audit()
+    seconds = round(time.process_time() - before, 1)
     folder = os.environ.get("DPFAST_AUDIT_RESULTS")
     if folder:
         name = re.sub(r"\W+", "-", str(cell)) + ".json"
-        (Path(folder) / name).write_text(json.dumps(result))
+        (Path(folder) / name).write_text(json.dumps({**result, "seconds": seconds}))
     assert result["measured_epsilon"] <= result["claimed_epsilon"]
     if result["measured_mu"] is not None:
         assert result["measured_mu"] <= result["claimed_mu"]

@@ -3,11 +3,14 @@
 import contextlib
 import functools
 import json
+import re
 
 import numpy as np
 import pytest
+from hostile_files import damaged, replaced
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression, Problem, solve
+from dpfast._files import checksum
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import CheckpointError, DataError
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
@@ -29,6 +32,12 @@ def source():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     return from_npy(X, np.where(X.sum(axis=1) > 0, 1.0, -1.0), block_rows=60)
+
+
+def rewrite(path, log):
+    """As somebody who changes the file would, with the checksum that goes with it."""
+    rest = {name: value for name, value in log.items() if name != "sha256"}
+    path.write_text(json.dumps({**rest, "sha256": checksum(json.dumps(rest))}))
 
 
 class Interrupted(BaseException):
@@ -124,7 +133,7 @@ def test_the_file_holds_neither_data_nor_noise(source, tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         fit(source, path, seed=None, stop=7, options=HIDDEN)
     log = json.loads(path.read_text())
-    assert set(log) == {"schema", "version", "fit", "accesses", "outcome"}
+    assert set(log) == {"schema", "version", "fit", "accesses", "outcome", "sha256"}
     assert log["outcome"] is None
     (access,) = log["accesses"]  # of the iterates within, none
     assert access["answer"] is None
@@ -192,6 +201,28 @@ def test_what_is_no_checkpoint_is_refused_and_kept(text, source, tmp_path):
     assert path.read_text() == text
 
 
+def test_every_damaged_file_is_refused(source, tmp_path):
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=10)
+    text = path.read_text()
+    digit = re.search(r'"data": \[-?\d', text).end() - 1
+    contents = [
+        *list(damaged(text))[::7],
+        *(changed.encode() for changed in list(replaced(text))[::5]),
+        (text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :]).encode(),
+    ]
+    for content in contents:
+        path.write_bytes(content)
+        with (
+            pytest.raises(CheckpointError, match="is not a checkpoint of this version"),
+            Checkpoint.open(path, json.loads(text)["fit"]),
+        ):
+            pass
+    path.write_text(text)
+    fit(source, path)
+
+
 def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, tmp_path):
     """It would be the second draw for one payment."""
     path = tmp_path / "log"
@@ -199,7 +230,7 @@ def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, tmp_path
         fit(source, path, stop=10)
     log = json.loads(path.read_text())
     log["accesses"][0]["answer"] = None
-    path.write_text(json.dumps(log))
+    rewrite(path, log)
     with pytest.raises(CheckpointError, match="It cannot go on; what it spent is lost"):
         fit(source, path)
 
@@ -210,7 +241,7 @@ def test_other_events_than_those_paid_for_are_refused(source, tmp_path):
         fit(source, path, stop=10)
     log = json.loads(path.read_text())
     log["accesses"][1]["events"][0]["stddev"] *= 2.0
-    path.write_text(json.dumps(log))
+    rewrite(path, log)
     with pytest.raises(CheckpointError, match="is not the one that was paid for"):
         fit(source, path)
 

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from hostile_files import damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -322,16 +323,16 @@ def test_mutated_files_never_crash_and_never_leave_more(tmp_path_factory, data):
     ]
 
 
-def test_every_truncated_or_flipped_file_is_refused(tmp_path):
+def test_every_damaged_file_is_refused(tmp_path):
     path = tmp_path / "budget.json"
     BudgetAccountant(BUDGET, path).charge([zcdp(0.25)])
     text = path.read_bytes().rstrip()
-    damaged = [text[:length] for length in range(0, len(text), 7)]
+    contents = [*damaged(text.decode()), *(t.encode() for t in replaced(text.decode()))]
     for index in range(len(text)):
         flipped = bytearray(text)
         flipped[index] ^= 1 << (index % 7)
-        damaged.append(bytes(flipped))
-    for content in damaged:
+        contents.append(bytes(flipped))
+    for content in contents:
         if content.lower() == text.lower():  # 1E-06 is 1e-06
             continue
         path.write_bytes(content)
