@@ -35,6 +35,7 @@ Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
 T = TypeVar("T")
 
+_ALL = slice(None)
 # Rounding unit of float64.
 _UNIT = 2.0**-53
 # Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
@@ -488,16 +489,27 @@ class Problem:
             self._matrix = self._matrix.tocsr()
         return self._matrix
 
-    def _sample(self, rows: NDArray[np.int64]) -> Rows:
-        """Copies of some rows, with all that belongs to them."""
-        part = as_rows(self._sliceable()[rows], self._target[rows], self.shape.intercept)
+    def _made_rows(
+        self,
+        matrix: Any,
+        target: Vector,
+        inverse_norm: NDArray[np.float32] | None,
+        which: slice | NDArray[np.int64] = _ALL,
+    ) -> Rows:
+        """Rows of `matrix`, which are those at `which` here, with all that belongs to them."""
+        made = as_rows(matrix, target, self.shape.intercept)
         if self._weight is not None:
-            part.set_weight(self._weight[rows])
+            made.set_weight(self._weight[which])
         if self._row_scale is not None:
-            part.set_row_scale(self._row_scale[rows])
-        if self._inverse_norms is not None:
-            part.set_inverse_norm(self._inverse_norms[1][rows])
-        return part
+            made.set_row_scale(self._row_scale[which])
+        if inverse_norm is not None:
+            made.set_inverse_norm(inverse_norm)
+        return made
+
+    def _sample(self, rows: NDArray[np.int64]) -> Rows:
+        """Copies of some rows."""
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1][rows]
+        return self._made_rows(self._sliceable()[rows], self._target[rows], inverse, rows)
 
     # ---- sums over chunks -----------------------------------------------------------------------
 
@@ -912,14 +924,9 @@ class Problem:
         lengths = _as_vector("norms", norms, self.shape.n_samples)
         twin = copy.copy(self)
         twin._line = None
-        twin._rows = as_rows(self._rows.matrix, self._target, self.shape.intercept)
-        if self._weight is not None:
-            twin._rows.set_weight(self._weight)
-        if self._row_scale is not None:
-            twin._rows.set_row_scale(self._row_scale)
         with np.errstate(divide="ignore", over="ignore"):
             inverse = _rounded_down((1.0 - 8.0 * _UNIT) / lengths)
-        twin._rows.set_inverse_norm(inverse)
+        twin._rows = self._made_rows(self._rows.matrix, self._target, inverse)
         # In place of those of the Euclidean norm.
         twin._inverse_norms = 2, inverse
         return twin
@@ -963,13 +970,8 @@ class Problem:
         other = copy.copy(self)
         other._line = None
         other._target = _as_target(y, self.shape.loss, self.shape.n_samples)
-        other._rows = as_rows(self._rows.matrix, other._target, self.shape.intercept)
-        if self._weight is not None:
-            other._rows.set_weight(self._weight)
-        if self._row_scale is not None:
-            other._rows.set_row_scale(self._row_scale)
-        if self._inverse_norms is not None:
-            other._rows.set_inverse_norm(self._inverse_norms[1])
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1]
+        other._rows = self._made_rows(self._rows.matrix, other._target, inverse)
         return other
 
     def with_loss(self, loss: Loss) -> Problem:
@@ -1010,17 +1012,16 @@ class Problem:
         other._line = None
         other._matrix = self._sliceable()[start:stop]
         other._target = self._target[start:stop]
-        other._rows = as_rows(other._matrix, other._target, self.shape.intercept)
+        which = slice(start, stop)
+        inverse: NDArray[np.float32] | None = None
         if self._weight is not None:
-            other._weight = self._weight[start:stop]
-            other._rows.set_weight(other._weight)
+            other._weight = self._weight[which]
         if self._row_scale is not None:
-            other._row_scale = self._row_scale[start:stop]
-            other._rows.set_row_scale(other._row_scale)
+            other._row_scale = self._row_scale[which]
         if self._inverse_norms is not None:
-            order, inverse = self._inverse_norms
-            other._inverse_norms = order, inverse[start:stop]
-            other._rows.set_inverse_norm(other._inverse_norms[1])
+            inverse = self._inverse_norms[1][which]
+            other._inverse_norms = self._inverse_norms[0], inverse
+        other._rows = self._made_rows(other._matrix, other._target, inverse, which)
         return other
 
     # ---- rounding -------------------------------------------------------------------------------
