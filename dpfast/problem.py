@@ -870,11 +870,7 @@ class Problem:
         -------
         ndarray
         """
-        parts = self.map_rows(work)
-        total = np.array(next(parts), dtype=np.float64)
-        for part in parts:
-            total += part
-        return total
+        return add_up(self.map_rows(work))
 
     def map_shards(self, function: Callable[[Problem], T]) -> Iterator[T]:
         """`function` on the problem of each block of rows; this one is a single block.
@@ -1149,6 +1145,14 @@ def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], 
 def _gram_rows(dim: int) -> int:
     """Rows of one dense block of a Gram or Hessian matrix."""
     return max(64, 2**18 // dim)
+
+
+def add_up(parts: Iterator[Any]) -> Any:
+    """Sum of arrays of one shape, of which there is at least one, in their order."""
+    total = np.array(next(parts), dtype=np.float64)
+    for part in parts:
+        total += part
+    return total
 
 
 def _finish(results: Iterator[Any]) -> None:

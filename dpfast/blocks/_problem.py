@@ -21,7 +21,14 @@ from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import BlockSizes, Problem, ProblemShape, _as_vector, _thread_count
+from dpfast.problem import (
+    BlockSizes,
+    Problem,
+    ProblemShape,
+    _as_vector,
+    _thread_count,
+    add_up,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -182,7 +189,7 @@ class BlockProblem(Problem):
             _as_vector("steps", steps, None),
             loss_clip,
         )
-        losses: Vector = _sum(self._over(work))
+        losses: Vector = add_up(self._over(work))
         return losses
 
     def margins(self, w: ArrayLike) -> Vector:
@@ -213,7 +220,7 @@ class BlockProblem(Problem):
 
     def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
         """See :meth:`dpfast.Problem.sum_rows`: in every block, and then over the blocks."""
-        return _sum(self._over(methodcaller("sum_rows", work)))
+        return add_up(self._over(methodcaller("sum_rows", work)))
 
     # ---- other views ----------------------------------------------------------------------------
 
@@ -377,11 +384,3 @@ def _culprit(recipe: _Recipe, block: Block) -> str:
         return ""
     number = int(bad[0])
     return f", column {recipe.names[number]!r}" if recipe.names else f", column {number}"
-
-
-def _sum(parts: Iterator[Any]) -> Any:
-    """Sum of arrays, in their order."""
-    total = np.array(next(parts), dtype=np.float64)
-    for part in parts:
-        total += part
-    return total
