@@ -51,14 +51,22 @@ class NumericColumn:
 
     @property
     def feature_names(self) -> list[str]:
+        """The one column of :meth:`encode`."""
         return [self.name]
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """The values scaled from ``[low, high]`` to [-1, 1]; shape (n, 1)."""
+        """The values scaled from ``[low, high]`` to [-1, 1]; shape (n, 1).
+
+        Raises
+        ------
+        DataError
+            If one of them is not a finite number; the message names column and row.
+        """
         numbers = _parse_numbers(self.name, values)
         return scale_to_range(numbers[:, np.newaxis], self.low, self.high)
 
     def to_dict(self) -> dict[str, Any]:
+        """The column as plain JSON types."""
         return {"name": self.name, "type": "numeric", "low": self.low, "high": self.high}
 
 
@@ -71,13 +79,21 @@ class CategoricalColumn:
 
     @property
     def feature_names(self) -> list[str]:
+        """The columns of :meth:`encode`, the last of them for all other text."""
         return [f"{self.name}_{category}" for category in (*self.categories, "<other>")]
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """One-hot; shape (n, number of categories + 1)."""
+        """One-hot; shape (n, number of categories + 1).
+
+        Raises
+        ------
+        DataError
+            If the values are floating-point numbers, which can be written in several ways.
+        """
         return one_hot(_texts(self.name, values), self.categories)
 
     def to_dict(self) -> dict[str, Any]:
+        """The column as plain JSON types."""
         return {"name": self.name, "type": "categorical", "categories": list(self.categories)}
 
 

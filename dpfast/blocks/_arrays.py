@@ -12,6 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer
+from dpfast.blocks._contract import check_name
 from dpfast.blocks._source import Piece
 from dpfast.errors import DataError
 
@@ -155,11 +156,18 @@ class BatchReader:
     Parameters
     ----------
     open_batches : callable
+        Returns a fresh iterator of tuples ``(X, y)`` or ``(X, y, sample_weight)`` at every call.
     n_features : int or None
         None: as many as the first batch has.
     n_samples : int or None
         None: counted, in one pass.
-    weighted : bool
+    name : str or None
+        Of the data; all that :meth:`describe` knows of them.
+
+    Raises
+    ------
+    TypeError, ValueError, dpfast.errors.DataError
+        If an argument or a batch is not as stated, or there are no rows.
     """
 
     seekable = False
@@ -179,9 +187,7 @@ class BatchReader:
                 f"(X, y, sample_weight) at every call; got {type(open_batches).__name__}. An "
                 "iterator alone can be read only once."
             )
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"name must be a text or None; got {name!r}.")
-        self._open, self._name = open_batches, name
+        self._open, self._name = open_batches, check_name(name)
         first = next(iter(self._read()), None)
         if first is None:
             raise ValueError("open_batches must yield at least one batch with a row; got none.")

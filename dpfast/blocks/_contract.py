@@ -88,3 +88,10 @@ class Executor(ABC):
         It stays the same from one process to the next for the same data, and is meant to change
         when the data do.
         """
+
+
+def check_name(name: object) -> str | None:
+    """Return the name of a data set, by which a checkpoint knows it, if it is a text or None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a text or None; got {name!r}.")
+    return name

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_flag
-from dpfast.blocks._contract import Block, Executor
+from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.errors import DataError
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class DaskBlocks(Executor):
         check_flag("keep", keep)
         self._client = _current_client() if client is None else client
         self._keep = keep and self._client is not None
-        self._name = name
+        self._name = check_name(name)
         rows = _partitions("X", X, dask)
         self.feature_names = _names(X)
         self.n_features = int(X.shape[1])

@@ -124,7 +124,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 given.pop(name, None)
         return {**given, **options}
 
-    def _weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+    def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
         unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
         if unknown:
@@ -160,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "data_norm must be given for rows in dask collections; got None. It is a public "
                 "bound of the rows' norms (longer rows are scaled down)."
             )
-        return from_dask(X, y, self._weights(fit_params).get("sample_weight"))
+        return from_dask(X, y, self._row_weights(fit_params).get("sample_weight"))
 
     def _over_blocks(
         self,
@@ -171,7 +171,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         target: Callable[[NDArray[Any]], Vector],
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        if y is not None or self._weights({**fit_params, "checkpoint": None}):
+        if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
             raise ValueError(
                 "y and sample_weight must be left out for rows in blocks, whose source has them; "
                 f"got y of type {type(y).__name__} and {sorted(fit_params)}."
@@ -408,7 +408,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
-        counted = self._weights(fit_params)
+        counted = self._row_weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
         classes, notes = self._resolve_classes(labels)
@@ -663,7 +663,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
             return self._fit_blocks(X, y, fit_params, loss, budget)
-        counted = self._weights(fit_params)
+        counted = self._row_weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
         center, half, notes = self._resolve_bounds(target)

@@ -114,6 +114,7 @@ def test_arguments(rows):
         (lambda: from_dask(yd, yd), ValueError, "X must have 2 dimension"),
         (lambda: from_dask(Xd[:0], yd[:0]), ValueError, "at least one row; got 0"),
         (lambda: from_dask(Xd, yd, keep=1), TypeError, "keep must be True or False; got 1"),
+        (lambda: from_dask(Xd, yd, name=b"x"), TypeError, "name must be a text or None; got b'x'"),
         (lambda: from_dask(Xd.astype(str), yd), TypeError, "X must hold numbers only; got type"),
         (lambda: LogisticRegression(data_norm=1.0).fit(Xd, yd), ValueError, "classes must be give"),
         (lambda: LogisticRegression(classes=[-1, 1]).fit(Xd, yd), ValueError, "data_norm must be"),
