@@ -35,6 +35,7 @@ Vector = NDArray[np.float64]
 _LOGISTIC = Loss("logistic")
 T = TypeVar("T")
 
+_ALL = slice(None)
 # Rounding unit of float64.
 _UNIT = 2.0**-53
 # Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
@@ -535,7 +536,7 @@ class Problem:
         matrix: Any,
         target: Vector,
         inverse_norm: NDArray[np.float32] | None,
-        which: slice | NDArray[np.int64] = slice(None),
+        which: slice | NDArray[np.int64] = _ALL,
     ) -> Rows:
         """Rows of `matrix`, which are those at `which` here, with all that belongs to them."""
         made = as_rows(matrix, target, self.shape.intercept)
@@ -1053,7 +1054,8 @@ class Problem:
         other._line = None
         other._matrix = self._sliceable()[start:stop]
         other._target = self._target[start:stop]
-        which, inverse = slice(start, stop), None
+        which = slice(start, stop)
+        inverse: NDArray[np.float32] | None = None
         if self._weight is not None:
             other._weight = self._weight[which]
         if self._row_scale is not None:

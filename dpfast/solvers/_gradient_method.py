@@ -16,7 +16,7 @@ released.  Step, momentum, iterations and the division of the budget follow from
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -225,20 +225,15 @@ def plan(
         lengths = _ITERATIONS
     else:
         lengths = np.array([check_integer("iterations", iterations, low=1, high=10**7)])
-    best: tuple[float, float, float, int] | None = None
-    for ridge in ridges:
-        error = initial_error or _initial_error(shape, ridge, start, minimizer_norm)
-        for c in steps:
-            bounds = choice.bounds(ridge, c, lengths, error) + 0.5 * ridge * minimizer_norm**2
-            at = int(np.argmin(bounds))
-            if best is None or bounds[at] < best[0]:
-                best = (float(bounds[at]), ridge, c, int(lengths[at]))
-    assert best is not None
-    _, ridge, c, length = best
+
+    def first_error(ridge: float) -> float:
+        return initial_error or _initial_error(shape, ridge, start, minimizer_norm)
+
+    ridge, c, length = choice.best(ridges, steps, lengths, first_error, minimizer_norm)
+    error = first_error(ridge)
     shape = shape.with_alpha(ridge)
     settings = choice.settings(ridge, c, length)
     response, certified = choice.response(ridge, settings)
-    error = initial_error or _initial_error(shape, ridge, start, minimizer_norm)
 
     parameters: dict[str, Any] = {
         "settings": settings,
@@ -449,6 +444,25 @@ class _Choice:
             parts.append(remaining * shape.dim * np.max([a.noise for a in answers], axis=0))
             remaining *= max(a.initial for a in answers)
         return theory.Response(remaining, np.concatenate(parts[::-1]))
+
+    def best(
+        self,
+        ridges: Iterable[float],
+        steps: Iterable[float],
+        lengths: NDArray[Any],
+        first_error: Callable[[float], float],
+        minimizer_norm: float,
+    ) -> tuple[float, float, int]:
+        """Ridge, step and iterations of the least bound, the ridge's own cost included."""
+        found: list[tuple[float, float, float, int]] = []
+        for ridge in ridges:
+            error = first_error(ridge)
+            for c in steps:
+                bounds = self.bounds(ridge, c, lengths, error) + 0.5 * ridge * minimizer_norm**2
+                at = int(np.argmin(bounds))
+                found.append((float(bounds[at]), ridge, c, int(lengths[at])))
+        # Of equal ones the first.
+        return min(found, key=lambda entry: entry[0])[1:]
 
     def bounds(self, ridge: float, c: float, lengths: NDArray[Any], error: float) -> Vector:
         """The bound for several numbers of iterations, to first order in the charges."""
