@@ -471,6 +471,7 @@ def _categories(name: str, value: Any) -> list[Any]:
     )
     if not (text or numbers):
         raise TypeError(f"{name} must be all text or all numbers, without NaN; got {value!r}.")
-    if len(set(categories)) < len(categories):
+    # Numbers are compared as float64, where two integers may be one: a row must have one 1.
+    if len(set(categories if text else map(float, categories))) < len(categories):
         raise ValueError(f"{name} must differ from each other; got {value!r}.")
     return categories

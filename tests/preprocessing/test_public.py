@@ -272,6 +272,7 @@ class TestPublicOneHotEncoder:
             ([[None]], "all text or all numbers"),
             ([["a", "a"]], "differ"),
             ([[1, 1.0]], "differ"),
+            ([[2**53, 2**53 + 1]], "differ"),
             ([["a"], ["b"]], "one entry for each of the 1 columns"),
             ({"x0": ["a"]}, "no column names"),
         ],
