@@ -146,7 +146,9 @@ def test_solvers_of_all_kinds(table, settings, grid):
     assert found.score(*table) > 0.7
 
 
-@pytest.mark.parametrize(("delta", "multi_class"), [(0.0, "auto"), (1e-6, "auto"), (1e-6, "ovr")])
+@pytest.mark.parametrize(
+    ("delta", "multi_class"), [(0.0, "auto"), (1e-6, "auto"), (1e-6, "ovr")]
+)
 def test_the_default_solver_with_two_classes_and_three(table, delta, multi_class):
     X, y = table
     three = np.where(X[:, 1] > 0.5, 2, y)
