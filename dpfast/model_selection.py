@@ -42,6 +42,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
+from dpfast.estimators._one_vs_rest import planned
 from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -386,9 +387,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         law = _best_law(budget, self.repetitions, float(mean_runs), float(self.shape))
         relation = self.estimator.neighboring_relation
         run_epsilon = _run_epsilon(budget, law)
-        estimators = [
-            clone(self.estimator).set_params(**params, accountant="auto") for params in candidates
-        ]
+        estimators = [clone(self.estimator).set_params(**params) for params in candidates]
         for _ in range(_MAX_TURNS):
             if not run_epsilon > 0.0:
                 break
@@ -449,7 +448,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         model.fit(X, y)
         report = model.privacy_
-        if not report.adaptive and not _alike(report.events, settled.fits[index]):
+        if not report.adaptive and _sorted(report.events) != _sorted(settled.fits[index]):
             raise RuntimeError(
                 f"the fit of {params!r} made other accesses than were planned and paid for; "
                 "nothing is released. Please report this."
@@ -593,10 +592,13 @@ def _events_of(
         loss=estimator._loss(),
         intercept=estimator._constant(),
     )
-    settled, events = estimator._planned(shape, budget)
+    classes = getattr(estimator, "classes", None)
+    parts = 1 if classes is None or len(classes) == 2 else len(classes)
+    settings = estimator._settings() | {"accountant": "auto"}
+    settled, events = planned(shape, parts, estimator.solver, budget, **settings)
     if settled.adaptive:
         # Whatever it chooses along the way, it stays within one limit fixed beforehand.
-        limited = budget_filter(budget, estimator.accountant)
+        limited = budget_filter(budget, settings["accountant"])
         return (limited.as_event(settled.neighboring_relation, "accesses along the way"),)
     if budget.delta > 0.0 and not all(map(ACCOUNTANTS["rdp"].supports, events)):
         raise ValueError(
@@ -623,9 +625,8 @@ def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:
     return ledger.guarantee().epsilon
 
 
-def _alike(spent: tuple[Event, ...], paid: tuple[Event, ...]) -> bool:
-    """Whether these are the same accesses, however they are counted and in whatever order."""
-    return sorted(map(repr, _merged(spent))) == sorted(map(repr, _merged(paid)))
+def _sorted(events: Sequence[Event]) -> list[str]:
+    return sorted(map(repr, events))
 
 
 # ---- runs and draws ---------------------------------------------------------------------------

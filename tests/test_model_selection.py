@@ -146,19 +146,6 @@ def test_solvers_of_all_kinds(table, settings, grid):
     assert found.score(*table) > 0.7
 
 
-@pytest.mark.parametrize(
-    ("delta", "multi_class"), [(0.0, "auto"), (1e-6, "auto"), (1e-6, "ovr")]
-)
-def test_the_default_solver_with_two_classes_and_three(table, delta, multi_class):
-    X, y = table
-    three = np.where(X[:, 1] > 0.5, 2, y)
-    for classes, labels in (([0, 1], y), ([0, 1, 2], three)):
-        model = LogisticRegression(data_norm=1.0, classes=classes, multi_class=multi_class)
-        found = search(model, {"alpha": [1e-2, 1e-1]}, delta=delta, mean_runs=2.0).fit(X, labels)
-        assert found.privacy_.epsilon <= 8.0
-        assert found.predict_proba(X[:3]).shape == (3, len(classes))
-
-
 def test_more_classes_regressors_and_sparse_rows(table):
     X, y = table
     three = np.where(X[:, 1] > 0.5, 2, y)

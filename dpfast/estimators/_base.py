@@ -19,10 +19,10 @@ from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
-from dpfast.estimators._one_vs_rest import planned, solve_each
+from dpfast.estimators._one_vs_rest import solve_each
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.privacy import Budget, PrivacyReport
+from dpfast.problem import Problem
 from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]
@@ -199,12 +199,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "accountant": self.accountant,
             **self._options(),
         }
-
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
-        """The plan of a fit to rows in memory of this shape, and the accesses that it will make."""
-        classes = getattr(self, "classes", None)
-        parts = 1 if classes is None or len(classes) == 2 else len(classes)
-        return planned(shape, parts, self.solver, budget, **self._settings())
 
     def _solve(
         self,

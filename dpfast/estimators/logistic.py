@@ -14,10 +14,10 @@ from dpfast._validation import check_choice
 from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.privacy import Budget, PrivacyReport
+from dpfast.problem import Problem
 from dpfast.solvers import Plan, dp_whitened_gd, served
-from dpfast.solvers.multinomial import plan_multinomial, solve_multinomial
+from dpfast.solvers.multinomial import solve_multinomial
 
 Vector = NDArray[np.float64]
 
@@ -182,7 +182,9 @@ class LogisticRegression(PrivateLinearClassifier):
         budget: Budget,
         notes: tuple[str, ...],
     ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
-        self._softmax = self._takes_multinomial(problem.shape, budget)
+        self._softmax = self.multi_class == "multinomial" or (
+            self.multi_class == "auto" and self._multinomial_serves(problem, budget)
+        )
         if not self._softmax:
             return super()._solve_classes(problem, labels, classes, budget, notes)
         return solve_multinomial(
@@ -212,22 +214,12 @@ class LogisticRegression(PrivateLinearClassifier):
         self._softmax = False
         return super()._solve_targets(problem, targets, budget, notes, checkpoint)
 
-    def _takes_multinomial(self, shape: ProblemShape, budget: Budget) -> bool:
-        """Whether more than two classes are learned by the multinomial loss."""
-        return self.multi_class == "multinomial" or (
-            self.multi_class == "auto"
-            and self.solver in ("auto", dp_whitened_gd.NAME)
+    def _multinomial_serves(self, problem: Problem, budget: Budget) -> bool:
+        return (
+            self.solver in ("auto", dp_whitened_gd.NAME)
             and self.accountant in BY_SQUARES
-            and served(dp_whitened_gd, shape, budget, self._options())
+            and served(dp_whitened_gd, problem.shape, budget, self._options())
         )
-
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
-        if self.classes is None or len(self.classes) == 2:
-            return super()._planned(shape, budget)
-        if not self._takes_multinomial(shape, budget):
-            return super()._planned(shape, budget)
-        settled = plan_multinomial(shape, len(self.classes), budget, **self._settings())
-        return settled, settled.events
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probability of each class.
