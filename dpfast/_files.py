@@ -34,13 +34,19 @@ _CHUNK_ROWS = 50_000
 _DEEPEST = 100
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, allow_nan: bool = False) -> Any:
     """Parse JSON, refusing what the standard library lets pass.
 
     Repeated keys, the non-standard constants NaN and Infinity and numbers beyond float64 are
     errors: each would let two readers understand the same file differently. So is what is nested
     more than 100 deep: no file of ours is, and whatever goes through the values by recursion, to
     check or to show them, need not fear it.
+
+    Parameters
+    ----------
+    text : str
+    allow_nan : bool, default=False
+        Take NaN and Infinity all the same, which Python writes.
 
     Raises
     ------
@@ -58,7 +64,10 @@ def parse_json(text: str) -> Any:
     """
     try:
         record = json.loads(
-            text, object_pairs_hook=_object, parse_float=_float, parse_constant=_refuse_constant
+            text,
+            object_pairs_hook=_object,
+            parse_float=_float,
+            parse_constant=None if allow_nan else _refuse_constant,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -174,6 +174,12 @@ class TestParseJson:
     def test_passed(self, text):
         assert json.dumps(parse_json(text)) == text
 
+    def test_what_only_python_writes(self):
+        text = "[NaN, Infinity, -Infinity]"
+        assert json.dumps(parse_json(text, allow_nan=True)) == text
+        with pytest.raises(ValueError, match="twice"):
+            parse_json('{"a": NaN, "a": NaN}', allow_nan=True)
+
 
 class TestAtomicWriter:
     def test_writes(self, tmp_path):

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from dpfast._files import atomic_writer, checksum, open_lock, wait_for_lock
+from dpfast._files import atomic_writer, checksum, open_lock, parse_json, wait_for_lock
 from dpfast.errors import CheckpointError
 from dpfast.privacy.events import Event, event_from_dict
 
@@ -195,7 +195,7 @@ class Checkpoint:
 
     def _read(self) -> None:
         try:
-            record = json.loads(self._path.read_text(encoding="utf-8"))
+            record = parse_json(self._path.read_text(encoding="utf-8"), allow_nan=True)
             if (record["schema"], record["version"]) != (_SCHEMA, _VERSION):
                 raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}")
             if record.pop("sha256") != _checksum(record):
@@ -206,7 +206,7 @@ class Checkpoint:
                 entry["events"], entry["paid"] = list(entry["events"]), list(entry["paid"])
             if outcome is not None:
                 self.outcome = {name: _restored(value) for name, value in outcome.items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"{self._path} is not a checkpoint of this version of dpfast: {error}. Nothing was "
                 "spent; give the name of another file."
