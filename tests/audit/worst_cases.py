@@ -537,7 +537,9 @@ def _privgene(loss: str, relation: str, kind: str) -> Pair:
     else:
         worst = float(made(np.array([-1.0]), np.array([1.0]))[0][0])
         options |= {"radius": 1.0, "loss_clip": worst}
-    X, y = np.ones((4, 1)), np.full(4, target)
+    # So rare that the ratio of probabilities is near its bound, and not much rarer than delta.
+    rows = 4 if relation == "replace_one" else 2
+    X, y = np.ones((rows, 1)), np.full(rows, target)
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
         other_y[0] = -target
