@@ -69,18 +69,18 @@ class Schedule:
 
 
 _TABLE: tuple[tuple[Any, Schedule], ...] = (
-    (kernels, Schedule(4.0, 0.3, timed=True)),
-    (baseline, Schedule(7.0, 0.4, timed=True)),
-    (datasets, Schedule(3.0, 0.2)),
-    (frontier, Schedule(25.0, 0.6)),
-    (kuru2020, Schedule(12.0, 0.3, groups=("papers",))),
-    (lee2018, Schedule(55.0, 0.5, groups=("papers",))),
-    (lowy2021, Schedule(30.0, 0.5, groups=("papers",))),
-    (objective, Schedule(4.0, 0.4, timed=True)),
-    (peers, Schedule(7.0, 0.6, timed=True)),
+    (kernels, Schedule(2.0, 0.3, timed=True)),
+    (baseline, Schedule(19.0, 0.6, timed=True)),
+    (datasets, Schedule(1.0, 0.2)),
+    (frontier, Schedule(13.0, 0.8)),
+    (kuru2020, Schedule(36.0, 0.5, groups=("papers",))),
+    (lee2018, Schedule(20.0, 1.0, groups=("papers",))),
+    (lowy2021, Schedule(3.0, 0.4, groups=("papers",))),
+    (objective, Schedule(2.0, 0.2, timed=True)),
+    (peers, Schedule(8.0, 1.3, timed=True)),
     (scaling, Schedule(4.0, 0.4, timed=True)),
-    (sgd, Schedule(6.0, 0.6, timed=True)),
-    (zhang2017, Schedule(30.0, 0.5, groups=("papers",))),
+    (sgd, Schedule(6.0, 0.3, timed=True)),
+    (zhang2017, Schedule(16.0, 0.5, groups=("papers",))),
 )
 SUITES: dict[str, Suite] = {module.NAME: cast(Suite, module) for module, _ in _TABLE}
 SCHEDULE: dict[str, Schedule] = {module.NAME: schedule for module, schedule in _TABLE}

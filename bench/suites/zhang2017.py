@@ -74,7 +74,7 @@ FULL = Sizes(
     sgd={"Wine": (100, _EPSILONS), "Bank": (5, _EPSILONS), "Adult": (5, _EPSILONS)},
     long_sgd={"Wine": (5, _EPSILONS)},
 )
-QUICK = Sizes(runs=10, auto_runs=3, epsilons=(0.5, 2.0))
+QUICK = Sizes(runs=10, auto_runs=3, rows=10_000, epsilons=(0.5, 2.0))
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
