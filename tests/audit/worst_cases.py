@@ -14,6 +14,7 @@ sets that differ in it. Only cases in which this holds have more than one column
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
@@ -488,7 +489,10 @@ def _svrg(loss: str, relation: str, kind: str) -> Pair:
 
 def _rrpsgd(loss: str, relation: str, kind: str) -> Pair:
     """One record, which every step meets; how many steps there are is known."""
-    return Pair(*canaries(loss, relation, columns=1), {"steps": 20, "step": 1e-6})
+    options: dict[str, Any] = {"steps": 20, "step": 1e-6}
+    if not math.isfinite(LOSSES[loss].at_zero):
+        options["initial_gap"] = 1.0  # changes defaults only
+    return Pair(*canaries(loss, relation, columns=1), options)
 
 
 def _whitened(loss: str, relation: str, kind: str) -> Pair:
@@ -511,7 +515,8 @@ def _exponential(loss: str, relation: str, kind: str) -> Pair:
 
     A neighbor moves the density there, and by the constant everywhere else, the other way.
     """
-    made, rest = LOSSES[loss], 3
+    # The end is so rare that what moves it counts in full, and not much rarer than delta.
+    made, rest = LOSSES[loss], 3 if relation == "replace_one" else 1
     X, y = np.ones((rest + 1, 1)), np.ones(rest + 1)
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
