@@ -76,7 +76,7 @@ class TabularModel:
             )
         constant = float(intercept)
         if not (np.isfinite(weights).all() and np.isfinite(constant)):
-            raise ValueError("coef and intercept must be finite.")
+            raise ValueError("coef and intercept must be finite; got NaN or infinity.")
         weights.flags.writeable = False
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "coef", weights)

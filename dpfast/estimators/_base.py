@@ -529,11 +529,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them; "
                     f"got {self.classes!r}."
                 )
-            if y is not None and not np.all(np.isin(y, classes)):
-                raise ValueError(
-                    f"y must hold only the declared classes {classes.tolist()}; "
-                    "it has at least one other label."
-                )
+            if y is not None:
+                _check_labels(y, classes)
             return np.sort(classes), ()
         message = (
             "classes were not given, so the class labels are taken from y. The privacy guarantee "
@@ -802,12 +799,17 @@ def _signs(y: NDArray[Any], positive: Any) -> Vector:
 
 def _checked_signs(y: NDArray[Any], *, classes: NDArray[Any], positive: Any) -> Vector:
     """:func:`_signs` of the labels of a block."""
+    _check_labels(y, classes)
+    return _signs(y, positive)
+
+
+def _check_labels(y: NDArray[Any], classes: NDArray[Any]) -> None:
+    """Refuse labels that were not declared, without quoting them: they are private."""
     if not np.all(np.isin(y, classes)):
         raise ValueError(
             f"y must hold only the declared classes {classes.tolist()}; it has at least one other "
             "label."
         )
-    return _signs(y, positive)
 
 
 def _scaled(y: NDArray[Any], center: float, half: float) -> Vector:

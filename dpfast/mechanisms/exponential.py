@@ -159,7 +159,8 @@ class Exponential(SelectingMechanism):
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
         if accountant == "gdp":
             raise ValueError(
-                "the accountant 'gdp' has no price for a choice; use 'auto', 'zcdp' or 'pure'."
+                "accountant must be 'auto', 'zcdp' or 'pure' for a choice, which has no price in "
+                "mu; got 'gdp'."
             )
         if budget.kind == "zcdp" or accountant == "zcdp":
             epsilon = math.sqrt(8.0 * budget_rho(budget))
