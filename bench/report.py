@@ -142,6 +142,8 @@ def write(document: Document, suite: Suite, output: Path) -> list[Path]:
     stem = output / document.suite
     data, page = stem.with_suffix(".json"), stem.with_suffix(".md")
     data.write_text(document.to_json(), encoding="utf-8")
+    # The page rounds what the data hold, not what they were rounded from.
+    document = document.from_json(data.read_text(encoding="utf-8"))
     figures: dict[str, str] = {}
     pictures = {suite.TITLE: suite.draw, **getattr(suite, "FIGURES", {})}
     for number, (title, draw) in enumerate(pictures.items(), start=1):
