@@ -678,7 +678,7 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     """
     square = float(np.sum(v * v))
     noise = max(0, entries - 2) * deviation**2
-    return 0.0 if 0.0 < square <= noise else 1.0 - (noise / square) ** 2 if square > 0.0 else 1.0
+    return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
 def noise_gain(plan: Plan) -> float:
