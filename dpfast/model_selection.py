@@ -57,8 +57,8 @@ from dpfast.privacy import (
 )
 from dpfast.privacy.ledger import ACTIVE, merged
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
-from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 Scorer = Callable[[Any, Any, NDArray[Any]], ArrayLike]

@@ -24,6 +24,7 @@ LAYERS = [
     {"objectives"},
     {"blocks"},
     {"problem"},
+    {"shape"},
     {"rows", "losses", "mechanisms", "datasets", "theory"},
     {"privacy"},
     {"random"},

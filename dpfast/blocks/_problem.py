@@ -21,14 +21,8 @@ from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import (
-    BlockSizes,
-    Problem,
-    ProblemShape,
-    _as_vector,
-    _thread_count,
-    add_up,
-)
+from dpfast.problem import Problem, _as_vector, _thread_count, add_up
+from dpfast.shape import BlockSizes, ProblemShape
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -28,7 +28,7 @@ from dpfast.cli._screen import (
 )
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
 
 _PICTURES = (".png", ".pdf", ".svg")

@@ -14,7 +14,7 @@ from dpfast.cli._arguments import Commands, add_json, suggest
 from dpfast.cli._screen import console, legend, say, show_json
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, plan
 
 _PROMISES = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ", "gdp": "µ"}

@@ -22,7 +22,8 @@ from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check
 from dpfast.estimators._one_vs_rest import planned, solve_each
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan, solve
 
 Vector = NDArray[np.float64]

@@ -37,7 +37,7 @@ from dpfast.privacy import (
     ObjectivePerturbationEvent,
     QueryEvent,
 )
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
 
 Vector = NDArray[np.float64]

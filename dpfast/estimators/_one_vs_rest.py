@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from dpfast._validation import check_choice
 from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, Plan, plan, served
 from dpfast.solvers._resume import logged
 

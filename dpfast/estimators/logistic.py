@@ -15,7 +15,8 @@ from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, dp_whitened_gd, served
 from dpfast.solvers.multinomial import plan_multinomial, solve_multinomial
 

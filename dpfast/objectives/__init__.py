@@ -12,7 +12,8 @@ from dpfast.objectives.linear_term import LinearTerm
 from dpfast.objectives.python_erm import PythonErm, PythonErmShape, PythonLoss
 from dpfast.objectives.saddle import Saddle, SaddleShape
 from dpfast.objectives.tilted import Tilted, TiltedShape
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 #: Objectives of a problem by name: the objective, its public shape, the names of its options.
 OBJECTIVES: dict[str, tuple[Any, Any, tuple[str, ...]]] = {

@@ -45,7 +45,8 @@ from dpfast.losses import Loss
 from dpfast.objectives._contract import ShapedObjective, checked_weights
 from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

@@ -14,8 +14,9 @@ from typing import Any
 from dpfast._validation import check_choice
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     dp_adassp,
     dp_agd,

@@ -81,8 +81,8 @@ from scipy.stats import chi2
 from dpfast.objectives import Erm, GeneralShape
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import ExponentialEvent, records_apart
-from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.privacy import Budget, Event, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

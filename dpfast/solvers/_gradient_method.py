@@ -28,8 +28,9 @@ from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.optimizers._contract import project
 from dpfast.privacy import Budget, Event, Ledger, budget_epsilon, budget_mu
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_gradient import (
     POWER,

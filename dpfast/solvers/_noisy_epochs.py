@@ -55,8 +55,9 @@ from dpfast.privacy import (
 from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.events import SAMPLINGS
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

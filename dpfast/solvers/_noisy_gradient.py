@@ -41,8 +41,9 @@ from dpfast.privacy import (
     budget_mu,
     records_apart,
 )
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

@@ -47,8 +47,9 @@ from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers.dp_whitened_gd import upper_triangle
 

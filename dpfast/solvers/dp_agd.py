@@ -62,8 +62,9 @@ from dpfast.privacy import (
     budget_filter,
     records_apart,
 )
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._noisy_gradient import NoisyGradient
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _gradient_method
 from dpfast.solvers._contract import Plan
 

@@ -42,8 +42,9 @@ from dpfast.losses import Loss
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.papers import sgd_advanced_stddev
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,

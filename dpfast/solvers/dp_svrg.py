@@ -41,8 +41,9 @@ from dpfast.privacy import (
     records_apart,
 )
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     NoisyBatches,

@@ -56,8 +56,9 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan
 

@@ -25,8 +25,8 @@ import numpy as np
 from dpfast._validation import check_real
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
 from dpfast.privacy.calibration import budget_epsilon
-from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._ball import Ball, check_objective, refusal_reason, settle
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 

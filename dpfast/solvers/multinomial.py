@@ -33,8 +33,9 @@ from dpfast._validation import check_integer
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, Ledger, PrivacyReport, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Plan, check_supported
 

@@ -64,8 +64,9 @@ from dpfast.privacy import (
     records_apart,
 )
 from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers.output_perturbation import certified_minimizer, choose_optimizer

@@ -56,8 +56,9 @@ from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.theory import lowy2021, zhang2017

@@ -35,8 +35,9 @@ from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms import Exponential
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 
 Vector = NDArray[np.float64]

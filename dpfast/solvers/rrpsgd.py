@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.privacy import Budget, Ledger
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
