@@ -395,7 +395,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             run_budget = Budget(run_epsilon, budget.delta)
             fits = tuple(_events_of(one, run_budget, n_train, n_features) for one in estimators)
             mechanism = Gaussian if budget.delta > 0.0 else Laplace
-            score = mechanism.calibrate(
+            score = mechanism._calibrate(
                 run_budget,
                 sensitivity=1.0,
                 dimension=1,

@@ -138,6 +138,7 @@ class Problem:
         )
         self._weight = self._settle_weights(sample_weight, max_weight, strict)
         self._settle_rows(data_norm, strict)
+        self._labels: Vector | None = None
 
     # ---- construction ---------------------------------------------------------------------------
 
@@ -767,6 +768,35 @@ class Problem:
         other._rows = self._made_rows(self._rows.matrix, other._target, inverse)
         return other
 
+    @property
+    def labels(self) -> Vector:
+        """Classes of the rows, see :meth:`with_labels`.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        if self._labels is None:
+            raise ValueError("the problem must have labels; got none: use with_labels.")
+        return self._labels
+
+    def with_labels(self, labels: ArrayLike) -> Problem:
+        """The same rows with the classes 0, 1, ... that losses of several classes look at.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one; its targets stay what they are.
+        """
+        other = copy.copy(self)
+        other._labels = _as_vector("labels", labels, self.shape.n_samples)
+        return other
+
     def with_loss(self, loss: Loss) -> Problem:
         """The same rows, targets and bounds with another loss of the same kind.
 
@@ -806,6 +836,8 @@ class Problem:
         other._matrix = self._sliceable()[start:stop]
         other._target = self._target[start:stop]
         which = slice(start, stop)
+        if self._labels is not None:
+            other._labels = self._labels[which]
         inverse: NDArray[np.float32] | None = None
         if self._weight is not None:
             other._weight = self._weight[which]

@@ -137,6 +137,26 @@ class SecureGenerator:
             "original. Create a new one where it is needed."
         )
 
+    def independent(self, purpose: str) -> "SecureGenerator":
+        """Return another generator, whose values tell nothing about this one's.
+
+        Parameters
+        ----------
+        purpose : str
+            Two generators of a reproducible one are the same for the same purpose.
+
+        Returns
+        -------
+        SecureGenerator
+            Reproducible if this one is.
+        """
+        other = SecureGenerator()
+        if self._key is not None:
+            other.reproducible = True
+            other._key = _derive_key(b"purpose", self._key + purpose.encode())
+            other._stream = _kernels.Stream(other._key)
+        return other
+
     def begin_access(self, number: int) -> None:
         """Give an access of a fit that can be interrupted a stream of its own, if reproducible.
 

@@ -201,7 +201,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._options(),
         }
 
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
+    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan[Any], tuple[Event, ...]]:
         """Plan of a fit to rows of this shape, and the accesses of all its problems."""
         return planned(shape, self._parts(), self.solver, budget, **self._settings())
 
@@ -215,7 +215,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         budget: Budget,
         notes: tuple[str, ...],
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[Vector, PrivacyReport, Plan]:
+    ) -> tuple[Vector, PrivacyReport, Plan[Any]]:
         """Weights of one problem, the intercept's last, the report and the plan."""
         settings = self._settings()
         passes = None
@@ -463,7 +463,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return self._keep(weights, classes, report, settled)
 
     def _keep(
-        self, weights: Matrix, classes: NDArray[Any], report: PrivacyReport, settled: Plan
+        self, weights: Matrix, classes: NDArray[Any], report: PrivacyReport, settled: Plan[Any]
     ) -> Self:
         """Set what `fit` learned."""
         d, constant = self.n_features_in_, self._constant()
@@ -486,7 +486,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         classes: NDArray[Any],
         budget: Budget,
         notes: tuple[str, ...],
-    ) -> tuple[Matrix, PrivacyReport, Plan]:
+    ) -> tuple[Matrix, PrivacyReport, Plan[Any]]:
         """Weights of more than two classes, one against the rest."""
         targets = [partial(_signs, labels, label) for label in classes]
         return self._solve_targets(problem, targets, budget, notes)
@@ -498,7 +498,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         budget: Budget,
         notes: tuple[str, ...],
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[Matrix, PrivacyReport, Plan]:
+    ) -> tuple[Matrix, PrivacyReport, Plan[Any]]:
         """Weights of one problem for each vector of targets, within one budget."""
         with self._shown(problem):
             return solve_each(
@@ -710,7 +710,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return self._keep(*found, center, half)
 
     def _keep(
-        self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float
+        self, w: Vector, report: PrivacyReport, settled: Plan[Any], center: float, half: float
     ) -> Self:
         """Set what `fit` learned."""
         d, constant = self.n_features_in_, self._constant()

@@ -110,7 +110,7 @@ class WeightNoise:
     ball: float
 
     @classmethod
-    def of(cls, plan: Plan) -> WeightNoise | None:
+    def of(cls, plan: Plan[Any]) -> WeightNoise | None:
         """Return the noise that a plan puts on the weights; None if it is not known."""
         shape, parameters = plan.shape, plan.parameters
         if plan.solver not in _SOLVERS or not isinstance(shape, ProblemShape):

@@ -29,7 +29,7 @@ from dpfast.privacy.calibration import MARGIN, budget_rho
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import SOLVERS, Plan, plan, served
+from dpfast.solvers import SOLVERS, Plan, carry_out, plan, served
 from dpfast.solvers._resume import logged
 
 Vector = NDArray[np.float64]
@@ -88,7 +88,7 @@ def planned(
     *,
     accountant: str,
     **settings: Any,
-) -> tuple[Plan, tuple[Event, ...]]:
+) -> tuple[Plan[Any], tuple[Event, ...]]:
     """Plan of each of `parts` fits that share a budget, and the accesses of all of them.
 
     Parameters
@@ -135,7 +135,7 @@ def solve_each(
     verbose: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     **settings: Any,
-) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+) -> tuple[NDArray[np.float64], PrivacyReport, Plan[Any]]:
     """Solve one problem for each vector of targets, on one ledger.
 
     Parameters
@@ -172,7 +172,6 @@ def solve_each(
     if verbose:
         print(f"{parts} classes, one against the rest, each:\n{settled}")
     rng = SecureGenerator(random_state)
-    run = SOLVERS[settled.solver].run
     with logged(checkpoint, problem, settled, ledger, rng, settings, targets) as log:
         if log is not None and log.outcome is not None:
             weights = log.outcome["weights"]
@@ -181,7 +180,7 @@ def solve_each(
             found = []
             for make in targets:
                 target = make() if problem.shape.blocks is None else make
-                found.append(run(settled, problem.with_target(target), rng, ledger).w)
+                found.append(carry_out(settled, problem.with_target(target), rng, ledger).w)
             weights = np.stack(found)
             if log is not None:
                 log.finish(weights=weights)

@@ -23,7 +23,7 @@ class _Speed(ProgressColumn):
         return Text("- rows/s" if speed is None else f"{speed:,.0f} rows/s")
 
 
-def planned_passes(plan: Plan) -> int | None:
+def planned_passes(plan: Plan[Any]) -> int | None:
     """Passes over the rows that a plan settles; None if they follow from the data."""
     if plan.adaptive or "iterations" not in plan.parameters:
         return None

@@ -182,7 +182,7 @@ class LogisticRegression(PrivateLinearClassifier):
         classes: NDArray[Any],
         budget: Budget,
         notes: tuple[str, ...],
-    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan[Any]]:
         self._softmax = self._all_at_once(problem.shape, budget)
         if not self._softmax:
             return super()._solve_classes(problem, labels, classes, budget, notes)
@@ -204,7 +204,7 @@ class LogisticRegression(PrivateLinearClassifier):
         budget: Budget,
         notes: tuple[str, ...],
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan[Any]]:
         if self.multi_class == "multinomial":
             raise ValueError(
                 "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
@@ -222,7 +222,7 @@ class LogisticRegression(PrivateLinearClassifier):
             and served(dp_whitened_gd, shape, budget, self._options())
         )
 
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
+    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan[Any], tuple[Event, ...]]:
         parts = self._parts()
         if parts == 1 or not self._all_at_once(shape, budget):
             return super()._planned(shape, budget)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class AdditiveMechanism(Mechanism):
+class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
     """A vector-valued query plus noise on a grid.
 
     Attributes
@@ -58,12 +58,17 @@ class AdditiveMechanism(Mechanism):
         ) * ROUND_UP
 
     @abstractmethod
-    def event(self, where: str, count: int = 1) -> QueryEvent:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> QueryEvent:
+        """Return the event that `count` releases are charged as; `where` is the access's own."""
 
     @abstractmethod
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:
         """Return fresh noise, in grid steps, shape (dimension,)."""
+
+    def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> NDArray[np.float64]:
+        """Return the query's value, rounded, plus noise."""
+        value = self._value(prepared, *point)
+        return self._grid.to_float(self._grid.round(value) + self._noise(rng))
 
     def release(
         self,

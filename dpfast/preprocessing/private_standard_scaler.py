@@ -101,7 +101,7 @@ class PrivateStandardScaler(PrivateScaler):
             "error": 1.01 * _UNIT * (BLOCK_ROWS + n / BLOCK_ROWS + 16) * n * math.sqrt(d) * weight,
         }
         kind = Gaussian if ledger.budget.delta > 0.0 else L2Laplace
-        mechanism = kind.calibrate(ledger.budget, **settings)
+        mechanism = kind._calibrate(ledger.budget, **settings)
         noisy = mechanism.release(
             lambda: _sums(X, low, high, weight), rng=rng, ledger=ledger, where=_WHERE
         )

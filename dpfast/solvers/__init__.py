@@ -12,6 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from dpfast._validation import check_choice
+from dpfast.curator import Curator
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem
@@ -203,7 +204,7 @@ def plan(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
     **options: Any,
-) -> Plan:
+) -> Plan[Any]:
     """What a private fit would do and cost, without touching data.
 
     Parameters
@@ -273,7 +274,7 @@ def plan(
     # Refuses a budget that the accountant cannot limit before anything is settled.
     Ledger(budget, accountant)
     try:
-        result: Plan = module.plan(
+        result: Plan[Any] = module.plan(
             shape,
             budget,
             neighboring_relation=neighboring_relation,
@@ -288,6 +289,15 @@ def plan(
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
+
+
+def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Run a plan on what it was made for."""
+    run = SOLVERS[settled.solver].run
+    if isinstance(settled, Plan):
+        outcome: Outcome = run(settled, Curator(problem, ledger, rng))
+        return outcome
+    return run(settled, problem, rng, ledger)
 
 
 def solve(
@@ -369,7 +379,7 @@ def solve(
         else:
             # A BudgetAccountant refuses the whole fit, not its last steps.
             ledger.check(*settled.events)
-            outcome = SOLVERS[settled.solver].run(settled, problem, rng, ledger)
+            outcome = carry_out(settled, problem, rng, ledger)
             if log is not None:
                 log.finish(w=outcome.w, history=outcome.history)
     report = PrivacyReport.from_ledger(

@@ -57,7 +57,7 @@ class _SampledGaussian(Gaussian):
     #: Set after calibration, which asks for events; until then nothing is amplified.
     sample: tuple[int, int] = (1, 1)
 
-    def event(self, where: str, count: int = 1) -> Any:
+    def event(self, where: str | None = None, count: int = 1) -> Any:
         """Return the event that `count` releases are charged as."""
         batch, n_samples = self.sample
         return SubsampledGaussianEvent(
@@ -68,7 +68,7 @@ class _SampledGaussian(Gaussian):
             n_samples=n_samples,
             sampling="fixed-size",
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=where or "",
             count=count,
         )
 
@@ -79,7 +79,7 @@ class _SampledLaplace(Laplace):
     #: Set after calibration, which asks for events; until then nothing is amplified.
     sample: tuple[int, int] = (1, 1)
 
-    def event(self, where: str, count: int = 1) -> Any:
+    def event(self, where: str | None = None, count: int = 1) -> Any:
         """Return the event that `count` releases are charged as."""
         batch, n_samples = self.sample
         return SubsampledLaplaceEvent(
@@ -90,7 +90,7 @@ class _SampledLaplace(Laplace):
             n_samples=n_samples,
             sampling="fixed-size",
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=where or "",
             count=count,
         )
 
@@ -248,9 +248,9 @@ class NoisyGradient:
         }
         made: Gaussian | Laplace
         if self.noise == "gaussian":
-            made = self._kind(Gaussian, _SampledGaussian).calibrate(Budget(mu=price), **settings)
+            made = self._kind(Gaussian, _SampledGaussian)._calibrate(Budget(mu=price), **settings)
         else:
-            made = self._kind(Laplace, _SampledLaplace).calibrate(Budget(price), **settings)
+            made = self._kind(Laplace, _SampledLaplace)._calibrate(Budget(price), **settings)
         return made
 
     def _kind(self, whole: Any, sampled: Any) -> Any:
@@ -455,10 +455,10 @@ def hidden_step(
         "bound": 2.0 * (radius + step * shape.lipschitz),
     }
     target = Budget(mu=mu / factor * (1.0 - 1e-9))
-    rough = HiddenStep.calibrate(target, error=error, **settings)
+    rough = HiddenStep._calibrate(target, error=error, **settings)
     # Twice the rough grid's step: the charge may move the noise to the next power of two.
     grid = 2.0 * rough.grid_step * math.sqrt(shape.dim)
-    made = HiddenStep.calibrate(target, error=error + 0.5 * grid, **settings)
+    made = HiddenStep._calibrate(target, error=error + 0.5 * grid, **settings)
     assert made.grid_step <= 2.0 * rough.grid_step
     event = GDPEvent(
         mu=made.charged_sensitivity / made.stddev * factor,

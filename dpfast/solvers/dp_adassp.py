@@ -48,10 +48,11 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
 from dpfast.problem import Problem
+from dpfast.queries import upper_triangle
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers.dp_whitened_gd import upper_triangle
+from dpfast.solvers._contract import LegacyPlan as Plan
+from dpfast.solvers._contract import Outcome
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -145,11 +146,11 @@ def plan(
     }
     mechanism: Gaussian | L2Laplace
     if budget.kind == "pure" or accountant in _PURE:
-        mechanism = L2Laplace.calibrate(budget, **settings)
+        mechanism = L2Laplace._calibrate(budget, **settings)
         # E‖z‖² = D (D + 1) scale² for this law.
         stddev = math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
     else:
-        mechanism = Gaussian.calibrate(budget, accountant=accountant, **settings)
+        mechanism = Gaussian._calibrate(budget, accountant=accountant, **settings)
         stddev = mechanism.stddev
     return Plan(
         solver=NAME,

@@ -65,7 +65,8 @@ from dpfast.privacy import (
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import LegacyPlan as Plan
+from dpfast.solvers._contract import Outcome
 from dpfast.solvers._noisy_gradient import NoisyGradient
 
 Vector = NDArray[np.float64]
@@ -267,7 +268,7 @@ def plan(
         assert budget.epsilon is not None
         part = budget.epsilon / (2.0 * settled["splits"])
         price = part**2 / (4.0 * math.log(1.25 / budget.delta))
-        chooser = NoisyMax.calibrate(
+        chooser = NoisyMax._calibrate(
             Budget(part),
             sensitivity=largest,
             noise_kind=cast(Literal["exponential", "laplace"], noise),
@@ -279,7 +280,7 @@ def plan(
         course = max(1, round(settled["splits"] / blocks))
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
-        chooser = Exponential.calibrate(
+        chooser = Exponential._calibrate(
             Budget(rho=share * each),
             score_range=records * largest,
             **settings,

@@ -12,7 +12,7 @@ from typing import Any
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _gradient_method
-from dpfast.solvers._contract import Plan
+from dpfast.solvers._contract import LegacyPlan as Plan
 
 NAME = "dp-nag"
 OPTIONS = _gradient_method.OPTIONS

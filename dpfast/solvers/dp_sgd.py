@@ -45,7 +45,8 @@ from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome
+from dpfast.solvers._contract import LegacyPlan as Plan
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     NoisyBatches,

@@ -28,7 +28,8 @@ from dpfast.privacy.calibration import budget_epsilon
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers._ball import Ball, check_objective, refusal_reason, settle
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome
+from dpfast.solvers._contract import LegacyPlan as Plan
 
 NAME = "exponential"
 OPTIONS = ("alpha", "minimizer_norm", "max_trials")

@@ -29,7 +29,8 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import output_perturbation
 from dpfast.solvers._ball import Ball, settle
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import LegacyPlan as Plan
+from dpfast.solvers._contract import Outcome
 from dpfast.solvers.exponential import check_loss, check_planned, choose
 
 NAME = "localized-exponential"

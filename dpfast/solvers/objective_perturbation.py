@@ -68,7 +68,8 @@ from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import LegacyPlan as Plan
+from dpfast.solvers._contract import Outcome
 from dpfast.solvers.output_perturbation import certified_minimizer, choose_optimizer
 
 Vector = NDArray[np.float64]

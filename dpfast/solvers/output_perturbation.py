@@ -60,7 +60,8 @@ from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome
+from dpfast.solvers._contract import LegacyPlan as Plan
 from dpfast.theory import lowy2021, zhang2017
 
 Vector = NDArray[np.float64]
@@ -981,8 +982,8 @@ def _mechanism(
     **settings: Any,
 ) -> Gaussian | L2Laplace:
     if noise != "gaussian":
-        return L2Laplace.calibrate(budget, sensitivity=sensitivity, **settings)
-    exact = Gaussian.calibrate(budget, accountant=accountant, sensitivity=sensitivity, **settings)
+        return L2Laplace._calibrate(budget, sensitivity=sensitivity, **settings)
+    exact = Gaussian._calibrate(budget, accountant=accountant, sensitivity=sensitivity, **settings)
     if calibration == "analytic":
         return exact
     factor = _gaussian_factor(budget, accountant, calibration)

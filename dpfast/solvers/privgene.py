@@ -38,7 +38,8 @@ from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome
+from dpfast.solvers._contract import LegacyPlan as Plan
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

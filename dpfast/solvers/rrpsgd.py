@@ -35,7 +35,8 @@ from dpfast.privacy import Budget, Ledger
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import LegacyPlan as Plan
+from dpfast.solvers._contract import Outcome
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     NoisyBatches,

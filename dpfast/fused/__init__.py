@@ -1,0 +1,6 @@
+"""Accesses that are more than a query with noise on its value; all of them are trusted.
+
+Their steps in between see the rows and must stay secret, or their answer has no single exact value.
+Each says what it charges and why that is enough, and has an audit of its own, since replay cannot
+look into it.
+"""

@@ -1,0 +1,25 @@
+"""Queries: functions of the rows with their sensitivity, a kind a file.
+
+Each proves in its docstring what one record can change, and the contract test holds the function
+itself to it, on worst-case and random neighbors.  ``k`` stands for
+:func:`~dpfast.privacy.records_apart` of the neighboring relation: records that tell neighbors
+apart, 2 if one is replaced and 1 if it is present in one of them only.
+"""
+
+from dpfast.queries.coordinates import (
+    ClassGradient,
+    ColumnMoments,
+    CoordinateGradient,
+    Gram,
+    bounded,
+    upper_triangle,
+)
+
+__all__ = [
+    "ClassGradient",
+    "ColumnMoments",
+    "CoordinateGradient",
+    "Gram",
+    "bounded",
+    "upper_triangle",
+]
