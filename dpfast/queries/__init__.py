@@ -14,12 +14,14 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
+from dpfast.queries.products import ProductSums
 
 __all__ = [
     "ClassGradient",
     "ColumnMoments",
     "CoordinateGradient",
     "Gram",
+    "ProductSums",
     "bounded",
     "upper_triangle",
 ]
