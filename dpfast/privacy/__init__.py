@@ -57,7 +57,7 @@ from dpfast.privacy.filters import (
     ZCDPFilter,
     budget_filter,
 )
-from dpfast.privacy.ledger import Guarantee, Ledger
+from dpfast.privacy.ledger import Guarantee, Ledger, affordable
 from dpfast.privacy.report import PrivacyReport
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "SubsampledLaplaceEvent",
     "ZCDPEvent",
     "ZCDPFilter",
+    "affordable",
     "audit_epsilon",
     "audit_mu",
     "audit_one_run",

@@ -611,6 +611,31 @@ def _counted(event: Event, count: int) -> Event:
     return made
 
 
+def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
+    """Say whether a new ledger would admit these events; nothing is spent anywhere.
+
+    Parameters
+    ----------
+    events : iterable of Event
+    budget : Budget
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedEvent
+        As for :class:`Ledger`.
+    """
+    try:
+        Ledger(budget, accountant).check(*events, alone=True)
+    except BudgetExceeded:
+        return False
+    return True
+
+
 def read_json(
     text: str,
     schema: str,
