@@ -742,11 +742,18 @@ class Problem:
         """Weights of the rows, none above `max_weight`; None: all are one."""
         return self._weight
 
-    def kernel_rows(self) -> Any:
+    def kernel_rows(self, *, clipped: bool = False) -> Any:
         """All rows as one kernel object, for the stochastic epochs.
 
         Rows that the kernels cannot read in place are converted as a whole.
+
+        Parameters
+        ----------
+        clipped : bool, default=False
+            Whether rows' gradients are to be clipped, which needs the rows' lengths.
         """
+        if clipped:
+            self._prepare_clipping()
         return self._rows.block(0, self.shape.n_samples)[0]
 
     def with_target(self, y: Any) -> Problem:

@@ -262,7 +262,7 @@ class BlockProblem(Problem):
     def clipped_by(self, norms: Vector) -> Problem:
         self._refuse("clipped_by", "a length for every row")
 
-    def kernel_rows(self) -> Any:
+    def kernel_rows(self, *, clipped: bool = False) -> Any:
         self._refuse("kernel_rows", "access to single rows")
 
     def part(self, start: int, stop: int) -> Problem:

@@ -4,3 +4,7 @@ Their steps in between see the rows and must stay secret, or their answer has no
 Each says what it charges and why that is enough, and has an audit of its own, since replay cannot
 look into it.
 """
+
+from dpfast.fused.epochs import SampledSteps, State, Walk
+
+__all__ = ["SampledSteps", "State", "Walk"]

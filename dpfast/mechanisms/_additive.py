@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
+from dpfast.mechanisms._query import Query
 from dpfast.privacy import Ledger, QueryEvent
 
 if TYPE_CHECKING:
@@ -107,6 +108,34 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
             return self._grid.to_float(self._grid.round(value) + self._noise(rng))
 
         return self._recorded(make, rng=rng, ledger=ledger, where=where)
+
+    @classmethod
+    def of_query(
+        cls, noise: float, query: Query, neighboring_relation: str, *, where: str = ""
+    ) -> Self:
+        """Return the mechanism with a given noise for a query.
+
+        Parameters
+        ----------
+        noise : float
+            The constructor's first argument.
+        query : Query
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        where : str, default=""
+            The place in the algorithm, for the ledger.
+
+        Returns
+        -------
+        mechanism : AdditiveMechanism
+        """
+
+        dimension = query.dimension
+        return cls._of(
+            query,
+            neighboring_relation,
+            where,
+            lambda s, **settings: cls(noise, sensitivity=s, dimension=dimension, **settings),
+        )
 
     @classmethod
     def _calibrated(

@@ -35,6 +35,8 @@ class Mechanism(Access[T]):
         The step of the grid to which the query's values are rounded.
     """
 
+    norm: ClassVar[str]
+    """What the sensitivity of its queries is measured in."""
     noise_name: ClassVar[str]
     """What the constructor's first argument is called, for messages."""
 
@@ -85,17 +87,12 @@ class Mechanism(Access[T]):
 
     @classmethod
     def _of(
-        cls,
-        query: Query,
-        neighboring_relation: str,
-        norm: str,
-        where: str,
-        made: Callable[..., Self],
+        cls, query: Query, neighboring_relation: str, where: str, made: Callable[..., Self]
     ) -> Self:
         """The mechanism that `made` makes from what the query states of itself."""
-        if query.norm != norm:
+        if query.norm != cls.norm:
             raise ValueError(
-                f"query must be measured in {norm!r} for {cls.__name__}; got "
+                f"query must be measured in {cls.norm!r} for {cls.__name__}; got "
                 f"{type(query).__name__}, measured in {query.norm!r}."
             )
         mechanism = made(

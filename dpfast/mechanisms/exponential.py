@@ -88,6 +88,7 @@ class Exponential(SelectingMechanism):
     (0.2, 15.0)
     """
 
+    norm = "range"
     noise_name = "epsilon"
     noise_kind = "gumbel"
 
@@ -170,7 +171,37 @@ class Exponential(SelectingMechanism):
             minimum=minimum,
             accountant=accountant,
         )
-        return cls._of(query, neighboring_relation, "range", where, made)
+        return cls._of(query, neighboring_relation, where, made)
+
+    @classmethod
+    def of_query(
+        cls,
+        epsilon: float,
+        query: Query,
+        neighboring_relation: str,
+        *,
+        minimum: bool = False,
+        where: str = "",
+    ) -> Self:
+        """Return the mechanism with a given epsilon for a query whose values are scores.
+
+        Parameters
+        ----------
+        epsilon : float
+        query : Query
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        minimum : bool, default=False
+            Whether small scores are wanted.
+        where : str, default=""
+            The place in the algorithm, for the ledger.
+
+        Returns
+        -------
+        mechanism : Exponential
+        """
+
+        made = partial(cls, epsilon, candidates=query.dimension, minimum=minimum)
+        return cls._of(query, neighboring_relation, where, lambda r, **s: made(score_range=r, **s))
 
     @classmethod
     def _calibrate(

@@ -98,6 +98,7 @@ class Gaussian(AdditiveMechanism):
     4.2247
     """
 
+    norm = "l2"
     noise_name = "stddev"
 
     def __init__(
@@ -158,7 +159,7 @@ class Gaussian(AdditiveMechanism):
             the noise.
         """
         made = partial(cls._calibrate, budget, accountant=accountant, dimension=query.dimension)
-        return cls._of(query, neighboring_relation, "l2", where, made)
+        return cls._of(query, neighboring_relation, where, made)
 
     @classmethod
     def _calibrate(

@@ -76,6 +76,7 @@ class L2Laplace(AdditiveMechanism):
     2.0
     """
 
+    norm = "l2"
     noise_name = "scale"
 
     def __init__(
@@ -127,7 +128,7 @@ class L2Laplace(AdditiveMechanism):
             the noise.
         """
         made = partial(cls._calibrate, budget, dimension=query.dimension)
-        return cls._of(query, neighboring_relation, "l2", where, made)
+        return cls._of(query, neighboring_relation, where, made)
 
     @classmethod
     def _calibrate(

@@ -87,6 +87,7 @@ class Laplace(AdditiveMechanism):
     2.0
     """
 
+    norm = "l1"
     noise_name = "scale"
 
     def __init__(
@@ -139,7 +140,7 @@ class Laplace(AdditiveMechanism):
             the noise.
         """
         made = partial(cls._calibrate, budget, dimension=query.dimension)
-        return cls._of(query, neighboring_relation, "l1", where, made)
+        return cls._of(query, neighboring_relation, where, made)
 
     @classmethod
     def _calibrate(

@@ -108,6 +108,7 @@ class NoisyMax(SelectingMechanism):
     6.0
     """
 
+    norm = "range"
     noise_name = "scale"
 
     def __init__(
@@ -197,9 +198,7 @@ class NoisyMax(SelectingMechanism):
             monotone=monotone,
             minimum=minimum,
         )
-        return cls._of(
-            query, neighboring_relation, "range", where, lambda r, **s: made(r / sides, **s)
-        )
+        return cls._of(query, neighboring_relation, where, lambda r, **s: made(r / sides, **s))
 
     @classmethod
     def _calibrate(

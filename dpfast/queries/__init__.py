@@ -6,6 +6,7 @@ itself to it, on worst-case and random neighbors.  ``k`` stands for
 apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
+from dpfast.queries.batches import BatchSum
 from dpfast.queries.coordinates import (
     ClassGradient,
     ColumnMoments,
@@ -14,10 +15,15 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
+from dpfast.queries.gradient import ClippedGradient
+from dpfast.queries.losses import CandidateLosses
 from dpfast.queries.products import ProductSums
 
 __all__ = [
+    "BatchSum",
+    "CandidateLosses",
     "ClassGradient",
+    "ClippedGradient",
     "ColumnMoments",
     "CoordinateGradient",
     "Gram",
