@@ -7,6 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
+from dpfast.queries.columns import ColumnSums, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
     ColumnMoments,
@@ -25,9 +26,11 @@ __all__ = [
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
+    "ColumnSums",
     "CoordinateGradient",
     "Gram",
     "ProductSums",
+    "RankScores",
     "bounded",
     "upper_triangle",
 ]
