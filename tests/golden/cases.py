@@ -23,9 +23,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -59,7 +59,14 @@ LOSSES = {
 }
 
 Thunk = Callable[[Path], Any]
-Case = tuple[str, Thunk]
+
+
+class Case(NamedTuple):
+    """A fit by name; there is none where `served` says that the solver has no such plan."""
+
+    name: str
+    run: Thunk
+    served: Callable[[], bool] = lambda: True
 
 
 # ---- data ---------------------------------------------------------------------------------------
@@ -429,31 +436,30 @@ def plans() -> Iterator[Case]:
             def run(folder: Path, solver=solver, shape=shape, kind=kind, relation=relation) -> Any:
                 return dpfast.plan(shape, solver, BUDGETS[kind], neighboring_relation=relation)
 
-            yield f"plan/{solver}/{relation}/{kind}/{loss}/{n}x{d}", run
+            yield Case(f"plan/{solver}/{relation}/{kind}/{loss}/{n}x{d}", run)
 
 
 def losses() -> Iterator[Case]:
     """Every solver, relation, kind of budget and loss."""
     for solver, relation, kind, loss in product(SOLVER_NAMES, RELATIONS, BUDGETS, LOSSES):
         name = f"solve/{solver}/{relation}/{kind}/{loss}/dense"
-        yield name, partial(solved, solver, BUDGETS[kind], relation, loss, "dense")
+        yield Case(name, partial(solved, solver, BUDGETS[kind], relation, loss, "dense"))
 
 
 def storages() -> Iterator[Case]:
     """Every solver, relation, kind of budget that it serves, and storage."""
     for solver, relation, kind in product(SOLVER_NAMES, RELATIONS, BUDGETS):
         loss = usual_loss(solver)
-        if not planned(solver, BUDGETS[kind], relation, LOSSES[loss]):
-            continue
+        served = partial(planned, solver, BUDGETS[kind], relation, LOSSES[loss])
         for storage in SMALL[1:]:
             name = f"solve/{solver}/{relation}/{kind}/{loss}/{storage}"
             settings = IN_BLOCKS.get(solver, {}) if storage.startswith("blocks") else {}
             run = partial(solved, solver, BUDGETS[kind], relation, loss, storage, **settings)
-            yield name, run
+            yield Case(name, run, served)
     for solver, (size, budget) in product(SOLVER_NAMES, EXTREMES.items()):
         loss = usual_loss(solver)
         name = f"solve/{solver}/replace_one/{size}/{loss}/dense"
-        yield name, partial(solved, solver, budget, "replace_one", loss, "dense")
+        yield Case(name, partial(solved, solver, budget, "replace_one", loss, "dense"))
 
 
 def threads() -> Iterator[Case]:
@@ -462,19 +468,16 @@ def threads() -> Iterator[Case]:
         loss, options = usual_loss(solver), AT_SCALE.get(solver, {})
         name = f"solve/{solver}/replace_one/approximate/{loss}/{storage}"
         run = partial(solved, solver, BUDGETS["approximate"], "replace_one", loss, storage)
-        yield name, partial(run, **options)
+        yield Case(name, partial(run, **options))
 
 
 def dasked() -> Iterator[Case]:
     """Rows in dask collections."""
     for solver, storage in product(("auto", "output-perturbation", "dp-agd"), DASK):
         name = f"solve/{solver}/add_or_remove_one/approximate/logistic/{storage}"
-        yield (
-            name,
-            partial(
-                solved, solver, BUDGETS["approximate"], "add_or_remove_one", "logistic", storage
-            ),
-        )
+        budget = BUDGETS["approximate"]
+        run = partial(solved, solver, budget, "add_or_remove_one", "logistic", storage)
+        yield Case(name, run)
 
 
 def options() -> Iterator[Case]:
@@ -483,15 +486,20 @@ def options() -> Iterator[Case]:
     for solver, relation, kind in product(SOLVER_NAMES, RELATIONS, ("pure", "approximate")):
         budget, usual = BUDGETS[kind], usual_loss(solver)
         for settings, (name, loss) in product(OPTIONS, LOSSES.items()):
-            if name != usual and planned(solver, budget, relation, loss):
-                continue
-            if not accepts(solver, budget, relation, loss, settings):
-                continue
+
+            def served(solver=solver, relation=relation, budget=budget, loss=loss,
+                       alone=name == usual, settings=settings) -> bool:  # fmt: skip
+                if not alone and planned(solver, budget, relation, loss):
+                    return False
+                return accepts(solver, budget, relation, loss, settings)
+
             for storage in ("dense", "csr-weights", "blocks") if name == usual else ("dense",):
-                case = f"options/{solver}/{relation}/{kind}/{name}/{storage}/{tag(settings)}"
-                run = partial(solved, solver, budget, relation, name, storage)
                 few = IN_BLOCKS.get(solver, {}) if storage == "blocks" else {}
-                yield case, partial(run, **{**few, **settings})
+                yield Case(
+                    f"options/{solver}/{relation}/{kind}/{name}/{storage}/{tag(settings)}",
+                    partial(solved, solver, budget, relation, name, storage, **{**few, **settings}),
+                    served,
+                )
 
 
 def accountants() -> Iterator[Case]:
@@ -499,10 +507,11 @@ def accountants() -> Iterator[Case]:
     names = (*ACCOUNTANTS, "last-iterate")
     for solver, relation, kind, name in product(SOLVER_NAMES, RELATIONS, BUDGETS, names):
         loss = usual_loss(solver)
-        if not accepts(solver, BUDGETS[kind], relation, LOSSES[loss], {"accountant": name}):
-            continue
         run = partial(solved, solver, BUDGETS[kind], relation, loss, "dense", accountant=name)
-        yield f"accountant/{solver}/{relation}/{kind}/{name}", run
+        served = partial(
+            accepts, solver, BUDGETS[kind], relation, LOSSES[loss], {"accountant": name}
+        )
+        yield Case(f"accountant/{solver}/{relation}/{kind}/{name}", run, served)
 
 
 # ---- objectives, estimators, scalers, searches, accounts, checkpoints ---------------------------
@@ -547,7 +556,7 @@ def objectives() -> Iterator[Case]:
                 random_state=SEED,
             )
 
-        yield f"objective/{solver}/{relation}/{kind}/{what}", run
+        yield Case(f"objective/{solver}/{relation}/{kind}/{what}", run)
 
 
 def fitted(model: Any, X: Any, y: Any = None, **fit_params: Any) -> dict[str, Any]:
@@ -626,14 +635,14 @@ def estimators() -> Iterator[Case]:
             def run(folder: Path, name=name, settings=settings, y=y, how="dense") -> Any:
                 return fit_stored(estimator(name, **settings), y, how)
 
-            yield f"estimator/{name}/{tag(settings)}/dense", run
+            yield Case(f"estimator/{name}/{tag(settings)}/dense", run)
         for how in ("float32", "csr", "weights", "blocks", "blocks-weights", "dask"):
 
             def run(folder: Path, name=name, y=y, how=how) -> Any:
                 bound = {"max_weight": 0.9} if how.endswith("weights") else {}
                 return fit_stored(estimator(name, **bound), y, how)
 
-            yield f"estimator/{name}/-/{how}", run
+            yield Case(f"estimator/{name}/-/{how}", run)
     three = np.digitize(rows.target, [-0.4, 0.4])
     labels = np.array(["low", "mid", "top"])[three]
     for name, settings in product(("LogisticRegression", "LinearSVC"), (*PARAMETERS, *MULTICLASS)):
@@ -644,13 +653,15 @@ def estimators() -> Iterator[Case]:
             model = estimator(name, classes=["low", "mid", "top"], **settings)
             return fit_stored(model, y, how)
 
-        yield f"classes/{name}/{tag(settings)}/dense", run
+        yield Case(f"classes/{name}/{tag(settings)}/dense", run)
         for how in ("csr", "float32", "weights", "blocks"):
             if len(settings) > 1:
                 break
             bound = {"max_weight": 0.9} if how == "weights" else {}
             both = {**settings, **bound}
-            yield f"classes/{name}/{tag(settings)}/{how}", partial(run, settings=both, how=how)
+            yield Case(
+                f"classes/{name}/{tag(settings)}/{how}", partial(run, settings=both, how=how)
+            )
 
 
 def fit_stored(model: Any, y: np.ndarray, how: str) -> dict[str, Any]:
@@ -686,7 +697,7 @@ def scalers() -> Iterator[Case]:
             )
             return fitted(model, data().X)
 
-        yield f"scaler/{kind.__name__}/{relation}/{delta}", run
+        yield Case(f"scaler/{kind.__name__}/{relation}/{delta}", run)
 
 
 def searches() -> Iterator[Case]:
@@ -716,7 +727,7 @@ def searches() -> Iterator[Case]:
             best = search.best_estimator_
             return {**found, "best": {"coef": best.coef_, "intercept": best.intercept_}}
 
-        yield f"search/{grid}/{relation}/{delta}/{tag(law)}", run
+        yield Case(f"search/{grid}/{relation}/{delta}/{tag(law)}", run)
 
 
 def accounts() -> Iterator[Case]:
@@ -744,7 +755,7 @@ def accounts() -> Iterator[Case]:
             spent = [event.to_dict() for event in account.events]
             return {"fits": out, "events": spent, "remaining": account.remaining()}
 
-        yield f"account/{solver}/{relation}/{'adaptive' if adaptive else 'fixed'}", run
+        yield Case(f"account/{solver}/{relation}/{'adaptive' if adaptive else 'fixed'}", run)
 
 
 class Interrupted(BaseException):
@@ -815,7 +826,7 @@ def checkpoints() -> Iterator[Case]:
                 out[file]["accesses"] = len(log["accesses"])
             return out
 
-        yield f"checkpoint/{name}/{relation}", run
+        yield Case(f"checkpoint/{name}/{relation}", run)
 
 
 FAMILIES = (
@@ -835,8 +846,8 @@ FAMILIES = (
 )
 
 
-def all_cases(only: str = "") -> dict[str, Thunk]:
-    """The cases whose names the regular expression `only` finds.
+def all_cases(wanted: Callable[[str], Any] = bool) -> dict[str, Thunk]:
+    """The cases whose names `wanted` is true of.
 
     Raises
     ------
@@ -844,12 +855,12 @@ def all_cases(only: str = "") -> dict[str, Thunk]:
         If two cases have the same name.
     """
     found: dict[str, Thunk] = {}
-    for family in FAMILIES:
-        for name, run in family():
-            if name in found:
-                raise ValueError(f"two cases have the name {name!r}.")
-            found[name] = run
-    return {name: run for name, run in found.items() if re.search(only, name)}
+    for case in chain.from_iterable(family() for family in FAMILIES):
+        if case.name in found:
+            raise ValueError(f"two cases have the name {case.name!r}.")
+        if wanted(case.name) and case.served():
+            found[case.name] = case.run
+    return found
 
 
 def main() -> None:
@@ -858,7 +869,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
-    cases = all_cases(arguments.only)
+    cases = all_cases(re.compile(arguments.only).search)
     with arguments.file.open("w") as file:
         print(json.dumps({"dpfast": dpfast.__file__, "cases": len(cases)}), file=file, flush=True)
         for name, run in cases.items():
