@@ -5,16 +5,21 @@ import json
 import math
 
 import mpmath
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpfast.privacy import (
     EVENTS,
+    Budget,
     ExponentialEvent,
     GaussianEvent,
     GDPEvent,
     L2LaplaceEvent,
     L2LaplaceObjectiveEvent,
     LaplaceEvent,
+    Ledger,
     NoisyMaxEvent,
     ObjectivePerturbationEvent,
     PureSelectionEvent,
@@ -176,3 +181,37 @@ def test_an_incomplete_record_is_refused(name):
 def test_not_a_record():
     with pytest.raises(TypeError, match="mapping"):
         event_from_dict([1, 2])
+
+
+INTEGERS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+FLOATS = (np.float16, np.float32, np.float64, np.longdouble)
+
+
+@given(data=st.data())
+def test_every_number_becomes_one_of_python(data):
+    """So that no sum, product or comparison of an accountant has the range of a NumPy type."""
+    kind = data.draw(st.sampled_from(sorted(FIELDS, key=lambda kind: kind.mechanism)), "kind")
+    values = {**FIELDS[kind], "count": 100}
+    given = dict(values)
+    for name, value in values.items():
+        if isinstance(value, bool | str | tuple):
+            continue
+        scalar = data.draw(st.sampled_from(INTEGERS if isinstance(value, int) else FLOATS), name)
+        given[name] = scalar(value)
+        values[name] = given[name].item() if isinstance(value, int) else float(given[name])
+    event, expected = kind(**COMMON, **given), kind(**COMMON, **values)
+    assert event == expected
+    assert json.loads(json.dumps(event.to_dict())) == json.loads(json.dumps(expected.to_dict()))
+    for field in dataclasses.fields(kind):
+        assert type(getattr(event, field.name)) in (int, float, bool, str, tuple), field.name
+
+
+@pytest.mark.parametrize("count", [scalar(64) for scalar in INTEGERS])
+def test_counts_of_numpy_do_not_wrap_round(count):
+    """128 events of 64 releases each: in eight bits they add up to 0."""
+    ledger = Ledger(Budget(rho=1.0))
+    event = ZCDPEvent(**COMMON, rho=2.0**-13, count=count)
+    ledger.spend_all([event] * 127)
+    ledger.spend(event)
+    assert ledger.guarantee().rho == 1.0
+    assert not ledger.can_afford(event)
