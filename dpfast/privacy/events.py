@@ -21,6 +21,9 @@ of them (its place being taken by a zero contribution, so that the number of row
 _LARGEST = 2**63 - 1
 """Of the numbers that count something: accountants multiply them in floating point."""
 
+_LEAST = 1e-300
+"""Of what one access costs: a ratio that underflows would make it free, any number of times."""
+
 
 def records_apart(neighboring_relation: str) -> int:
     """Return how many records' contributions lie between the sums of two neighbors.
@@ -123,6 +126,11 @@ class QueryEvent(Event):
         """Scale of the noise, in the query's unit."""
         raise NotImplementedError
 
+    @property
+    def ratio(self) -> float:
+        """``sensitivity / noise``, never 0."""
+        return max(self.sensitivity / self.noise, _LEAST)
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianEvent(QueryEvent):
@@ -163,7 +171,7 @@ class GaussianEvent(QueryEvent):
     @property
     def mu(self) -> float:
         """``sensitivity / stddev``: each of the `count` releases is mu-GDP."""
-        return self.sensitivity / self.stddev
+        return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +207,7 @@ class L2LaplaceEvent(QueryEvent):
     @property
     def epsilon(self) -> float:
         """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
-        return self.sensitivity / self.scale
+        return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +238,7 @@ class LaplaceEvent(QueryEvent):
     @property
     def epsilon(self) -> float:
         """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
-        return self.sensitivity / self.scale
+        return self.ratio
 
 
 SAMPLINGS = {"poisson": "add_or_remove_one", "fixed-size": "replace_one"}
@@ -333,12 +341,11 @@ class SubsampledLaplaceEvent(_SampledEvent):
         Amplification by subsampling of a pure mechanism, for both kinds of sampling (Balle, Barthe
         & Gaboardi 2018, Theorems 8 and 9): each of the `count` releases is epsilon-DP.
         """
-        whole = self.sensitivity / self.scale
+        whole, rate = self.ratio, self.sampling_rate
         # For a large exponent, ln(1 + q (e^x - 1)) = x + ln(q + (1 - q) e^-x).
-        rate = self.sampling_rate
         if whole > 1.0:
             return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
-        return math.log1p(rate * math.expm1(whole))
+        return max(math.log1p(rate * math.expm1(whole)), _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +389,7 @@ class NoisyMaxEvent(Event):
     @property
     def epsilon(self) -> float:
         """``2 sensitivity / scale``, or half of it for monotone scores: what one choice costs."""
-        return (1.0 if self.monotone else 2.0) * self.sensitivity / self.scale
+        return max((1.0 if self.monotone else 2.0) * self.sensitivity / self.scale, _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -493,8 +500,8 @@ class _ObjectiveEvent(Event):
 
     @property
     def log_jacobian(self) -> float:
-        """``ln(1 + smoothness / ridge)``, rounded up."""
-        return math.log1p(self.smoothness / self.ridge) * (1.0 + 2.0**-48)
+        """``ln(1 + smoothness / ridge)``, rounded up, never 0."""
+        return max(math.log1p(self.smoothness / self.ridge) * (1.0 + 2.0**-48), _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -544,7 +551,7 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
         rhombus of side 2L at most one is longer than ``2 sqrt(2) L``, so for two-sided losses they
         are at most (2L, 2L, sqrt(2) L, sqrt(2) L).
         """
-        s = self.lipschitz / self.stddev
+        s = max(self.lipschitz / self.stddev, _LEAST)
         if self.neighboring_relation == "add_or_remove_one":
             return ((1, s), (1, 0.0)) if self.monotone else ((2, s),)
         if self.monotone:

@@ -7,10 +7,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast.privacy import (
+    ACCOUNTANTS,
     EVENTS,
     Budget,
     ExponentialEvent,
@@ -30,6 +31,7 @@ from dpfast.privacy import (
     event_from_dict,
     records_apart,
 )
+from dpfast.privacy.accountants import AdditiveAccountant
 
 COMMON = {"neighboring_relation": "replace_one", "where": "gradient"}
 QUERY = {"sensitivity": 0.1 + 0.2, "dimension": 3}
@@ -69,6 +71,7 @@ FIELDS[SelectionEvent] = {
         (ZCDPEvent(**COMMON, rho=0.1), GDPEvent(**COMMON, mu=0.3)),
     ),
 }
+LAW = ("mean_runs", "shape")
 REALS = [
     (kind, name)
     for kind, values in FIELDS.items()
@@ -215,3 +218,28 @@ def test_counts_of_numpy_do_not_wrap_round(count):
     ledger.spend(event)
     assert ledger.guarantee().rho == 1.0
     assert not ledger.can_afford(event)
+
+
+EXTREMES = [5e-324, 1e-308, 1e-200, 1e-100, 1e-10, 1.0, 1e10, 1e100, 1e200, 1e308]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@given(data=st.data())
+@settings(max_examples=300)
+def test_no_event_is_free_however_extreme_its_numbers(data):
+    """Ratios and squares that underflow must not add up to nothing; none ends in another error."""
+    kind = data.draw(st.sampled_from(sorted(FIELDS, key=lambda kind: kind.mechanism)), "kind")
+    names = [n for n, v in FIELDS[kind].items() if isinstance(v, float) and n not in LAW]
+    values = {name: data.draw(st.sampled_from(EXTREMES), name) for name in names}
+    event = kind(**COMMON, **{**FIELDS[kind], **values})
+    for accountant in ACCOUNTANTS.values():
+        if not accountant.automatic or not accountant.supports(event):
+            continue
+        assert accountant.epsilon([event], 0.0) > 0.0
+        for delta in (1e-6, 1e-300):
+            epsilon = accountant.epsilon([event], delta)
+            # The delta may be all there is to pay.
+            assert epsilon > 0.0 or (epsilon == 0.0 and accountant.delta([event], 0.0) <= delta)
+        if isinstance(accountant, AdditiveAccountant):
+            assert accountant.total([event]) > 0.0
