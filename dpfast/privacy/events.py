@@ -14,8 +14,9 @@ from dpfast._validation import check_choice, check_flag, check_integer, check_re
 from dpfast.privacy.selection import law_parameter, selection_epsilon
 
 NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
-"""Two data sets are neighbors if one record is replaced, or if one record is present in only one
-of them (its place being taken by a zero contribution, so that the number of rows is public)."""
+"""Two data sets are neighbors if one record is replaced, or if one record contributes in only one
+of them: in the other a row that adds zero to every sum stands in its place. The number of rows is
+the same in both, and public; that somebody can be left out of the count is not what is proved."""
 
 
 _LARGEST = 2**63 - 1
@@ -28,8 +29,8 @@ _LEAST = 1e-300
 def records_apart(neighboring_relation: str) -> int:
     """Return how many records' contributions lie between the sums of two neighbors.
 
-    A replaced record takes one contribution away and brings another: 2. A record that is present in
-    one data set only makes a difference of 1.
+    A replaced record takes one contribution away and brings another: 2. A record that contributes
+    in one data set only makes a difference of 1.
 
     Parameters
     ----------

@@ -24,7 +24,8 @@ _VERSION = 1
 
 _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
-    "add_or_remove_one": "if any one record were added to the data or removed from it",
+    "add_or_remove_one": "if the contribution of any one record were added to the data or removed "
+    "from it, while the number of rows, which is public, stayed as it is",
 }
 _NOT_COVERED = (
     "Not covered: all records of one person together, if there are several; the number of records; "
