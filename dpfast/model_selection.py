@@ -381,7 +381,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if mean_runs is None:
             mean_runs = float(min(max(2, len(candidates)), 20))
         check_choice("repetitions", self.repetitions, ("auto", *REPETITIONS))
-        for name in REPETITIONS:
+        for name in REPETITIONS if self.repetitions == "auto" else (self.repetitions,):
             law_parameter(name, mean_runs, self.shape)
         law = _best_law(budget, self.repetitions, float(mean_runs), float(self.shape))
         relation = self.estimator.neighboring_relation
@@ -651,9 +651,11 @@ def best_of_runs(
     release : object
         Of equal scores the first: as good as a random one, the runs being alike.
     """
-    uniform = float(rng.uint64(1)[0] >> np.uint64(11)) * 2.0**-53
+    runs = number_of_runs(
+        event.repetitions, event.mean_runs, event.shape, lambda: int(rng.uint64(1)[0])
+    )
     best = run()
-    for _ in range(number_of_runs(event.repetitions, event.mean_runs, event.shape, uniform) - 1):
+    for _ in range(runs - 1):
         other = run()
         if other[0] > best[0]:
             best = other
