@@ -220,4 +220,4 @@ def _shard_sums(problem: Problem, target_bound: float, factor: float) -> Vector:
 
 def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
-    return None if loss.name == LOSS else f"{LOSS!r}, whose minimizer two sums determine"
+    return None if loss.quadratic else f"{LOSS!r}, whose minimizer two sums determine"
