@@ -82,7 +82,7 @@ def plan_multinomial(
         If an argument is out of range.
     """
     check_integer("n_classes", n_classes, low=2, high=2**20)
-    if shape.loss.name != "logistic":
+    if not shape.loss.multiclass:
         raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")
     if shape.blocks is not None:
         raise ValueError(
