@@ -19,6 +19,7 @@ from dpfast.queries.coordinates import (
 from dpfast.queries.gradient import ClippedGradient
 from dpfast.queries.losses import CandidateLosses
 from dpfast.queries.products import ProductSums
+from dpfast.queries.scores import ScoreSum
 
 __all__ = [
     "BatchSum",
@@ -31,6 +32,7 @@ __all__ = [
     "Gram",
     "ProductSums",
     "RankScores",
+    "ScoreSum",
     "bounded",
     "upper_triangle",
 ]
