@@ -34,7 +34,7 @@ import dpfast
 from dpfast import Budget, Loss, Problem, ProblemShape
 from dpfast.losses import loss_names
 from dpfast.model_selection import PrivateSearchCV
-from dpfast.objectives import General, PythonErm, PythonLoss
+from dpfast.objectives import General, PythonErm, PythonLoss, Saddle
 from dpfast.preprocessing import PrivateQuantileScaler, PrivateStandardScaler
 from dpfast.privacy import ACCOUNTANTS, PrivacyReport
 from dpfast.solvers import SOLVERS
@@ -44,7 +44,8 @@ RELATIONS = ("replace_one", "add_or_remove_one")
 SOLVER_NAMES = ("auto", *SOLVERS)
 BUDGETS = {
     "pure": Budget(2.0),
-    "approximate": Budget(1.0, 1e-6),
+    # A delta this large has output and objective perturbation take Gaussian noise, too.
+    "approximate": Budget(1.0, 1e-2),
     "zcdp": Budget(rho=0.2),
     "gdp": Budget(mu=0.7),
 }
@@ -250,10 +251,9 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"objective": "adversarial", "objective_options": {"radius": 0.1}},
     {
         "objective": "adversarial",
-        "objective_options": {"radius": 0.05, "norm": 1, "smoothing": 0.1},
+        "objective_options": {"radius": 0.05, "norm": "linf", "smoothing": 0.1},
         "alpha": 0.2,
     },
-    {"objective": "adversarial", "objective_options": {"radius": 0.1, "smoothing": 0.0}},
     # Descent.
     {"iterations": 6},
     {"iterations": 6, "step": 0.5, "average": 0.5},
@@ -264,6 +264,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"iterations": 6, "noise": "laplace"},
     {"iterations": 6, "noise": "laplace", "data_l1_norm": 2.5},
     {"iterations": 6, "batch": 60},
+    {"iterations": 3, "batch": 150},
     {"iterations": 6, "batch": 60, "noise": "laplace"},
     {"iterations": 6, "w0": [0.1, -0.2, 0.0, 0.3, 0.05], "w_radius": 0.6},
     {"iterations": 6, "initial_error": 0.3, "minimizer_norm": 1.5},
@@ -294,6 +295,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"batch": 20, "steps": 15, "schedule": "1/t", "average": "uniform", "step": 0.5},
     {"batch": 20, "steps": 15, "schedule": "1/sqrt(t)", "average": "none", "momentum": 0.5},
     {"batch": 20, "steps": 15, "clip_norm": 0.3, "w_radius": 0.4, "minimizer_norm": 1.0},
+    {"batch": 20, "steps": 15, "schedule": "1/t", "alpha": 0.1},
     {"sampling": "poisson", "steps": 10, "batch": 12},
     {"sampling": "fixed-size", "steps": 10, "batch": 12},
     {"sampling": "poisson", "epochs": 2, "batch": 40, "steps_per_epoch": 3},
@@ -531,17 +533,71 @@ def log_cosh(z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     return np.logaddexp(r, -r) - np.log(2.0), np.tanh(r), 1.0 - np.tanh(r) ** 2
 
 
+class Game:
+    """A user's saddle function: least squares to the mean row, which may be moved a little."""
+
+    dim, dim_adversary, strong_convexity, strong_concavity, smoothness = 4, 4, 0.5, 0.0, 2.0
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.mean = np.clip(rows, -1.0, 1.0).mean(axis=0)
+
+    def value_and_gradients(
+        self, w: np.ndarray, v: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        pull = self.mean + v
+        return 0.25 * float(w @ w) - float(pull @ w), 0.5 * w - pull, -w
+
+    def project(self, v: np.ndarray) -> np.ndarray:
+        return v * min(1.0, 0.1 / max(float(np.linalg.norm(v)), 1e-300))
+
+    def support(self, direction: np.ndarray) -> float:
+        return 0.1 * float(np.linalg.norm(direction))
+
+
 def objective(kind: str) -> Any:
+    """A user's own objective, or one with a loss in Python."""
+    constants: dict[str, Any] = {"lipschitz": 1.0, "strong_convexity": 0.5, "smoothness": 1.5}
     if kind == "general":
-        constants = {"lipschitz": 1.0, "strong_convexity": 0.5, "smoothness": 1.5}
         return General(Bowl(), 3, **constants, minimizer_norm=2.0, largest_value=10.0)
+    if kind == "edge":  # The minimizer is beyond the domain.
+        near = {"replace_one": 0.4, "add_or_remove_one": 0.2}
+        return General(
+            Bowl(),
+            3,
+            **constants,
+            minimizer_norm=0.5,
+            largest_value=10.0,
+            gradient_sensitivity=near,
+        )
+    if kind == "saddle":
+        return Saddle(
+            Game(data().X), lipschitz=2.1, n_samples=240, sensitivity=0.04, gap_error=1e-12
+        )
     loss = PythonLoss(log_cosh, lipschitz=1.0, smoothness=1.0)
     return PythonErm(in_memory(Loss("squared"), weights=kind == "weighted"), 0.1, loss)
 
 
+def walk(objective: Any, *, tolerance: float, max_passes: int, w0: np.ndarray) -> np.ndarray:
+    """A user's optimizer: plain descent."""
+    w = np.array(w0)
+    for _ in range(300):
+        gradient = objective.value_and_gradient(w)[1]
+        if np.linalg.norm(gradient) <= 0.5 * tolerance:
+            break
+        w -= gradient / objective.smoothness
+    return w
+
+
+NAMED: Mapping[str, dict[str, Any]] = {
+    "tilted": {"tilt": 0.4},
+    "adversarial": {"radius": 0.1, "norm": "l2"},
+    "adversarial linf": {"radius": 0.05, "norm": "linf", "smoothing": 0.1},
+}
+
+
 def objectives() -> Iterator[Case]:
-    """Objectives in the place of problems."""
-    kinds = ("general", "python", "weighted")
+    """Objectives in the place of problems, and those by name; a user's optimizer."""
+    kinds = ("general", "edge", "saddle", "python", "weighted")
     for solver, relation, kind, what in product(SOLVER_NAMES, RELATIONS, BUDGETS, kinds):
         # What else there is refuses all of them alike.
         if solver not in ("auto", "dp-gd", "output-perturbation") and "exponential" not in solver:
@@ -557,6 +613,24 @@ def objectives() -> Iterator[Case]:
             )
 
         yield Case(f"objective/{solver}/{relation}/{kind}/{what}", run)
+    storages = ("dense", "csr-weights", "float32", "no-intercept")
+    for name, loss, storage in product(NAMED, LOSSES, storages):
+        settings: dict[str, Any] = {
+            "objective": name.split()[0],
+            "objective_options": {
+                **NAMED[name],
+                **({"target_bound": 2.0} if "tilted" in name and storage == "float32" else {}),
+            },
+        }
+        solver, budget = "output-perturbation", BUDGETS["approximate"]
+        named = partial(solved, solver, budget, "replace_one", loss, storage, **settings)
+        yield Case(f"objective/{solver}/replace_one/approximate/{name}/{loss}/{storage}", named)
+    for loss, storage in product(("logistic", "squared-hinge"), ("dense", "blocks")):
+        users = partial(
+            solved, "output-perturbation", BUDGETS["pure"], "replace_one", loss, storage,
+            optimizer=walk, alpha=0.2,
+        )  # fmt: skip
+        yield Case(f"objective/output-perturbation/replace_one/pure/walk/{loss}/{storage}", users)
 
 
 def fitted(model: Any, X: Any, y: Any = None, **fit_params: Any) -> dict[str, Any]:
@@ -570,8 +644,14 @@ def fitted(model: Any, X: Any, y: Any = None, **fit_params: Any) -> dict[str, An
         if name.endswith("_") and not name.startswith("_") and name != "best_estimator_"
     }
     out = {"attributes": public, "printed": said.getvalue().splitlines()}
-    rows = data().X[:7, : model.n_features_in_]
-    for method in ("predict", "decision_function", "predict_proba", "transform"):
+    rows = data().X[:7]
+    for method in (
+        "predict",
+        "decision_function",
+        "predict_log_proba",
+        "predict_proba",
+        "transform",
+    ):
         if hasattr(model, method):
             out[method] = np.asarray(getattr(model, method)(rows))
     if hasattr(model, "confidence_interval"):
@@ -620,7 +700,8 @@ def estimator(name: str, **parameters: Any) -> Any:
     bounds: dict[str, Any] = (
         {"target_bounds": (-3.0, 3.0)} if name in REGRESSORS else {"classes": [-1.0, 1.0]}
     )
-    settings = {"epsilon": 1.5, "data_norm": 2.0, "random_state": SEED, **bounds, **parameters}
+    settings = {"data_norm": 2.0, "random_state": SEED, **bounds, **parameters}
+    settings = {"epsilon": 1.5, "delta": 1e-2, **settings}
     return getattr(dpfast, name)(**settings)
 
 
@@ -713,6 +794,8 @@ def searches() -> Iterator[Case]:
         {},
         {"repetitions": "poisson", "mean_runs": 4.0},
         {"repetitions": "negative-binomial", "shape": 2.0, "mean_runs": 3.0},
+        {"scoring": "neg_log_loss"},
+        {"scoring": "neg_mean_squared_error", "validation_fraction": 0.3},
     )
     for grid, relation, delta, law in product(grids, RELATIONS, (0.0, 1e-6), laws):
 
@@ -724,8 +807,8 @@ def searches() -> Iterator[Case]:
             )
             y = data().target if name in REGRESSORS else data().label
             found = fitted(search, data().X, y)
-            best = search.best_estimator_
-            return {**found, "best": {"coef": best.coef_, "intercept": best.intercept_}}
+            best = getattr(search, "best_estimator_", None)
+            return {**found, "best": best and {"w": best.coef_, "intercept": best.intercept_}}
 
         yield Case(f"search/{grid}/{relation}/{delta}/{tag(law)}", run)
 
@@ -737,7 +820,7 @@ def accounts() -> Iterator[Case]:
         def run(folder: Path, solver=solver, relation=relation, adaptive=adaptive) -> Any:
             out = []
             loss = LOSSES[usual_loss(solver)]
-            account = dpfast.BudgetAccountant(Budget(2.5, 1e-5), adaptive=adaptive)
+            account = dpfast.BudgetAccountant(Budget(2.5, 0.1), adaptive=adaptive)
             for _ in range(4):
                 try:
                     with account:
@@ -758,11 +841,51 @@ def accounts() -> Iterator[Case]:
         yield Case(f"account/{solver}/{relation}/{'adaptive' if adaptive else 'fixed'}", run)
 
 
+def mixed_accounts() -> Iterator[Case]:
+    """A scaler, a search, one-against-rest and a plain fit on one account, kept in a file."""
+    for relation in RELATIONS:
+
+        def run(folder: Path, relation=relation) -> Any:
+            rows, path = data(), folder / "account.json"
+            labels = np.digitize(rows.target, [-0.4, 0.4])
+            model = partial(estimator, neighboring_relation=relation, epsilon=0.5, delta=1e-6)
+            out = []
+            with dpfast.BudgetAccountant(Budget(6.0, 1e-3), path=path) as account:
+                scaler = PrivateStandardScaler(
+                    (-3, 3), epsilon=0.4, neighboring_relation=relation, random_state=SEED
+                )
+                out.append(fitted(scaler, rows.X))
+                plain_fit = model("LogisticRegression", solver="output-perturbation")
+                out.append(fitted(plain_fit, rows.X, rows.label))
+                several = model("LinearSVC", classes=[0, 1, 2], solver="dp-gd")
+                out.append(fitted(several, rows.X, labels))
+                search = PrivateSearchCV(
+                    model("LogisticRegression", solver="output-perturbation"),
+                    {"alpha": [0.01, 1.0]},
+                    epsilon=2.0,
+                    random_state=SEED,
+                )
+                out.append(fitted(search, rows.X, rows.label))
+                adaptive = model("LogisticRegression", solver="dp-agd")
+                out.append(fitted(adaptive, rows.X, rows.label))
+            events = [event.to_dict() for event in account.events]
+            again = dpfast.BudgetAccountant(Budget(6.0, 1e-3), path=path)
+            return {
+                "fits": out,
+                "events": events,
+                "remaining": account.remaining(),
+                "read again": again.remaining(),
+                "guarantee": str(account.guarantee()),
+            }
+
+        yield Case(f"account/mixed/{relation}", run)
+
+
 class Interrupted(BaseException):
     """As Ctrl-C."""
 
 
-def interruptible(stop: list[int]) -> Any:
+def interruptible(stop: list[int], target: np.ndarray) -> Any:
     """The rows of :func:`data` in blocks, read until `stop` of them were yielded."""
     from dpfast.blocks import from_batches
 
@@ -773,7 +896,7 @@ def interruptible(stop: list[int]) -> Any:
             if stop[0] == 0:
                 raise Interrupted
             stop[0] -= 1
-            yield rows.X[start : start + 60], rows.label[start : start + 60]
+            yield rows.X[start : start + 60], target[start : start + 60]
 
     return from_batches(
         batches, n_features=4, n_samples=240, name="golden", block_rows=60, read_ahead=False
@@ -781,11 +904,17 @@ def interruptible(stop: list[int]) -> Any:
 
 
 def checkpoints() -> Iterator[Case]:
-    """Fits with a checkpoint, in one go and interrupted on the way: they end alike."""
+    """Fits with a checkpoint, in one go and interrupted on the way; whether they end alike."""
     from dpfast.blocks import BlockProblem
 
+    budget = BUDGETS["approximate"]
+    few = {"iterations": 8}
+    usual = {solver: LOSSES[usual_loss(solver)] for solver in SOLVER_NAMES}
     cases: dict[str, tuple[str, dict[str, Any]]] = {
-        **{solver: (solver, {}) for solver in SOLVER_NAMES},
+        **{
+            solver: (solver, few if accepts(solver, budget, RELATIONS[0], loss, few) else {})
+            for solver, loss in usual.items()
+        },
         "short": ("dp-gd", {"iterations": 4}),
         "last-iterate": ("dp-gd", {"iterations": 4, "analysis": "last-iterate", "step": 1.0}),
         "stages": ("dp-masg-opt", {"iterations": 4}),
@@ -797,10 +926,11 @@ def checkpoints() -> Iterator[Case]:
         def run(folder: Path, solver=solver, settings=settings, relation=relation) -> Any:
             def fit(file: str, blocks: int) -> tuple[Any, int]:
                 left = [blocks]
+                loss = usual[solver]
                 result = dpfast.solve(
-                    BlockProblem(interruptible(left), LOSSES[usual_loss(solver)], data_norm=2.0),
+                    BlockProblem(interruptible(left, data().y(loss)), loss, data_norm=2.0),
                     solver,
-                    BUDGETS["approximate"],
+                    budget,
                     neighboring_relation=relation,
                     random_state=SEED,
                     checkpoint=folder / file,
@@ -829,6 +959,30 @@ def checkpoints() -> Iterator[Case]:
         yield Case(f"checkpoint/{name}/{relation}", run)
 
 
+def estimator_checkpoints() -> Iterator[Case]:
+    """Estimators with a checkpoint, interrupted once; three classes, too."""
+    targets = {
+        "LogisticRegression": data().label,
+        "LinearSVC": np.digitize(data().target, [-0.4, 0.4]),
+        "LinearRegression": data().target,
+    }
+    for name, target in targets.items():
+
+        def run(folder: Path, name=name, target=target) -> Any:
+            def fit(file: str, blocks: int) -> Any:
+                model = estimator(name, **({"classes": [0, 1, 2]} if name == "LinearSVC" else {}))
+                source = interruptible([blocks], target)
+                return fitted(model, source, checkpoint=folder / file)
+
+            whole = fit("whole", 10**6)
+            with contextlib.suppress(Interrupted):
+                fit("stopped", 6)
+            same = json.dumps(plain(fit("stopped", 10**6))) == json.dumps(plain(whole))
+            return {"whole": whole, "equals the whole": same}
+
+        yield Case(f"checkpoint/{name}", run)
+
+
 FAMILIES = (
     plans,
     losses,
@@ -842,7 +996,9 @@ FAMILIES = (
     scalers,
     searches,
     accounts,
+    mixed_accounts,
     checkpoints,
+    estimator_checkpoints,
 )
 
 
