@@ -55,7 +55,8 @@ from dpfast.privacy import (
     budget_filter,
     gaussian_epsilon,
 )
-from dpfast.privacy.ledger import ACTIVE, merged
+from dpfast.privacy.ledger import merged
+from dpfast.privacy.open_accounts import ACTIVE
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
 from dpfast.problem import ProblemShape
 from dpfast.random import SecureGenerator
