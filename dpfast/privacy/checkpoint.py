@@ -144,6 +144,7 @@ class Checkpoint:
 
     def spend_again(self, ledger: Ledger) -> None:
         """Spend all accesses in the file on a new ledger; accounts that have paid are not asked."""
+        ledger.check(*(event_from_dict(e) for entry in self._entries for e in entry["events"]))
         while self.replaying:
             ledger.spend_all([event_from_dict(e) for e in self._entries[self._next]["events"]])
 

@@ -338,7 +338,7 @@ class TestPipelineOnOneAccount:
             ),
         )
         total = Budget(1.0, delta)
-        with BudgetAccountant(total) as account:
+        with BudgetAccountant(total, adaptive=False) as account:
             pipeline.fit(X, y)
         guarantee = account.guarantee()
         assert guarantee.epsilon <= 1.0
