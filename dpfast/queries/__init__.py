@@ -15,8 +15,8 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
-from dpfast.queries.gradient import ClippedGradient
-from dpfast.queries.losses import CandidateLosses
+from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.products import ProductSums
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "ClippedGradient",
     "ColumnMoments",
     "CoordinateGradient",
+    "GradientStep",
     "Gram",
+    "LineSearchLosses",
     "ProductSums",
     "bounded",
     "upper_triangle",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 from dpfast._validation import check_choice
@@ -21,12 +21,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     dp_adassp,
     dp_agd,
-    dp_gd,
-    dp_hb,
-    dp_masg,
-    dp_masg_opt,
-    dp_nag,
-    dp_nag_opt,
     dp_sgd,
     dp_svrg,
     dp_whitened_gd,
@@ -38,21 +32,19 @@ from dpfast.solvers import (
     rrpsgd,
 )
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
+from dpfast.solvers._gradient_method import DP_GD
+from dpfast.solvers._kuru2020 import METHODS
 from dpfast.solvers._resume import logged
 
-SOLVERS: dict[str, ModuleType] = {
+SOLVERS: dict[str, Any] = {
     module.NAME: module
     for module in (
         output_perturbation,
         objective_perturbation,
         dp_whitened_gd,
         dp_adassp,
-        dp_gd,
-        dp_hb,
-        dp_nag,
-        dp_nag_opt,
-        dp_masg,
-        dp_masg_opt,
+        DP_GD,
+        *METHODS,
         dp_agd,
         dp_sgd,
         dp_svrg,
@@ -73,7 +65,7 @@ def _resolve(
     neighboring_relation: str,
     accountant: str,
     options: Collection[str],
-) -> ModuleType:
+) -> Any:
     """The solver by name; of "auto", the first that serves and is worth its time.
 
     Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
@@ -128,9 +120,7 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
 _PLENTY_OF_ROWS = 3000.0
 
 
-def served(
-    module: ModuleType, shape: ProblemShape, budget: Budget, options: Collection[str]
-) -> bool:
+def served(module: Any, shape: ProblemShape, budget: Budget, options: Collection[str]) -> bool:
     """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
     return (
         budget.kind in module.BUDGET_KINDS
@@ -141,7 +131,7 @@ def served(
 
 
 def _check_objective(
-    module: ModuleType, problem: Any, shape: Any, options: dict[str, Any]
+    module: Any, problem: Any, shape: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Refuse other objectives than the mean loss where a solver knows no other."""
     if "objective" in module.OPTIONS:
@@ -165,7 +155,7 @@ def _check_objective(
 _RANDOM_ROWS = ("batch",)
 
 
-def _check_blocks(module: ModuleType, shape: Any, options: dict[str, Any]) -> None:
+def _check_blocks(module: Any, shape: Any, options: dict[str, Any]) -> None:
     """Refuse, for rows in blocks, what would need single rows in a random order."""
     # Of an objective: the shape of its problem.
     if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
