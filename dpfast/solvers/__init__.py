@@ -282,7 +282,18 @@ def plan(
 
 
 def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Run a plan on what it was made for."""
+    """Run a plan on what it was made for.
+
+    Raises
+    ------
+    ValueError
+        If the accesses depend on what was released, and the ledger cannot account for that.
+    """
+    if settled.adaptive and not ledger.adaptive:
+        raise ValueError(
+            f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
+            "depend on what was released; got one that is not adaptive."
+        )
     run = SOLVERS[settled.solver].run
     if isinstance(settled, Plan):
         outcome: Outcome = run(settled, Curator(problem, ledger, rng))
