@@ -118,6 +118,9 @@ class Ledger:
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the
         rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
         settled here, and the guarantee is the budget itself.
+    accounts : sequence of BudgetAccountant or None, default=None
+        Who is charged first for what is spent here. None: the accountants whose blocks surround the
+        code that spends. Empty: nobody, since somebody has paid for all of it already.
 
     Raises
     ------
@@ -135,7 +138,13 @@ class Ledger:
     (0.3969, 1e-06, 'gdp')
     """
 
-    def __init__(self, budget: Budget, accountant: str = "auto", adaptive: bool = False) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        accountant: str = "auto",
+        adaptive: bool = False,
+        accounts: Sequence[Charged] | None = None,
+    ) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
@@ -147,6 +156,7 @@ class Ledger:
                 f"use 'auto' or one of {[n for n, a in ACCOUNTANTS.items() if a.accepts(budget)]}."
             )
         self._filter = budget_filter(budget, accountant) if adaptive else None
+        self._accounts = None if accounts is None else tuple(accounts)
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
@@ -488,7 +498,8 @@ class Ledger:
         not adaptive itself pays all of it at the first access.
         """
         bills: list[tuple[Charged, Sequence[Event]]] = []
-        for accountant in active_accountants() if new else ():
+        behind = active_accountants() if self._accounts is None else self._accounts
+        for accountant in behind if new else ():
             if self._filter is None or accountant.adaptive:
                 bills.append((accountant, new))
             elif not any(accountant is other for other in self._paid):

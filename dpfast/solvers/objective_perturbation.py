@@ -86,8 +86,6 @@ _LINEAR = "objective: minimizer with a random linear term"
 _OUTPUT = "output: distance to the exact minimizer"
 # Kinds of noise, and the accountants under which they can use up the budget.
 _NOISES = {"gaussian": ("auto", "objective"), "l2-laplace": ("auto", "pure", "basic")}
-# Losses of y z that never rise.
-_MONOTONE = ("logistic", "huberized-hinge", "squared-hinge")
 # The output noise's µ (or ε) as a share of the linear term's: 5e-5 of the Gaussian budget, where
 # squares add, and 1e-3 of the pure one.
 _OUTPUT_MU = 0.01
@@ -350,7 +348,7 @@ class _GaussianLaw(_Law):
 
     def __init__(self, shape: ProblemShape, budget: Budget, neighboring_relation: str) -> None:
         super().__init__(shape, budget, neighboring_relation)
-        self.monotone = shape.loss.name in _MONOTONE
+        self.monotone = shape.loss.monotone
 
     def approximate(self, ridge: float) -> float:
         sides = 1.0 if self.monotone else 2.0

@@ -400,7 +400,7 @@ def _plan_certificate(
     saddle = isinstance(goal, SaddleShape)
     kinked = saddle or not math.isfinite(goal.smoothness)
     if kinked and not (
-        saddle or (isinstance(goal, ErmShape) and goal.problem.loss.name == "hinge")
+        saddle or (isinstance(goal, ErmShape) and goal.problem.loss.smoothed is not None)
     ):
         raise ValueError(
             "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
@@ -914,7 +914,7 @@ def _check_loss(loss: Loss) -> None:
             loss.lipschitz
         ),
         "smooth or the hinge, since minimizers are certified by gradients or duality gaps": (
-            math.isfinite(loss.smoothness) or loss.name == "hinge"
+            math.isfinite(loss.smoothness) or loss.smoothed is not None
         ),
     }
     for need, met in needs.items():

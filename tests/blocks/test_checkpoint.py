@@ -140,6 +140,20 @@ def test_the_file_holds_neither_data_nor_noise(source, tmp_path, monkeypatch):
     assert set(access) == {"events", "paid", "answer"}
 
 
+def test_what_is_fitted_to_what_is_hashed_with_a_salt(source, tmp_path):
+    """Two files of one fit have no hash in common, and none is that of the source itself."""
+    fits = []
+    for name in ("one", "two"):
+        with pytest.raises(Interrupted):
+            fit(source, tmp_path / name, seed=None, stop=6)
+        fits.append(json.loads((tmp_path / name).read_text())["fit"])
+    for name in ("data", "problem", "plan", "salt"):
+        assert fits[0][name] != fits[1][name]
+        assert re.fullmatch(r"[0-9a-f]{32,64}", fits[0][name])
+    assert fits[0]["data"] != source.digest()
+    fit(source, tmp_path / "one", seed=None)
+
+
 def test_the_event_is_in_the_file_before_the_data_are_touched(source, tmp_path):
     path = tmp_path / "log"
     seen = []
