@@ -108,7 +108,7 @@ class LastIterate(Access[Vector]):
         del point
         w = self._start
         for _ in range(self.iterations):
-            noisy = self._mechanism.answer(self._step.prepare(prepared, w), rng)
+            noisy = self._mechanism.perturb(self._step.prepare(prepared, w), rng)
             w = project(noisy, self.radius)
         return w
 

@@ -87,9 +87,7 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
 _PLENTY_OF_ROWS = 3000.0
 
 
-def served(
-    module: Any, shape: ProblemShape, budget: Budget, options: Collection[str]
-) -> bool:
+def served(module: Any, shape: ProblemShape, budget: Budget, options: Collection[str]) -> bool:
     """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
     return (
         budget.kind in module.BUDGET_KINDS
