@@ -6,5 +6,7 @@ look into it.
 """
 
 from dpfast.fused.epochs import SampledSteps, State, Walk
+from dpfast.fused.last_iterate import LastIterate
+from dpfast.fused.sampled_gradient import SampledGradient
 
-__all__ = ["SampledSteps", "State", "Walk"]
+__all__ = ["LastIterate", "SampledGradient", "SampledSteps", "State", "Walk"]

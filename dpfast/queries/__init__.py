@@ -16,8 +16,8 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
-from dpfast.queries.gradient import ClippedGradient
-from dpfast.queries.losses import CandidateLosses
+from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
 
@@ -29,7 +29,9 @@ __all__ = [
     "ColumnMoments",
     "ColumnSums",
     "CoordinateGradient",
+    "GradientStep",
     "Gram",
+    "LineSearchLosses",
     "ProductSums",
     "RankScores",
     "ScoreSum",

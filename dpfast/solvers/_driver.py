@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def _resolve(
     neighboring_relation: str,
     accountant: str,
     options: Collection[str],
-) -> ModuleType:
+) -> Any:
     """The solver by name; of "auto", the first that serves and is worth its time.
 
     Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
@@ -88,9 +87,7 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
 _PLENTY_OF_ROWS = 3000.0
 
 
-def served(
-    module: ModuleType, shape: ProblemShape, budget: Budget, options: Collection[str]
-) -> bool:
+def served(module: Any, shape: ProblemShape, budget: Budget, options: Collection[str]) -> bool:
     """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
     return (
         budget.kind in module.BUDGET_KINDS
@@ -101,7 +98,7 @@ def served(
 
 
 def _check_objective(
-    module: ModuleType, problem: Any, shape: Any, options: dict[str, Any]
+    module: Any, problem: Any, shape: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Refuse other objectives than the mean loss where a solver knows no other."""
     if "objective" in module.OPTIONS:
@@ -125,7 +122,7 @@ def _check_objective(
 _RANDOM_ROWS = ("batch",)
 
 
-def _check_blocks(module: ModuleType, shape: Any, options: dict[str, Any]) -> None:
+def _check_blocks(module: Any, shape: Any, options: dict[str, Any]) -> None:
     """Refuse, for rows in blocks, what would need single rows in a random order."""
     # Of an objective: the shape of its problem.
     if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
@@ -252,7 +249,18 @@ def plan(
 
 
 def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Run a plan on what it was made for."""
+    """Run a plan on what it was made for.
+
+    Raises
+    ------
+    ValueError
+        If the accesses depend on what was released, and the ledger cannot account for that.
+    """
+    if settled.adaptive and not ledger.adaptive:
+        raise ValueError(
+            f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
+            "depend on what was released; got one that is not adaptive."
+        )
     run = SOLVERS[settled.solver].run
     if isinstance(settled, Plan):
         outcome: Outcome = run(settled, Curator(problem, ledger, rng))

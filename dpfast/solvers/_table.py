@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import Any
 
 from dpfast.solvers import (
     dp_adassp,
     dp_agd,
-    dp_gd,
-    dp_hb,
-    dp_masg,
-    dp_masg_opt,
-    dp_nag,
-    dp_nag_opt,
     dp_sgd,
     dp_svrg,
     dp_whitened_gd,
@@ -23,20 +17,18 @@ from dpfast.solvers import (
     privgene,
     rrpsgd,
 )
+from dpfast.solvers._gradient_method import DP_GD
+from dpfast.solvers._kuru2020 import METHODS
 
-SOLVERS: dict[str, ModuleType] = {
+SOLVERS: dict[str, Any] = {
     module.NAME: module
     for module in (
         output_perturbation,
         objective_perturbation,
         dp_whitened_gd,
         dp_adassp,
-        dp_gd,
-        dp_hb,
-        dp_nag,
-        dp_nag_opt,
-        dp_masg,
-        dp_masg_opt,
+        DP_GD,
+        *METHODS,
         dp_agd,
         dp_sgd,
         dp_svrg,
