@@ -5,6 +5,8 @@ Each says what it charges and why that is enough, and has an audit of its own, s
 look into it.
 """
 
+from dpfast.fused.ball_sample import BallSample
 from dpfast.fused.epochs import SampledSteps, State, Walk
+from dpfast.fused.perturbed_minimizer import PerturbedMinimizer
 
-__all__ = ["SampledSteps", "State", "Walk"]
+__all__ = ["BallSample", "PerturbedMinimizer", "SampledSteps", "State", "Walk"]

@@ -68,7 +68,10 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
 
     def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> NDArray[np.float64]:
         """Return the query's value, rounded, plus noise."""
-        value = self._value(prepared, *point)
+        return self.add_noise(self._value(prepared, *point), rng)
+
+    def add_noise(self, value: NDArray[np.float64], rng: "SecureGenerator") -> NDArray[np.float64]:
+        """Return a vector of shape (dimension,), rounded, plus noise; nothing is spent."""
         return self._grid.to_float(self._grid.round(value) + self._noise(rng))
 
     def release(

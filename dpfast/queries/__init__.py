@@ -17,16 +17,19 @@ from dpfast.queries.coordinates import (
 )
 from dpfast.queries.gradient import ClippedGradient
 from dpfast.queries.losses import CandidateLosses
+from dpfast.queries.minimizer import CertifiedMinimizer, LastIterate
 from dpfast.queries.products import ProductSums
 
 __all__ = [
     "BatchSum",
     "CandidateLosses",
+    "CertifiedMinimizer",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
     "CoordinateGradient",
     "Gram",
+    "LastIterate",
     "ProductSums",
     "bounded",
     "upper_triangle",

@@ -16,6 +16,7 @@ from dpfast.curator import Curator
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.problem import Problem
+from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
@@ -37,7 +38,7 @@ from dpfast.solvers import (
     privgene,
     rrpsgd,
 )
-from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_supported
+from dpfast.solvers._contract import Outcome, Plan, Result, Solver, check_planned, check_supported
 from dpfast.solvers._resume import logged
 
 SOLVERS: dict[str, ModuleType] = {
@@ -184,7 +185,7 @@ def _check_blocks(module: ModuleType, shape: Any, options: dict[str, Any]) -> No
                 "sample that is not uniform would not keep what it is charged for."
             )
     optimizer = options.get("optimizer", "auto")
-    if optimizer in output_perturbation.ROW_OPTIMIZERS:
+    if optimizer in ROW_OPTIMIZERS:
         raise ValueError(
             f"optimizer must be one of full batches, such as 'auto', 'newton' or 'agd', for rows "
             f"in blocks; got {optimizer!r}, which takes single rows in a random order: {cause}."
@@ -292,7 +293,14 @@ def plan(
 
 
 def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Run a plan on what it was made for."""
+    """Run a plan on what it was made for.
+
+    Raises
+    ------
+    ValueError
+        If `problem` is something else; nothing is spent.
+    """
+    check_planned(settled, problem)
     run = SOLVERS[settled.solver].run
     if isinstance(settled, Plan):
         outcome: Outcome = run(settled, Curator(problem, ledger, rng))
