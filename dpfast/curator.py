@@ -129,9 +129,10 @@ class Curator:
         BudgetExceeded, UnsupportedEvent
             By the ledger; nothing was spent and the rows were not touched.
         TypeError, ValueError
-            If the fixed arguments are not as the query's bounds require; nothing was spent.
+            If the arguments are not as the access's bounds require; nothing was spent.
         """
         fixed, point = self._fixed(access.query, arguments)
+        access.check(*point)
         events, log = access.events(), self._ledger.log
         if log is None:
             self._ledger.spend_all(events)

@@ -22,7 +22,7 @@ from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check
 from dpfast.estimators._one_vs_rest import planned, solve_each
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
-from dpfast.privacy.ledger import Charged
+from dpfast.privacy.open_accounts import Charged
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, Result, solve

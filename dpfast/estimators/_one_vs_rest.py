@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_choice
 from dpfast.privacy import Budget, Event, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
-from dpfast.privacy.ledger import Charged
+from dpfast.privacy.open_accounts import Charged
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, Plan, Result, fit_each, plan, served

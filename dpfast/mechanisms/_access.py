@@ -36,6 +36,15 @@ class Access(ABC, Generic[T]):
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return what `count` such accesses are charged as."""
 
+    def check(self, *point: Any) -> None:
+        """Refuse arguments for which the price does not hold, before anything is spent.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        del point
+
     @abstractmethod
     def answer(self, prepared: Any, rng: SecureGenerator, *point: Any) -> T:
         """Return the noisy answer; only a curator calls this, after it has spent the events.

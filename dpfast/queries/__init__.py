@@ -18,12 +18,14 @@ from dpfast.queries.coordinates import (
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
+from dpfast.queries.minimizer import CertifiedMinimizer, LastIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
 
 __all__ = [
     "BatchSum",
     "CandidateLosses",
+    "CertifiedMinimizer",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
@@ -31,6 +33,7 @@ __all__ = [
     "CoordinateGradient",
     "GradientStep",
     "Gram",
+    "LastIterate",
     "LineSearchLosses",
     "ProductSums",
     "RankScores",

@@ -72,7 +72,7 @@ class Plan(Generic[S]):
     def parameters(self) -> Mapping[str, Any]:
         """The settings by name."""
         settings: Any = self.settings
-        return {f.name: getattr(settings, f.name) for f in fields(settings)}
+        return MappingProxyType({f.name: getattr(settings, f.name) for f in fields(settings)})
 
     def __str__(self) -> str:
         shape = self.shape
@@ -243,6 +243,39 @@ class Solver(Protocol):
     ) -> Outcome:
         """Carry out `plan`, spending each event on `ledger` before its data access."""
         ...
+
+
+def check_planned(plan: Plan[Any], problem: Any) -> None:
+    """Refuse to run a plan on anything but what it was made for: its noise would be for others.
+
+    Raises
+    ------
+    ValueError
+        If an objective has another public shape, or a problem's differs in more than the ridge.
+    """
+    shape = getattr(problem, "shape", None)
+    if plan.objective is not None:
+        if shape != plan.objective:
+            raise ValueError(
+                f"problem must be the objective that the plan was made for, {plan.objective!r}; "
+                f"got {type(problem).__name__}."
+            )
+        return
+    if not isinstance(shape, ProblemShape):
+        raise ValueError(
+            "problem must be a Problem, as the plan was made for one; got "
+            f"{type(problem).__name__}."
+        )
+    differ = [
+        f"{f.name}={getattr(shape, f.name)!r} instead of {getattr(plan.shape, f.name)!r}"
+        for f in fields(ProblemShape)
+        if f.name != "alpha" and getattr(shape, f.name) != getattr(plan.shape, f.name)
+    ]
+    if differ:
+        raise ValueError(
+            "problem must have the public quantities that the plan was made for; got "
+            f"{', '.join(differ)}. Plan again for this problem."
+        )
 
 
 def check_supported(module: Any, budget: Budget, neighboring_relation: str) -> None:

@@ -14,8 +14,9 @@ from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
-from dpfast.privacy.ledger import Charged
+from dpfast.privacy.open_accounts import Charged
 from dpfast.problem import Problem
+from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
@@ -141,7 +142,7 @@ def _check_blocks(module: Any, shape: Any, options: dict[str, Any]) -> None:
                 "sample that is not uniform would not keep what it is charged for."
             )
     optimizer = options.get("optimizer", "auto")
-    if optimizer in output_perturbation.ROW_OPTIMIZERS:
+    if optimizer in ROW_OPTIMIZERS:
         raise ValueError(
             f"optimizer must be one of full batches, such as 'auto', 'newton' or 'agd', for rows "
             f"in blocks; got {optimizer!r}, which takes single rows in a random order: {cause}."
