@@ -108,7 +108,8 @@ class TestEverySolver:
 
     def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation):
         settled = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
-        ledger = Ledger(Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6))
+        small = Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6)
+        ledger = Ledger(small, adaptive=settled.adaptive)
 
         class Untouchable:
             def __getattr__(self, name):
