@@ -140,7 +140,7 @@ def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[n
     from dpfast.random import SecureGenerator
     from dpfast.solvers import SOLVERS, carry_out
 
-    loss = getattr(SOLVERS[name], "LOSS", "logistic")
+    loss = SOLVERS[name].loss
 
     def problem() -> Problem:
         return Problem(data.X, data.y, loss, data_norm=data.data_norm)
