@@ -214,6 +214,39 @@ class Solver(Generic[S]):
 _COMMON = ("neighboring_relation", "accountant")
 
 
+def check_planned(plan: Plan[Any], problem: Any) -> None:
+    """Refuse to run a plan on anything but what it was made for: its noise would be for others.
+
+    Raises
+    ------
+    ValueError
+        If an objective has another public shape, or a problem's differs in more than the ridge.
+    """
+    shape = getattr(problem, "shape", None)
+    if plan.objective is not None:
+        if shape != plan.objective:
+            raise ValueError(
+                f"problem must be the objective that the plan was made for, {plan.objective!r}; "
+                f"got {type(problem).__name__}."
+            )
+        return
+    if not isinstance(shape, ProblemShape):
+        raise ValueError(
+            "problem must be a Problem, as the plan was made for one; got "
+            f"{type(problem).__name__}."
+        )
+    differ = [
+        f"{f.name}={getattr(shape, f.name)!r} instead of {getattr(plan.shape, f.name)!r}"
+        for f in fields(ProblemShape)
+        if f.name != "alpha" and getattr(shape, f.name) != getattr(plan.shape, f.name)
+    ]
+    if differ:
+        raise ValueError(
+            "problem must have the public quantities that the plan was made for; got "
+            f"{', '.join(differ)}. Plan again for this problem."
+        )
+
+
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
     """Refuse a budget or a neighboring relation that a solver cannot serve.
 

@@ -24,6 +24,7 @@ from dpfast.solvers._contract import (
     Plan,
     Result,
     Solver,
+    check_planned,
     check_supported,
 )
 from dpfast.solvers._resume import logged
