@@ -14,7 +14,8 @@ from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.queries import gradient as gradient_queries
 from dpfast.queries import losses as loss_queries
 from dpfast.random import SecureGenerator
-from dpfast.solvers import carry_out, dp_agd
+from dpfast.solvers import carry_out
+from dpfast.solvers.papers import dp_agd
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0)
