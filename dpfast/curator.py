@@ -44,6 +44,10 @@ class Payer(Protocol):
         """Spend the events together, or raise and spend none."""
         ...
 
+    def check(self, *events: Event) -> None:
+        """Raise what spending the events would raise now."""
+        ...
+
     def can_afford(self, *events: Event) -> bool:
         """Say whether the events could be spent together now."""
         ...
@@ -143,6 +147,10 @@ class Curator:
 
         return log.release(pay, make, self._rng)
 
+    def check(self, *accesses: Access[Any]) -> None:
+        """Raise what paying for these accesses together would raise now.  Nothing is spent."""
+        self._ledger.check(*(e for access in accesses for e in access.events()))
+
     def can_afford(self, *accesses: Access[Any]) -> bool:
         """Say whether these accesses could be paid for together now.  Nothing is spent."""
         return self._ledger.can_afford(*(e for access in accesses for e in access.events()))
@@ -209,12 +217,15 @@ class _Prepaid:
         self._left = [event for access in accesses for event in access.events()]
 
     def spend_all(self, events: Sequence[Event]) -> None:
+        self.check(*events)
+        for event in events:
+            self._left.remove(event)
+
+    def check(self, *events: Event) -> None:
         if not self.can_afford(*events):
             raise BudgetExceeded(
                 "this access to a part of the rows was not paid for. Nothing was spent."
             )
-        for event in events:
-            self._left.remove(event)
 
     def can_afford(self, *events: Event) -> bool:
         return all(events.count(event) <= self._left.count(event) for event in events)

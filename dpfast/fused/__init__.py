@@ -7,6 +7,16 @@ look into it.
 
 from dpfast.fused.ball_sample import BallSample
 from dpfast.fused.epochs import SampledSteps, State, Walk
+from dpfast.fused.last_iterate import LastIterate
 from dpfast.fused.perturbed_minimizer import PerturbedMinimizer
+from dpfast.fused.sampled_gradient import SampledGradient
 
-__all__ = ["BallSample", "PerturbedMinimizer", "SampledSteps", "State", "Walk"]
+__all__ = [
+    "BallSample",
+    "LastIterate",
+    "PerturbedMinimizer",
+    "SampledGradient",
+    "SampledSteps",
+    "State",
+    "Walk",
+]

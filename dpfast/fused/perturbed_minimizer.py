@@ -59,8 +59,6 @@ NOISES = ("gaussian", "l2-laplace")
 ROUND_UP = 1.0 + 2.0**-48
 
 _OUTPUT = "output: distance to the exact minimizer"
-# Losses of y z that never rise.
-_MONOTONE = ("logistic", "huberized-hinge", "squared-hinge")
 _SCALE = 2**32
 _REFINEMENT = 2**26
 
@@ -144,7 +142,7 @@ class PerturbedMinimizer(Access[Vector]):
         linear = self.draw(rng) / self.shape.n_samples
         objective = LinearTerm(Erm(prepared, self.alpha), linear)
         w = certified_minimizer(objective, self.tolerance, self.optimizer).w
-        return self.output.add_noise(w, rng)
+        return self.output.perturb(w, rng)
 
     def draw(self, rng: SecureGenerator) -> Vector:
         """Coefficients of the linear term, in the unit of the gradient sum; see the module."""
@@ -178,12 +176,7 @@ def linear_event(
     }
     if noise == "l2-laplace":
         return L2LaplaceObjectiveEvent(scale=scale, **settings)
-    return ObjectivePerturbationEvent(stddev=scale, monotone=monotone(shape.loss), **settings)
-
-
-def monotone(loss: Loss) -> bool:
-    """Whether the loss never rises with the margin, so that its slope has a known sign."""
-    return loss.name in _MONOTONE
+    return ObjectivePerturbationEvent(stddev=scale, monotone=shape.loss.monotone, **settings)
 
 
 def standard_deviation(noise: str, dim: int, scale: float) -> float:

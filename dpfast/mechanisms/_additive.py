@@ -68,10 +68,10 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
 
     def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> NDArray[np.float64]:
         """Return the query's value, rounded, plus noise."""
-        return self.add_noise(self._value(prepared, *point), rng)
+        return self.perturb(self._value(prepared, *point), rng)
 
-    def add_noise(self, value: NDArray[np.float64], rng: "SecureGenerator") -> NDArray[np.float64]:
-        """Return a vector of shape (dimension,), rounded, plus noise; nothing is spent."""
+    def perturb(self, value: NDArray[np.float64], rng: "SecureGenerator") -> NDArray[np.float64]:
+        """Return a finite value of the query, rounded, plus noise; it was paid for elsewhere."""
         return self._grid.to_float(self._grid.round(value) + self._noise(rng))
 
     def release(
@@ -108,7 +108,7 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
 
         def make() -> NDArray[np.float64]:
             value = self._look(query, self.dimension, ledger=ledger, where=where)
-            return self._grid.to_float(self._grid.round(value) + self._noise(rng))
+            return self.perturb(value, rng)
 
         return self._recorded(make, rng=rng, ledger=ledger, where=where)
 

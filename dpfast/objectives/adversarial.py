@@ -51,8 +51,6 @@ Vector = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
-# Losses of the residual's absolute value alone, as the closed form for regression needs.
-_EVEN_LOSSES = ("huber",)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class AdversarialShape:
                 f"got {loss.name!r}."
             )
         if loss.kind == "regression":
-            if loss.name not in _EVEN_LOSSES:
+            if not loss.even:  # the closed form is for losses of the residual's absolute value
                 raise ValueError(
                     "loss must be a classification loss or a function of the residual's absolute "
                     f"value ('huber'), for adversarial training; got {loss.name!r}."

@@ -54,6 +54,7 @@ from dpfast.privacy.filters import (
     GDPFilter,
     PrivacyFilter,
     PureFilter,
+    RenyiFilter,
     ZCDPFilter,
     budget_filter,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "PureFilter",
     "PureSelectionEvent",
     "QueryEvent",
+    "RenyiFilter",
     "SelectionEvent",
     "SubsampledGaussianEvent",
     "SubsampledLaplaceEvent",

@@ -7,6 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
+from dpfast.queries.columns import ColumnSums, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
     ColumnMoments,
@@ -15,10 +16,11 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
-from dpfast.queries.gradient import ClippedGradient
-from dpfast.queries.losses import CandidateLosses
+from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, LastIterate
 from dpfast.queries.products import ProductSums
+from dpfast.queries.scores import ScoreSum
 
 __all__ = [
     "BatchSum",
@@ -27,10 +29,15 @@ __all__ = [
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
+    "ColumnSums",
     "CoordinateGradient",
+    "GradientStep",
     "Gram",
     "LastIterate",
+    "LineSearchLosses",
     "ProductSums",
+    "RankScores",
+    "ScoreSum",
     "bounded",
     "upper_triangle",
 ]

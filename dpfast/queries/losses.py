@@ -1,4 +1,4 @@
-"""Sums of clipped losses: scores of candidate weights."""
+"""Sums of clipped losses: scores of candidate weights, and of candidate steps."""
 
 from __future__ import annotations
 
@@ -83,3 +83,55 @@ class CandidateLosses(Query):
         return np.array(
             [problem.objective(w, self.loss_clip) + self.ridge * (w @ w) for w in candidates]
         )
+
+
+class LineSearchLosses(Query):
+    """Scores of steps from w along a direction, by the objective where they end, up to a constant.
+
+    ``Σ_i c_i min(ℓ_i, K)`` at ``w - a d`` for each step a, and n times the change of the ridge,
+    which is the same for neighbors.  Where the ridge outweighs all losses it decides, by whatever
+    amount: so it is brought to the range of the losses.  The arguments are w, the direction and the
+    steps.
+
+    Sensitivity: a record present in one of two neighbors only moves all scores by amounts in
+    ``[0, c K]``, or in ``[-c K, 0]``, c the largest weight; a replaced record by amounts in
+    ``[-c K, c K]``.  Both are intervals of length ``k c K`` that hold 0.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        The number of rows may be one that no part exceeds, if parts of the rows are asked.
+    candidates : int
+        Number of steps.
+    loss_clip : float
+        ``K``.
+    """
+
+    norm: Literal["l2", "l1", "range"] = "range"
+    monotone = True
+
+    def __init__(self, shape: ProblemShape, candidates: int, loss_clip: float) -> None:
+        self.shape, self.loss_clip = shape, loss_clip
+        self.dimension = candidates
+        self.bound: float = 2.001 * shape.n_samples * shape.max_weight * loss_clip
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the length of the interval that the docstring proves."""
+        return records_apart(neighboring_relation) * (self.shape.max_weight * self.loss_clip)
+
+    def rounding_error(self) -> float:
+        """Return the error of the losses' sum; that of losses and ridge is rounded once more."""
+        return self.shape.loss_sum_error(self.loss_clip) + UNIT * self.bound
+
+    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+        """The scores."""
+        w, direction, steps = point
+        scores: Vector = prepared.line_search_losses(w, direction, steps, self.loss_clip)
+        alpha = self.shape.alpha or 0.0
+        if alpha == 0.0:
+            return scores
+        squares = steps * (steps * float(direction @ direction) - 2.0 * float(w @ direction))
+        n = prepared.shape.n_samples
+        largest = n * self.shape.max_weight * self.loss_clip
+        with_ridge: Vector = scores + np.clip(0.5 * alpha * n * squares, -largest, largest)
+        return with_ridge

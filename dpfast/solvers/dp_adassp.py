@@ -177,4 +177,4 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
 def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
-    return None if loss.name == LOSS else f"{LOSS!r}, whose minimizer two sums determine"
+    return None if loss.quadratic else f"{LOSS!r}, whose minimizer two sums determine"

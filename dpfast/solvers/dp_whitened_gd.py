@@ -361,11 +361,11 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     dict
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
-    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.even else 1.0
     # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
     # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
     by_step = shape.loss.lipschitz / shape.loss.smoothness
-    way = 1.0 if shape.loss.name == "huber" else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
+    way = 1.0 if shape.loss.even else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     ample = math.sqrt(_AMPLE / max(u, _AMPLE))

@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 from dpfast._validation import check_integer
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.privacy import Budget, Ledger, PrivacyReport
+from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem
 from dpfast.queries import ClassGradient
 from dpfast.queries.coordinates import CLASS_CURVATURE
-from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
-from dpfast.solvers._contract import Plan, check_supported
+from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers.dp_whitened_gd import Settings
 
 Vector = NDArray[np.float64]
@@ -82,7 +80,7 @@ def plan_multinomial(
         If an argument is out of range.
     """
     check_integer("n_classes", n_classes, low=2, high=2**20)
-    if shape.loss.name != "logistic":
+    if not shape.loss.multiclass:
         raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")
     if shape.blocks is not None:
         raise ValueError(
@@ -96,7 +94,7 @@ def plan_multinomial(
             f"options must be among {', '.join(dp_whitened_gd.OPTIONS)} for multinomial "
             f"regression; got {', '.join(unknown)}."
         )
-    Ledger(budget, accountant)  # refuses a budget that the accountant cannot limit
+    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
     step = min(1.0, (u / _HOPELESS) ** 1.5)
     automatic = {"step": step, "intercept_step": step, "shrinkage": 0.0, "james_stein": False}
@@ -140,7 +138,7 @@ def plan_multinomial(
         ),
         expected=MappingProxyType({}),
     )
-    Ledger(budget, accountant).check(*plan.events, alone=True)
+    assert affordable(plan.events, budget, accountant)
     return plan
 
 
@@ -149,8 +147,8 @@ def _more_steps(n_classes: int, u: float) -> float:
     return 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
 
 
-def run_multinomial(plan: Plan[Settings], curator: Curator) -> Matrix:
-    """Weights of shape (K, dim), private.
+def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Learn coordinates and descend in them, all classes at once.
 
     Parameters
     ----------
@@ -161,8 +159,9 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Matrix:
 
     Returns
     -------
-    ndarray of shape (K, dim)
-        Its rows add up to zero.
+    Outcome
+        Its weights have the shape (K, dim), and their rows add up to zero; its history has the
+        norms of the noisy gradients in the learned coordinates.
 
     Raises
     ------
@@ -170,56 +169,5 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Matrix:
         If the ledger cannot afford a release; its data is not touched.
     """
     transform = dp_whitened_gd.learn_coordinates(plan, curator)
-    w, _ = dp_whitened_gd.descend(plan, curator, transform)
-    return np.ascontiguousarray(w.T)
-
-
-def solve_multinomial(
-    problem: Problem,
-    labels: Vector,
-    n_classes: int,
-    budget: Budget,
-    *,
-    accountant: str = "auto",
-    random_state: Any = None,
-    notes: tuple[str, ...] = (),
-    verbose: bool = False,
-    **settings: Any,
-) -> tuple[Matrix, PrivacyReport, Plan[Any]]:
-    """Plan, spend and run.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its targets are not used.
-    labels : ndarray of shape (n_samples,)
-        Classes 0, 1, ..., K - 1 as floating-point numbers.
-    n_classes, budget, accountant, **settings
-        As for :func:`plan_multinomial`.
-    random_state, notes
-        As for :func:`dpfast.solve`.
-    verbose : bool, default=False
-        Print the plan before anything is spent.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_classes, dim)
-    report : PrivacyReport
-    plan : Plan
-
-    Raises
-    ------
-    TypeError, ValueError, BudgetExceeded
-        As for :func:`dpfast.solve`; nothing is spent.
-    """
-    settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
-    if verbose:
-        print(f"{n_classes} classes, multinomial:\n{settled}")
-    ledger = Ledger(budget, accountant)
-    ledger.check(*settled.events)
-    rng = SecureGenerator(random_state)
-    weights = run_multinomial(settled, Curator(problem.with_labels(labels), ledger, rng))
-    report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
-    )
-    return weights, report, settled
+    w, norms = dp_whitened_gd.descend(plan, curator, transform)
+    return Outcome(np.ascontiguousarray(w.T), MappingProxyType({"gradient_norm": norms}))

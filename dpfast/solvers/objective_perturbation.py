@@ -29,7 +29,6 @@ from dpfast.fused.perturbed_minimizer import (
     deviation,
     linear_event,
     minimizer_reach,
-    monotone,
     refusal,
     standard_deviation,
 )
@@ -282,7 +281,7 @@ class _GaussianLaw(_Law):
     noise = "gaussian"
 
     def approximate(self, ridge: float) -> float:
-        sides = 1.0 if monotone(self.shape.loss) else 2.0
+        sides = 1.0 if self.shape.loss.monotone else 2.0
         return (
             self.records * self.lipschitz / gaussian_mu(self.left(ridge), self.budget.delta / sides)
         )
