@@ -11,4 +11,4 @@ def unperturbed(settled, problem):
 def perturbed(settled, point, rng):
     """The plan's noise and projection on what `unperturbed` returned."""
     settings = settled.settings
-    return project(settings.mechanism.add_noise(point, rng), settings.radius)
+    return project(settings.mechanism.perturb(point, rng), settings.radius)

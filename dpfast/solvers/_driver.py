@@ -20,7 +20,7 @@ from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
-from dpfast.solvers._contract import Outcome, Plan, Result, check_supported
+from dpfast.solvers._contract import Outcome, Plan, Result, check_planned, check_supported
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
@@ -255,8 +255,10 @@ def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Le
     Raises
     ------
     ValueError
-        If the accesses depend on what was released, and the ledger cannot account for that.
+        If the plan was made for something else, or its accesses depend on what was released and
+        the ledger cannot account for that; nothing is spent.
     """
+    check_planned(settled, problem)
     if settled.adaptive and not ledger.adaptive:
         raise ValueError(
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
@@ -454,6 +456,7 @@ def solve_multinomial(
     settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
 
     def run(settled: Plan[Any], made: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+        check_planned(settled, made)
         return run_multinomial(settled, Curator(made, ledger, rng))
 
     (outcome,), report = fit_each(

@@ -8,6 +8,7 @@ right.
 
 import numpy as np
 import pytest
+from outputs import unperturbed
 from scipy.stats import norm
 
 from dpfast import Budget, Loss, Problem, plan

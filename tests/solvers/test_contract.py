@@ -111,6 +111,8 @@ class TestEverySolver:
         ledger = Ledger(Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6))
 
         class Untouchable:
+            shape = settled.shape  # public
+
             def __getattr__(self, name):
                 pytest.fail(f"data was touched: {name}")
 

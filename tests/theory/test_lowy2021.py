@@ -5,9 +5,10 @@ import itertools
 import math
 
 import numpy as np
+import outputs
 import pytest
 
-from dpfast import Budget, Ledger, Problem, plan
+from dpfast import Budget, Problem, plan
 from dpfast.objectives import (
     Erm,
     ErmShape,
