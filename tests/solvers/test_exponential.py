@@ -1,5 +1,6 @@
 """The exponential mechanism on a ball: its law, its price, and how good it is."""
 
+import copy
 import itertools
 import math
 from types import SimpleNamespace
@@ -10,17 +11,13 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest, chisquare, norm
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.fused import BallSample, ball_sample
 from dpfast.objectives import Erm, General, GeneralShape
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import audit_epsilon
+from dpfast.queries import CertifiedMinimizer
 from dpfast.random import SecureGenerator
-from dpfast.solvers import (
-    SOLVERS,
-    _ball,
-    exponential,
-    localized_exponential,
-    output_perturbation,
-)
+from dpfast.solvers import SOLVERS, carry_out, exponential, localized_exponential
 
 FALSE_ALARM = 1e-6
 TEMPERATURES = [1.0, 2 / 3, 3 / 2]
@@ -49,13 +46,16 @@ def draw(X, y, ball, count, seed, center=None):
 
 def ball_for(X, alpha, epsilon, radius=None, relation="replace_one", offset=0.0):
     shape = ProblemShape(*X.shape, data_norm=1.0, intercept=0.0, alpha=alpha)
-    return _ball.settle(
+    return BallSample(
         shape, epsilon, relation, radius=radius or shape.minimizer_norm(alpha), offset=offset
     )
 
 
 def with_scale(ball, factor):
-    return _ball.Ball(**{**vars(ball), "scale": ball.scale * factor})
+    """The same law but for its temperature, and so for what it costs."""
+    other = copy.copy(ball)
+    other.scale = ball.scale * factor
+    return other
 
 
 def law_on_cells(value, ball, center, edges, fine=40):
@@ -151,13 +151,13 @@ def test_the_envelope_is_one(cold, monkeypatch):
         exponents.append(exponent)
         return True
 
-    monkeypatch.setattr(_ball, "_accepts", record)
+    monkeypatch.setattr(ball_sample, "_accepts", record)
     draw(X, y, ball, 100, 3)
 
     class Wrong:
         w = np.full(5, 0.2)
 
-    monkeypatch.setattr(_ball, "OPTIMIZERS", {"newton": lambda *_, **__: Wrong})
+    monkeypatch.setattr(ball_sample, "OPTIMIZERS", {"newton": lambda *_, **__: Wrong})
     draw(X, y, ball_for(X, 0.5, 0.5), 100, 3)
     assert min(exponents) > 0.0
 
@@ -169,7 +169,7 @@ def test_the_law_does_not_depend_on_where_the_envelope_touches(monkeypatch):
     class Wrong:
         w = np.array([0.0])
 
-    monkeypatch.setattr(_ball, "OPTIMIZERS", {"newton": lambda *_, **__: Wrong})
+    monkeypatch.setattr(ball_sample, "OPTIMIZERS", {"newton": lambda *_, **__: Wrong})
     points = draw(X, y, ball, 2500, 4)
     edges = np.linspace(-ball.radius, ball.radius, 25)
     law = law_on_cells(lambda at: objective(X, y, 0.5, at), ball, np.zeros(1), edges)
@@ -189,9 +189,9 @@ def test_a_ball_that_misses_the_minimizer_is_sampled_in_reasonable_time(d, monke
     widths = (np.linalg.norm(minimizer - center) - 2.0) * math.sqrt(ball.scale * 0.2)
     assert widths > 6.0
     coins = []
-    honest = _ball._accepts
+    honest = ball_sample._accepts
     monkeypatch.setattr(
-        _ball, "_accepts", lambda exponent, rng: coins.append(exponent) or honest(exponent, rng)
+        ball_sample, "_accepts", lambda exponent, rng: coins.append(exponent) or honest(exponent, rng)
     )
     points = draw(X, y, ball, 300, 12, center) - center
     assert len(coins) < 40 * len(points)
@@ -208,7 +208,7 @@ def test_a_ball_that_misses_the_minimizer_is_sampled_in_reasonable_time(d, monke
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.7])
 def test_coins_of_exponential_bias(exponent):
     rng = SecureGenerator(5)
-    heads = sum(_ball._accepts(exponent, rng) for _ in range(4000))
+    heads = sum(ball_sample._accepts(exponent, rng) for _ in range(4000))
     assert binomtest(heads, 4000, math.exp(-exponent)).pvalue > FALSE_ALARM
     if exponent:
         for wrong in (exponent * 2 / 3, exponent * 3 / 2):
@@ -221,7 +221,7 @@ def test_the_charged_range_covers_worst_case_neighbors(relation, offset):
     """The two ends of the ball along the record, where the range is reached around the origin."""
     shape = ProblemShape(50, 2, 1.0, intercept=0.0, alpha=0.1)
     radius = 3.0
-    ball = _ball.settle(shape, 1.0, relation, radius=radius, offset=offset)
+    ball = BallSample(shape, 1.0, relation, radius=radius, offset=offset)
     t = np.linspace(-radius, radius, 1001) + offset
     changes = [np.logaddexp(0, -t) - other for other in (np.logaddexp(0, t), np.logaddexp(0, -t))]
     if relation == "add_or_remove_one":
@@ -262,7 +262,7 @@ def loss_of_neighbors(ball, center):
 def test_the_exact_laws_of_neighbors_keep_the_claim_and_half_the_noise_does_not(epsilon, center):
     """The sampler's law is what the tests above say; here is what it gives away."""
     shape = ProblemShape(1, 1, 1.0, intercept=0.0, alpha=0.02)
-    ball = _ball.settle(shape, epsilon, "add_or_remove_one", radius=3.0, offset=abs(center))
+    ball = BallSample(shape, epsilon, "add_or_remove_one", radius=3.0, offset=abs(center))
     assert 0.6 * epsilon < loss_of_neighbors(ball, center) <= epsilon
     # Half the noise: s is twice as large, as if a record moved the objective half as much.
     assert loss_of_neighbors(with_scale(ball, 2.0), center) > 1.2 * epsilon
@@ -316,7 +316,7 @@ class TestObjectives:
         """Around the origin, and on what a shifted ball has in common with the domain; and the
         excess is below Theorem G.1's, ``d/s = 4LRd/ε`` around the origin."""
         function = bowl(d)
-        ball = _ball.settle(function.shape, 150.0, "replace_one", radius=radius, offset=offset)
+        ball = BallSample(function.shape, 150.0, "replace_one", radius=radius, offset=offset)
         center = np.full(d, offset / math.sqrt(d))
         draws = ball.draws(function, center, SecureGenerator(21))
         points = np.array(list(itertools.islice(draws, 1200)))
@@ -332,11 +332,11 @@ class TestObjectives:
     def test_a_corner_of_ball_and_domain(self, monkeypatch):
         """The minimizer is outside of both, which a wrong declaration brings about."""
         function = bowl(2, minimizer_norm=0.8)
-        ball = _ball.settle(function.shape, 80.0, "replace_one", radius=0.6, offset=0.7)
+        ball = BallSample(function.shape, 80.0, "replace_one", radius=0.6, offset=0.7)
         center, touched = np.array([0.0, 0.7]), []
-        honest = _ball.Ball._touching_point
+        honest = BallSample._touching_point
         monkeypatch.setattr(
-            _ball.Ball, "_touching_point", lambda *a: touched.append(honest(*a)) or touched[-1]
+            BallSample, "_touching_point", lambda *a: touched.append(honest(*a)) or touched[-1]
         )
         points = np.array(
             list(itertools.islice(ball.draws(function, center, SecureGenerator(23)), 350))
@@ -351,11 +351,11 @@ class TestObjectives:
     def test_the_temperature_is_lowy2021s_and_falls_with_the_sensitivity(self):
         """Algorithm 9: ``s = ε/(4LR)``; for a mean of n records n times that."""
         for epsilon in (0.1, 1.0, 10.0):
-            ball = plan(bowl(2), "exponential", Budget(epsilon)).parameters["ball"]
+            ball = plan(bowl(2), "exponential", Budget(epsilon)).settings.ball
             assert ball.scale == pytest.approx(epsilon / (4.0 * 1.0 * 2.0), rel=1e-6)
             assert ball.scale < epsilon / 8.0
         mean = bowl(2, n_samples=500, gradient_sensitivity={"replace_one": 2.0 / 500})
-        ball = plan(mean, "exponential", Budget(1.0)).parameters["ball"]
+        ball = plan(mean, "exponential", Budget(1.0)).settings.ball
         assert ball.scale == pytest.approx(500 / 8.0, rel=1e-6)
         with pytest.raises(ValueError, match="'replace_one'"):
             plan(mean, "exponential", Budget(1.0), neighboring_relation="add_or_remove_one")
@@ -373,7 +373,7 @@ class TestObjectives:
             d, lipschitz=G, strong_convexity=mu, smoothness=mu, minimizer_norm=2.0,
             gradient_sensitivity=apart, largest_value=10.0,
         )  # fmt: skip
-        ball = _ball.settle(shape, epsilon, relation, radius=radius, offset=abs(center))
+        ball = BallSample(shape, epsilon, relation, radius=radius, offset=abs(center))
         axis = np.linspace(-radius, radius, 4001 if d == 1 else 401)
         points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
         inside = np.linalg.norm(points, axis=1) <= radius
@@ -463,17 +463,19 @@ class TestObjectives:
         settled = plan(bowl(2), solver, Budget(1.0))
         ledger = Ledger(Budget(1.0))
         with pytest.raises(ValueError, match="the objective that the plan was made for"):
-            SOLVERS[solver].run(settled, bowl(2, largest_value=9.0), SecureGenerator(), ledger)
+            carry_out(settled, bowl(2, largest_value=9.0), SecureGenerator(), ledger)
         assert ledger.events == ()
 
 
 class Prepaid:
     """Takes every event: a ledger's arithmetic would take most of the time of many small runs."""
 
+    adaptive, log = False, None
+
     def check(self, *events):
         pass
 
-    def spend(self, event):
+    def spend_all(self, events):
         pass
 
 
@@ -499,18 +501,18 @@ def scores_of_localized_runs(settled, slope, reference, runs, seed, monkeypatch)
     The guarantee covers the center too, which a run keeps for itself.
     """
     rng, function = SecureGenerator(seed), ramp(slope)
-    scale = settled.parameters["first"].parameters["mechanism"].scale
-    ball, low, high = settled.parameters["ball"], *sorted(reference)
+    scale = settled.settings.first.settings.mechanism.scale
+    ball, low, high = settled.settings.ball, *sorted(reference)
     centers = []
-    honest = _ball.Ball.sample
+    honest = BallSample.answer
 
-    def sample(self, problem, center, rng):
+    def answer(self, prepared, rng, center):
         centers.append(center[0])
-        return honest(self, problem, center, rng)
+        return honest(self, prepared, rng, center)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_ball.Ball, "sample", sample)
-        w = [localized_exponential.run(settled, function, rng, Prepaid()).w[0] for _ in range(runs)]
+        patch.setattr(BallSample, "answer", answer)
+        w = [carry_out(settled, function, rng, Prepaid()).w[0] for _ in range(runs)]
     first = (np.abs(np.add(centers, high)) - np.abs(np.add(centers, low))) / scale
     return first + (high - low) * ball.scale * np.subtract(w, centers)
 
@@ -537,11 +539,12 @@ def test_whole_localized_runs_on_worst_case_neighbors(relation, slopes, runs, no
     for seed, slope in enumerate(slopes):
         if runs == 1000:  # spare the optimizer
             minimizer = np.array([-slope])
-            monkeypatch.setattr(
-                output_perturbation, "unperturbed", lambda plan, problem, w=minimizer: w
-            )
             found_it = SimpleNamespace(w=minimizer)
-            monkeypatch.setattr(_ball, "OPTIMIZERS", {"newton": lambda *_, f=found_it, **__: f})
+            known = {"newton": lambda *_, f=found_it, **__: f}
+            monkeypatch.setattr(ball_sample, "OPTIMIZERS", known)
+            monkeypatch.setattr(
+                CertifiedMinimizer, "__call__", lambda self, prepared, w=minimizer: w
+            )
         scores = scores_of_localized_runs(settled, slope, slopes, runs, 30 + seed, monkeypatch)
         found.append(scores)
     value = audit_epsilon(*found).value
@@ -564,7 +567,7 @@ class TestPlans:
         for n, gains in ((300, False), (100_000, True), (10**6, True)):
             shape = ProblemShape(n, 5, 1.0)
             bounds = [
-                plan(shape, name, Budget(1.0), alpha=0.05).parameters["ball"].excess_risk
+                plan(shape, name, Budget(1.0), alpha=0.05).settings.ball.excess_risk
                 for name in ("exponential", "localized-exponential")
             ]
             assert (bounds[1] < bounds[0]) == gains
@@ -586,9 +589,9 @@ class TestPlans:
     def test_the_estimate_of_the_work_is_not_far_below_it(self, monkeypatch):
         X, y = make(200, 4)
         trials = []
-        honest = _ball._accepts
+        honest = ball_sample._accepts
         monkeypatch.setattr(
-            _ball, "_accepts", lambda exponent, rng: trials.append(1) or honest(exponent, rng)
+            ball_sample, "_accepts", lambda exponent, rng: trials.append(1) or honest(exponent, rng)
         )
         ball = ball_for(X, 0.02, 3.0)
         draw(X, y, ball, 200, 10)
