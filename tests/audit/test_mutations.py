@@ -5,6 +5,7 @@ library passes it with the same seeds) or a contract, which has no chance in it.
 each test says which.
 """
 
+import dataclasses
 import math
 
 import numpy as np
@@ -16,11 +17,12 @@ from dpfast import Budget, Problem, ProblemShape, plan
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.optimizers import OPTIMIZERS
+from dpfast.optimizers.certificates import Witness
 from dpfast.privacy import SAMPLINGS, Ledger, SubsampledGaussianEvent, audit_epsilon
 from dpfast.privacy.events import records_apart
 from dpfast.queries import gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import carry_out, output_perturbation
+from dpfast.solvers import carry_out
 
 pytestmark = pytest.mark.audit
 
@@ -164,23 +166,25 @@ def test_intercept_left_out_of_the_norm(forgotten, monkeypatch):
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_certificate_ignored(ignored, monkeypatch):
-    """Audit of an optimizer that stops anywhere. (lowy2021 bound its error in expectation only.)
+    """Audit of an optimizer that stops anywhere and claims a certificate.
 
-    With the certificate, a deterministic optimizer takes its place.
+    (lowy2021 bound its error in expectation only.)  The witness refuses its point, and a
+    deterministic optimizer takes its place.
     """
 
-    def wander(objective, w0=None, **settings):
-        exact = OPTIMIZERS["newton"](objective, tolerance=1e-13).w
-        return exact * 3.0
+    def wander(objective, *, tolerance, w0=None, **settings):
+        exact = OPTIMIZERS["newton"](objective, tolerance=1e-13)
+        return dataclasses.replace(exact, w=3.0 * exact.w, certificate=0.0, converged=True)
 
     def pair(loss, relation, kind):
         first, second = canaries(loss, relation, columns=1, rest=39)
-        return Pair(first, second, {"alpha": 2.0, "optimizer": wander, "noise": "gaussian"})
+        return Pair(first, second, {"alpha": 2.0, "optimizer": "gd", "noise": "gaussian"})
 
+    monkeypatch.setitem(OPTIMIZERS, "gd", wander)
     case = WorstCase("output-perturbation", "wandering", ("huberized-hinge",), pair, perturbed)
     audited = Cell(case, "huberized-hinge", "replace_one", "approximate")
     if ignored:
-        monkeypatch.setattr(output_perturbation, "_holds", lambda *given: True)
+        monkeypatch.setattr(Witness, "certifies", lambda *given: True)
     assert refuted(audited, 2000) == ignored
 
 

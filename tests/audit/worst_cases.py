@@ -25,6 +25,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
 from dpfast.curator import Curator
@@ -251,25 +252,19 @@ def whole_fits(settled: Any, problem: Problem, rng: Any, score: Any, count: int)
 
 def perturbed(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """Output perturbation: what comes before the noise is one and the same on every run."""
-    from dpfast.solvers import output_perturbation as module
-
-    point = module.unperturbed(settled, problem)
-    assert np.array_equal(point, module.unperturbed(settled, problem))
-    ledger: Any = Tally(settled.budget, False)
-    mechanism, found, have = settled.parameters["mechanism"], [], 0
-    event = mechanism.event("output")
-    # Making and checking the event, the same every time, would take longer than the noise.
-    with mock.patch.object(mechanism, "event", lambda where: event):
-        while have < count:
-            found.append(np.atleast_1d(score(module.perturb(settled, lambda: point, rng, ledger))))
-            have += len(found[-1])
+    point = outputs.unperturbed(settled, problem)
+    assert np.array_equal(point, outputs.unperturbed(settled, problem))
+    found, have = [], 0
+    while have < count:
+        outcome = Outcome(outputs.perturbed(settled, point, rng))
+        found.append(np.atleast_1d(score(outcome)))
+        have += len(found[-1])
     return np.concatenate(found)[:count]
 
 
 def ball_draws(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """The exponential mechanism's law, of which many points are drawn after one minimization."""
-    ball = settled.parameters["ball"]
-    draws = ball.draws(problem, np.zeros(settled.shape.dim), rng)
+    draws = settled.settings.ball.draws(problem, np.zeros(settled.shape.dim), rng)
     return np.array([next(draws)[0] for _ in range(count)])
 
 

@@ -112,6 +112,8 @@ class TestEverySolver:
         ledger = Ledger(small, adaptive=settled.adaptive)
 
         class Untouchable:
+            shape = settled.shape  # public
+
             def __getattr__(self, name):
                 pytest.fail(f"data was touched: {name}")
 
