@@ -270,11 +270,9 @@ def ball_draws(settled: Any, problem: Problem, rng: Any, score: Any, count: int)
 
 def sums_once(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """Whole runs, the exact sums of the rows being computed once."""
-    from dpfast.solvers import dp_adassp as module
-
-    factor, bound = settled.parameters["target_factor"], settled.parameters["target_bound"]
-    sums = module._sums(problem, bound, factor)
-    with mock.patch.object(module, "_sums", lambda *given: sums):
+    query = settled.settings.mechanism.query
+    sums = query.evaluate(problem)
+    with mock.patch.object(type(query), "__call__", lambda *given: sums):
         return whole_fits(settled, problem, rng, score, count)
 
 

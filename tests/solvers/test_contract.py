@@ -13,10 +13,8 @@ BUDGETS = [Budget(0.1, 1e-9), Budget(1.0, 1e-6), Budget(2.0), Budget(8.0, 1e-5),
            Budget(mu=0.5)]  # fmt: skip
 RELATIONS = ["replace_one", "add_or_remove_one"]
 SHAPES = {
-    name: ProblemShape(
-        n_samples=10_000, n_features=8, data_norm=1.0, loss=module.loss if module else "logistic"
-    )
-    for name, module in {"auto": None, **SOLVERS}.items()
+    name: ProblemShape(n_samples=10_000, n_features=8, data_norm=1.0, loss=loss)
+    for name, loss in {"auto": "logistic", **{n: s.loss for n, s in SOLVERS.items()}}.items()
 }
 SHAPE = SHAPES["auto"]
 
