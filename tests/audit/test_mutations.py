@@ -14,14 +14,15 @@ from audit.worst_cases import Cell, Pair, WorstCase, canaries, cells, perturbed,
 from solvers import test_contract
 
 from dpfast import Budget, Problem, ProblemShape, plan
+from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.mechanisms._mechanism import Mechanism
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.optimizers.certificates import Witness
 from dpfast.privacy import SAMPLINGS, Ledger, SubsampledGaussianEvent, audit_epsilon
 from dpfast.privacy.events import records_apart
+from dpfast.queries import gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, _noisy_gradient
+from dpfast.solvers import carry_out
 
 pytestmark = pytest.mark.audit
 
@@ -59,13 +60,13 @@ def test_sensitivity_halved(relation, monkeypatch):
     assert not any(refuted(*one) for one in audited)
     honest = ProblemShape.minimizer_sensitivity
     monkeypatch.setattr(ProblemShape, "minimizer_sensitivity", lambda *a: 0.5 * honest(*a))
-    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda r: 0.5 * records_apart(r))
+    monkeypatch.setattr(gradient, "records_apart", lambda r: 0.5 * records_apart(r))
     assert all(refuted(*one) for one in audited)
 
 
 def test_relation_confused(monkeypatch):
     """Audit: what is right for an added record is refuted for a replaced one, and only there."""
-    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda relation: 1)
+    monkeypatch.setattr(gradient, "records_apart", lambda relation: 1)
     assert refuted(cell(GRADIENT.format("replace_one")), 5000)
     assert not refuted(cell(GRADIENT.format("add_or_remove_one")), 5000)
 
@@ -81,23 +82,16 @@ def test_relation_confused_in_the_accounting_of_samples(sampling):
         )  # fmt: skip
 
 
-class _Free:
-    """A ledger that forgets."""
-
-    def spend(self, event):
-        pass
-
-
 def test_ledger_skipped(monkeypatch, classification):
     """Contract (no report without events) and audit (of what the empty ledger claims, 0)."""
-    honest = Mechanism._look
-    monkeypatch.setattr(
-        Mechanism,
-        "_look",
-        lambda self, query, size, *, ledger, where: honest(
-            self, query, size, ledger=_Free(), where=where
-        ),
-    )
+    honest = Curator.release
+
+    def for_free(self, access, *arguments):
+        with monkeypatch.context() as free:
+            free.setattr(Ledger, "spend_all", lambda self, events: None)
+            return honest(self, access, *arguments)
+
+    monkeypatch.setattr(Curator, "release", for_free)
     contract = test_contract.TestEverySolver().test_ledger_holds_the_planned_events
     given = "dp-gd", Budget(1.0, 1e-6), "replace_one", classification
     assert fails(contract, *given)
@@ -115,13 +109,13 @@ def test_spent_after_the_data_was_touched(solver, monkeypatch):
     contract = test_contract.TestEverySolver().test_an_empty_ledger_stops_it_before_data
     given = solver, Budget(1.0, 1e-6), "replace_one"
     assert not fails(contract, *given)
-    honest = Mechanism._look
+    honest = Curator.release
 
-    def look_first(self, query, size, *, ledger, where):
-        value = query()
-        return honest(self, lambda: value, size, ledger=ledger, where=where)
+    def look_first(self, access, *arguments):
+        self._answer(access, *self._fixed(access.query, arguments))
+        return honest(self, access, *arguments)
 
-    monkeypatch.setattr(Mechanism, "_look", look_first)
+    monkeypatch.setattr(Curator, "release", look_first)
     # privgene asks whether it can afford everything before its first choice.
     monkeypatch.setattr(Ledger, "check", lambda self, *events, **named: None)
     assert fails(contract, *given)
@@ -259,9 +253,9 @@ def test_the_event_states_the_noise_that_is_drawn(halved, monkeypatch):
         "discrete_gaussian",
         lambda self, scale, n: drawn.append(scale) or np.zeros(n, dtype=np.int64),
     )
-    steps = [mechanism.grid_step for mechanism in settled.parameters["mechanisms"]]
+    steps = [mechanism.grid_step for mechanism in settled.settings.accesses]
     ledger = Ledger(budget)
-    SOLVERS["dp-gd"].run(settled, problem, SecureGenerator(1), ledger)
+    carry_out(settled, problem, SecureGenerator(1), ledger)
     stated = [event.stddev for event in ledger.events for _ in range(event.count)]
     found = [scale * step for scale, step in zip(drawn, steps, strict=True)]
     assert (found == stated) is not halved

@@ -28,10 +28,11 @@ import numpy as np
 import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
+from dpfast.curator import Curator
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
 from dpfast.privacy.calibration import gaussian_epsilon
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, Outcome, dp_whitened_gd
+from dpfast.solvers import SOLVERS, Outcome, carry_out, dp_whitened_gd
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 CONFIDENCE = 0.999
@@ -62,10 +63,9 @@ class Multinomial:
     BUDGET_KINDS, RELATIONS = dp_whitened_gd.budgets, dp_whitened_gd.relations
 
     @staticmethod
-    def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
-        labels = 0.5 * (1.0 - problem.target)
-        weights = run_multinomial(settled, problem, labels, rng, ledger)
-        return Outcome(weights[0] - weights[1])
+    def run(settled: Any, curator: Curator) -> Outcome:
+        w = run_multinomial(settled, curator).w
+        return Outcome(w[0] - w[1])
 
 
 MODULES: dict[str, Any] = {**SOLVERS, "multinomial": Multinomial}
@@ -78,11 +78,12 @@ def settle(problem: Problem, solver: str, budget: Budget, **options: Any) -> Any
     return plan(problem, solver, budget, **options)
 
 
-def run(settled: Any, *given: Any) -> Outcome:
+def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
     """Carry out a plan, whosever it is."""
-    several = "classes" in settled.parameters
-    found: Outcome = MODULES["multinomial" if several else settled.solver].run(settled, *given)
-    return found
+    if settled.parameters.get("classes") is None:
+        return carry_out(settled, problem, rng, ledger)
+    labeled = problem.with_labels(0.5 * (1.0 - problem.target))
+    return Multinomial.run(settled, Curator(labeled, ledger, rng))
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,16 @@ class Tally:
     fits. One real run stands before each audit.
     """
 
+    log = None
+
     def __init__(self, budget: Budget, adaptive: bool) -> None:
         self.adaptive = adaptive
         self._filter = copy(_filter(budget)) if adaptive else None
 
-    def spend(self, event: Any) -> None:
+    def spend_all(self, events: Any) -> None:
         if self._filter is not None:
-            self._filter.spend(event)
+            for event in events:
+                self._filter.spend(event)
 
     def check(self, *events: Any) -> None:
         pass

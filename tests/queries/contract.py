@@ -29,7 +29,9 @@ from dpfast.queries import (
     ColumnSums,
     CoordinateGradient,
     DescentIterate,
+    GradientStep,
     Gram,
+    LineSearchLosses,
     ProductSums,
     RankScores,
     ScoreSum,
@@ -237,6 +239,16 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
+_STEPS = np.linspace(0.0, 40.0, 9)
+
+
+def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
+    """Scores of no rows."""
+    squares = np.array([np.sum((w - a * direction) ** 2) - w @ w for a in steps])
+    most = n * WEIGHT * BOUND
+    return np.clip(0.5 * query.shape.alpha * n * squares, -most, most)
+
+
 def _cases() -> list[Case]:
     cases = [
         Case(
@@ -295,6 +307,38 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+    for loss, options, reached in (
+        (LOGISTIC, {}, 0.5),
+        (LOGISTIC, {"clip_norm": 0.7}, 0.5),
+        (LOGISTIC, {"data_l1_norm": 2.5}, 0.9),
+        (HUBER, {"data_l1_norm": 2.5}, 0.9),
+    ):
+        cases.append(
+            Case(
+                f"gradient in l1, {loss.name}, {options}",
+                lambda size, loss=loss, options=options: ClippedGradient(
+                    shape_of(loss, size, 3), norm="l1", **options
+                ),
+                lambda query: [(w,) for w in weights_of(4)],
+                ball(3, SIGNS if loss is LOGISTIC else NUMBERS),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, reached),
+                ALL,
+            )
+        )
+    cases += [
+        Case(
+            f"step of descent, {loss.name}",
+            lambda size, loss=loss: GradientStep(shape_of(loss, size, 3, alpha=0.3), 0.7, 2e3),
+            lambda query: [(w,) for w in weights_of(4)],
+            ball(3, targets),
+            problem_of(loss),
+            dict.fromkeys(RELATIONS, 0.9),
+            ALL,
+            lambda query, w: w - 0.7 * 0.3 * w,
+        )
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS))
+    ]
     cases.append(
         Case(
             "gradient of classes",
@@ -382,6 +426,23 @@ def _cases() -> list[Case]:
                 dict.fromkeys(RELATIONS, 0.9),
                 ALL,
                 lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses at steps, {loss.name}",
+                lambda size, loss=loss: LineSearchLosses(
+                    shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
+                ),
+                lambda query: [
+                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
+                ]
+                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.9),
+                ALL,
+                _ridge_alone,
             )
         )
     for differences in (False, True):
