@@ -60,7 +60,7 @@ _FAR = 1e6  # a target so far off that its residual's slope never changes
 class Multinomial:
     """The solver of several classes, which is none of the table, as one of two classes."""
 
-    BUDGET_KINDS, RELATIONS = dp_whitened_gd.budgets, dp_whitened_gd.relations
+    budgets, relations = dp_whitened_gd.SOLVER.budgets, dp_whitened_gd.SOLVER.relations
 
     @staticmethod
     def run(settled: Any, curator: Curator) -> Outcome:

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpfast import LogisticRegression, PrivacyLeakWarning
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _driver
 
 
 def fitted(X, y, **settings):
@@ -224,8 +224,10 @@ def test_verbose_prints_the_plan(classification, capsys):
 )
 def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
     runs = []
-    original = dp_whitened_gd.run
-    monkeypatch.setattr(dp_whitened_gd, "run", lambda *args: (runs.append(1), original(*args))[1])
+    original = _driver.fit_each
+    monkeypatch.setattr(
+        _driver, "fit_each", lambda *args, **named: (runs.append(1), original(*args, **named))[1]
+    )
     X, y = classification
     with pytest.raises(error, match=message):
         fitted(X, y, **settings)

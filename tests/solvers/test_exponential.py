@@ -14,7 +14,8 @@ from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import audit_epsilon
 from dpfast.queries import CertifiedMinimizer
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, carry_out, exponential, localized_exponential
+from dpfast.solvers import SOLVERS, carry_out
+from dpfast.solvers.papers import exponential, localized_exponential
 
 
 class TestObjectives:
