@@ -263,5 +263,5 @@ class TestPlans:
             plan(self.shape, "localized-exponential", Budget(1.0), share=1.0)
 
     def test_in_the_table(self):
-        assert SOLVERS["exponential"] is exponential
-        assert SOLVERS["localized-exponential"] is localized_exponential
+        assert SOLVERS["exponential"] is exponential.SOLVER
+        assert SOLVERS["localized-exponential"] is localized_exponential.SOLVER
