@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpfast import LogisticRegression, PrivacyLeakWarning
-from dpfast.solvers import _driver
 
 
 def fitted(X, y, **settings):
@@ -224,16 +223,19 @@ def test_verbose_prints_the_plan(classification, capsys):
 )
 def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
     runs = []
-    original = _driver.fit_each
-    monkeypatch.setattr(
-        _driver, "fit_each", lambda *args, **named: (runs.append(1), original(*args, **named))[1]
-    )
+    original = Ledger.spend_all
+
+    def watched(self, events):
+        runs.append(self)
+        original(self, events)
+
+    monkeypatch.setattr(Ledger, "spend_all", watched)
     X, y = classification
     with pytest.raises(error, match=message):
         fitted(X, y, **settings)
     assert runs == []
     fitted(X, y)
-    assert len(runs) == 1
+    assert len(set(runs)) == 1
 
 
 @pytest.mark.parametrize(
