@@ -324,5 +324,5 @@ def test_a_delta_that_samplers_use_up_is_not_read():
     assert PrivacyReport.from_json(text).delta == 1e-30
     record = json.loads(text)
     record["delta"] = 1e-60
-    with pytest.raises(ValueError, match="no room for the 1.24e-60"):
+    with pytest.raises(ValueError, match=r"no room for the 1\.24e-60"):
         PrivacyReport.from_json(json.dumps({**record, "epsilon": 1e3}))
