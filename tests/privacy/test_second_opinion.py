@@ -5,8 +5,10 @@ variables, Gopi, Lee & Wutschitz 2021), whose answer is an interval that holds t
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import pytest
 
 import dpfast
@@ -74,28 +76,49 @@ def named():
     return [f"{i} {name} {ledger.budget}" for i, (name, ledger) in enumerate(ledgers())]
 
 
-def by_loss_distributions(events, relation, delta):
-    """Epsilon by dp-accounting, None if it has no distribution for an event."""
+def by_loss_distributions(events, delta):
+    """Epsilon by dp-accounting, None if it has no distribution for an event.
+
+    Its relation has nothing to do with the data's: what is charged has the relation's factor in it,
+    and REPLACE_ONE would double Gaussian noise once more; but randomized response needs it. Each of
+    these is composed by itself, as the library forgets their count.
+    """
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(getattr(dp_accounting.NeighboringRelation, relation.upper()))
-    try:
-        event = to_dp_event(events)
-    except UnsupportedEvent:
+    plain = GaussianEvent | GDPEvent | LaplaceEvent | SubsampledGaussianEvent
+    pure = [not isinstance(event, plain) for event in events]
+    if any(pure) != all(pure):
         return None
-    return accountant.compose(event).get_epsilon(delta) if accountant.supports(event) else None
+    relation = dp_accounting.NeighboringRelation[
+        "REPLACE_ONE" if all(pure) else "ADD_OR_REMOVE_ONE"
+    ]
+    accountant = PLDAccountant(relation)
+    for event in events:
+        one = to_dp_event([replace(event, count=1)])
+        if not accountant.supports(one):
+            return None
+        if all(pure):
+            for _ in range(event.count):
+                accountant.compose(one)
+        else:
+            accountant.compose(to_dp_event([event]))
+    return accountant.get_epsilon(delta)
 
 
-def by_divergences(events, relation, delta):
-    """Epsilon by dp-accounting's Renyi divergences; a choice is zCDP, as it is here."""
+def by_divergences(events, delta):
+    """Epsilon by dp-accounting's Renyi divergences, choices and Gaussian noise being zCDP."""
     from dp_accounting.rdp import RdpAccountant
 
+    sampled = any(isinstance(event, SubsampledGaussianEvent) for event in events)
     accountant = RdpAccountant(
-        neighboring_relation=getattr(dp_accounting.NeighboringRelation, relation.upper())
+        None if sampled else list(1.0 + np.geomspace(0.05, 3000.0, 500)),
+        dp_accounting.NeighboringRelation.REPLACE_ONE,
     )
     for event in events:
         if isinstance(event, ExponentialEvent):
             accountant.compose(dp_accounting.ZCDpEvent(event.epsilon**2 / 8.0), event.count)
+        elif isinstance(event, GaussianEvent):
+            accountant.compose(dp_accounting.ZCDpEvent(event.mu**2 / 2.0), event.count)
         else:
             accountant.compose(to_dp_event([event]))
     return accountant.get_epsilon(delta)
@@ -106,6 +129,11 @@ def by_random_variables(events, delta, size):
     pure = ACCOUNTANTS["pure"]
     assert isinstance(pure, AdditiveAccountant)
     variables = []
+    gaussian = [event for event in events if isinstance(event, GaussianEvent)]
+    if len(gaussian) > 10:  # a hundred different ones take twenty seconds, each by itself
+        events = [event for event in events if event not in gaussian]
+        mu = math.sqrt(math.fsum(event.count * event.mu**2 for event in gaussian))
+        events.append(replace(gaussian[0], sensitivity=mu, stddev=1.0, count=1))
     for event in events:
         if isinstance(event, GaussianEvent | GDPEvent):
             variables.append(prv.GaussianMechanism(1.0 / event.mu))
@@ -120,15 +148,20 @@ def by_random_variables(events, delta, size):
         else:
             return None
     counts = [event.count for event in events]
-    accountant = prv.PRVAccountant(
-        prvs=variables,
-        max_self_compositions=counts,
-        eps_error=ERROR * size,
-        delta_error=1e-4 * delta,
-        eps_max=4.0 * size + 1.0,
-    )
-    low, _, high = accountant.compute_epsilon(delta, counts)
-    return low, high
+    for error in (ERROR, 0.9 * ERROR, 0.8 * ERROR, 0.7 * ERROR):
+        try:
+            accountant = prv.PRVAccountant(
+                prvs=variables,
+                max_self_compositions=counts,
+                eps_error=error * size,
+                delta_error=1e-4 * delta,
+                eps_max=4.0 * size + 1.0,
+            )
+        except RuntimeError:  # an atom is on the edge of a cell
+            continue
+        low, _, high = accountant.compute_epsilon(delta, counts)
+        return low, high
+    return None
 
 
 def kinds_of(events):
@@ -146,33 +179,36 @@ def test_every_solver_is_heard():
 def test_nobody_finds_more_than_is_claimed_or_much_less(index):
     _, ledger = ledgers()[index]
     events, guarantee = merged(ledger.events), ledger.guarantee()
-    relation, claimed = guarantee.neighboring_relation, guarantee.epsilon
-    if kinds_of(events) & {ObjectivePerturbationEvent}:
+    claimed, used = guarantee.epsilon, guarantee.accountant
+    if ObjectivePerturbationEvent in kinds_of(events):
         return check_objective(events, claimed, guarantee.delta)
     # A pure claim holds at every delta, and nearly reaches its epsilon at a small one.
     delta = guarantee.delta or 1e-9
-    found = by_loss_distributions(events, relation, delta)
+    if ExponentialEvent in kinds_of(events) and used in ("zcdp", "rdp"):
+        # A choice has a smaller price than the randomized response that the libraries have.
+        assert 0.95 * by_divergences(events, delta) <= claimed
+        assert claimed <= 1.001 * by_loss_distributions(events, delta)
+        return None
+    found = by_loss_distributions(events, delta)
     interval = by_random_variables(events, delta, claimed)
     if found is None or interval is None:
-        # Fixed-size samples and zCDP have divergences only: ours may be the sharper ones.
-        theirs = by_divergences(events, relation, delta)
-        sampled = any(isinstance(event, SubsampledGaussianEvent) for event in events)
-        assert (0.2 if sampled else 0.98) * theirs <= claimed <= 1.02 * theirs
-        return None
-    if ExponentialEvent in kinds_of(events) and guarantee.accountant in ("zcdp", "rdp"):
-        # Priced as a choice, for which the libraries have the costlier randomized response.
-        assert 0.98 * by_divergences(events, relation, delta) <= claimed <= interval[1] * 1.01
+        # Fixed-size samples and zCDP have divergences only, where ours are sharper for samples.
+        theirs = by_divergences(events, delta)
+        sampled = SubsampledGaussianEvent in kinds_of(events)
+        assert (0.2 if sampled else 0.995) * theirs <= claimed <= 1.005 * theirs
         return None
     low, high = interval
     assert low <= claimed
-    assert found <= claimed * (1.0 + 1e-3) + 1e-4
-    # The two agree with each other.
-    assert low - 1e-3 * found - 1e-4 <= found <= high + 1e-3 * found + 1e-4
+    assert found <= claimed * (1.0 + 1e-3) + 3e-4
+    # The two agree with each other, but for Laplace noise on several numbers, priced as on one.
+    if LaplaceEvent not in kinds_of(events):
+        assert low - 1e-3 * found - 3e-4 <= found <= high + 1e-3 * found + 3e-4
     # What composition and conversion lose: nothing for Gaussian noise, but in the unit of zCDP.
-    slack = {"gdp": 1.005, "zcdp": 1.3, "rdp": 2.5}.get(guarantee.accountant)
+    slack = {"gdp": 1.005, "zcdp": 1.3, "rdp": 2.5}.get(used)
     if slack is None:
-        slack = 1.05 if sum(event.count for event in events) <= 4 else math.inf
+        slack = 1.05 if sum(event.count for event in events) <= 4 else 1.5
     assert claimed <= slack * high
+    return None
 
 
 def check_objective(events, claimed, delta):
