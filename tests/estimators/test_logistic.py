@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dpfast import LogisticRegression, PrivacyLeakWarning
+from dpfast import Ledger, LogisticRegression, PrivacyLeakWarning
 
 
 def fitted(X, y, **settings):
