@@ -47,3 +47,7 @@ class ConversionWarning(UserWarning):
 
 class PrivacyLeakWarning(UserWarning):
     """Something that the guarantee takes as public was inferred from the private data."""
+
+
+class UndeclaredValueWarning(UserWarning):
+    """A table has values that its declaration does not know, or numbers outside their range."""

@@ -15,7 +15,6 @@ ROOT = PACKAGE.parent
 LAYERS = [
     {"cli"},
     {"plotting"},
-    {"model_file"},
     {"tabular"},
     {"model_selection"},
     {"estimators", "preprocessing"},
@@ -24,7 +23,7 @@ LAYERS = [
     {"objectives"},
     {"blocks"},
     {"problem"},
-    {"rows", "losses", "mechanisms", "datasets", "theory"},
+    {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
     {"_files", "_show_versions"},

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from dpfast.cli._arguments import (
     Commands,
-    add_categorical,
     add_json,
     add_relation,
     add_solver,
+    add_table,
     count,
-    schema_of,
+    model_of,
     suggest,
 )
 from dpfast.cli._screen import (
@@ -27,7 +27,7 @@ from dpfast.cli._screen import (
     show_json,
 )
 from dpfast.losses import Loss, loss_names
-from dpfast.privacy import Budget
+from dpfast.privacy import Budget, Event
 from dpfast.problem import ProblemShape
 from dpfast.solvers import Plan, plan
 
@@ -67,12 +67,7 @@ def add(commands: Commands) -> None:
         "accuracy to expect, from the numbers given here alone. Nothing is spent.",
     )
     command.add_argument("--rows", required=True, type=count, metavar="N", help="number of rows")
-    command.add_argument(
-        "--bounds", metavar="BOUNDS.json",
-        help="bounds and categories as for 'dpfast fit', from which columns and norm follow",
-    )  # fmt: skip
-    command.add_argument("--target", metavar="COLUMN", help="column to predict, with --bounds")
-    add_categorical(command)
+    add_table(command, required=False)
     command.add_argument(
         "--columns", type=count, metavar="D", help="number of features, without --bounds"
     )
@@ -86,7 +81,7 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     suggest(
         command.add_argument(
-            "--loss", default="logistic", metavar="L", help="loss by name (default: logistic)"
+            "--loss", metavar="L", help="loss by name, without --bounds (default: logistic)"
         ),
         loss_names(),
     )
@@ -106,11 +101,8 @@ def run(arguments: argparse.Namespace) -> None:
         if not arguments.plot.endswith(_PICTURES):
             raise ValueError(f"--plot must end in {', '.join(_PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot)
-    columns, data_norm = _size(arguments)
-    shape = ProblemShape(arguments.rows, columns, data_norm, Loss(arguments.loss))
-    budget = Budget(arguments.epsilon, arguments.delta)
-    relation = arguments.neighboring_relation
-    settled = plan(shape, arguments.solver, budget, neighboring_relation=relation)
+    settled, events = _planned(arguments)
+    shape, relation = settled.shape, arguments.neighboring_relation
     if arguments.plot:
         from dpfast.plotting import PrivacyUtilityDisplay
 
@@ -119,31 +111,40 @@ def run(arguments: argparse.Namespace) -> None:
         )
         display.figure_.savefig(arguments.plot)
     if arguments.json:
-        show_json("plan", _document(settled, arguments.plot))
+        show_json("plan", _document(settled, events, arguments.plot))
         return
-    _show(settled)
+    _show(settled, events)
     if arguments.plot:
         say(f"Picture written to {arguments.plot}.")
 
 
-def _size(arguments: argparse.Namespace) -> tuple[int, float]:
-    """Number of features and bound of the rows' norms."""
+def _planned(arguments: argparse.Namespace) -> tuple[Plan, tuple[Event, ...]]:
+    """The solver's plan, and all accesses to the data."""
     if arguments.bounds is None:
         if arguments.columns is None or arguments.target is not None or arguments.categorical:
             raise ValueError(
                 "give --columns, or --bounds with --target: without bounds the number of features "
                 "is not known, and no column is."
             )
-        return arguments.columns, 1.0 if arguments.data_norm is None else arguments.data_norm
-    if arguments.columns is not None or arguments.data_norm is not None:
-        raise ValueError("--columns and --data-norm follow from --bounds; leave them out.")
-    if arguments.target is None:
-        raise ValueError("--target must name the column to predict, as --bounds is given.")
-    schema = schema_of(arguments)
-    return len(schema.feature_names), schema.row_norm_bound
+        data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm
+        loss = Loss(arguments.loss or "logistic")
+        shape = ProblemShape(arguments.rows, arguments.columns, data_norm, loss)
+        settled = plan(
+            shape,
+            arguments.solver,
+            Budget(arguments.epsilon, arguments.delta),
+            neighboring_relation=arguments.neighboring_relation,
+        )
+        return settled, settled.events
+    for name in ("columns", "data_norm", "loss"):
+        if getattr(arguments, name) is not None:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} follows from --bounds and --family; leave it out.")
+    fit = model_of(arguments, own={"solver": arguments.solver}).plan(arguments.rows)
+    return fit.solver, fit.events
 
 
-def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
+def _document(settled: Plan, events: tuple[Event, ...], picture: str | None) -> dict[str, Any]:
     shape = settled.shape
     return {
         "solver": settled.solver,
@@ -155,7 +156,7 @@ def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
         "budget": settled.budget.to_dict(),
         "neighboring_relation": settled.neighboring_relation,
         "adaptive": settled.adaptive,
-        "events": [event.to_dict() for event in settled.events],
+        "events": [event.to_dict() for event in events],
         "parameters": _scalars(settled.parameters),
         "expected": plain(settled.expected),
         "picture": picture,
@@ -170,7 +171,7 @@ def _scalars(values: Any) -> dict[str, Any]:
     }
 
 
-def _show(settled: Plan) -> None:
+def _show(settled: Plan, events: tuple[Event, ...]) -> None:
     shape = settled.shape
     ridge = "no ridge" if shape.alpha is None else f"ridge alpha = {shape.alpha:.4g}"
     legend(
@@ -203,7 +204,7 @@ def _show(settled: Plan) -> None:
     console().print(screen)
     chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
-    show_events(settled.events)
+    show_events(events)
     say(
         f"Nothing was spent. 'dpfast solvers {settled.solver}' says what this solver does and "
         "where its guarantee comes from."
