@@ -24,6 +24,7 @@ class ColumnBlock:
 
     Examples
     --------
+    >>> from dpfast.column_blocks import ColumnBlock
     >>> ColumnBlock("one-hot", 2, 5).width
     3
     """

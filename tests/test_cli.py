@@ -290,7 +290,7 @@ class TestPredict:
         return tmp_path / "model.json"
 
     def test_rows_in_order(self, model, folder, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(frames, "CHUNK_ROWS", 7)
+        monkeypatch.setattr(frames, "TEXT_ROWS", 7)
         out = tmp_path / "out.csv"
         assert cli.main(["predict", str(model), str(folder / "test.csv"), "-o", str(out)]) == 0
         result = read_csv(out, ["prediction", "probability"])

@@ -192,6 +192,8 @@ class PrivateRangeScaler(PrivateScaler):
 
     Missing or infinite values are an error, which itself depends on the data.
 
+    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+
     Examples
     --------
     >>> import numpy as np

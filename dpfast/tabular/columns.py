@@ -16,16 +16,8 @@ from numpy.typing import NDArray
 
 from dpfast.errors import DataError
 from dpfast.preprocessing import scale_to_range
-from dpfast.tabular.values import (
-    Index,
-    TruthIndex,
-    Values,
-    WrongValue,
-    day_of,
-    meanings,
-    parse_dates,
-    parse_numbers,
-)
+from dpfast.preprocessing.matching import Index, meanings
+from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_dates, parse_numbers
 
 Codes = NDArray[Any]
 Matrix = NDArray[Any]

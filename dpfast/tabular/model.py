@@ -40,8 +40,8 @@ from dpfast.tabular.scores import Scores
 from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
-_DENSE_BYTES = 2**27
-# What a plan is tried for before the rows are read, and so counted.
+_DENSE_BYTES = 2**26
+# Rows that a plan is tried for before they are counted.
 _MANY = 10**6
 
 
@@ -104,7 +104,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         nothing.
     in_memory : bool or "auto", default="auto"
         Whether the encoded rows are held in memory. "auto" reads them in blocks where they would
-        take more than 128 MiB; solvers that need single rows need True.
+        take more than 64 MiB; solvers that need single rows need True.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -208,8 +208,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        # What can be refused without the data is refused before they are read.
-        self.plan(_MANY)
+        # What can be refused without the data is refused before they are read, and so counted.
+        self._planned(schema, _MANY, True)
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
@@ -237,16 +237,17 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        dense = self.in_memory
-        if schema.person is not None:
-            if dense is False:
+        dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
+        return self._planned(schema, n_samples, dense)
+
+    def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
+        """A plan for rows that are small enough for memory, or not."""
+        dense = small if self.in_memory == "auto" else bool(self.in_memory)
+        if schema.person is not None and not dense:
+            if self.in_memory is False:
                 raise ValueError("in_memory must be True or 'auto' with a person column.")
             dense = True
-        if dense == "auto":
-            # A plan for rows that nobody has counted is one for rows in memory.
-            size = 8 * n_samples * len(schema.feature_names)
-            dense = size <= _DENSE_BYTES or n_samples == _MANY
-        return plan_fit(self._unfitted(schema), schema, n_samples, bool(dense))
+        return plan_fit(self._unfitted(schema), schema, n_samples, dense)
 
     def fit(self, data: Any, y: Any = None) -> Self:
         """Fit privately; the budget is spent when this returns.

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dpfast._files import is_json_number, parse_json, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
+from dpfast.preprocessing.matching import Index
 from dpfast.tabular.columns import (
     INDICATOR,
     TRANSFORMS,
@@ -33,7 +34,7 @@ from dpfast.tabular.columns import (
     Tally,
 )
 from dpfast.tabular.frames import column_of
-from dpfast.tabular.values import Index, TruthIndex, Values, WrongValue, day_of, parse_numbers
+from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_numbers
 
 _ROLES = ("target", "person", "weight", "missing", "learn_share")
 #: Pairs of numbers that, for a target, are labels and not a range.

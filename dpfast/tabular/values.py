@@ -9,8 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import DataError
+from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Index, folded, written
 
 Values = Sequence[str] | NDArray[Any]
 """A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
@@ -27,98 +27,9 @@ value is missing) or ``datetime64``."""
 MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>", "?", "."})
 FALSE, TRUE = frozenset({"false", "f", "no", "n", "0"}), frozenset({"true", "t", "yes", "y", "1"})
 
-# "007" is a code and not the number 7.
-_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?")
-# Texts that a column may keep in mind; a column of names has no end of them.
-_REMEMBERED = 100_000
 _PLAIN = (str, numbers.Real, Decimal, np.bool_, datetime.date)
 _DAY = datetime.timedelta(days=1)
 _EPOCH = datetime.datetime(1970, 1, 1)
-
-
-def folded(text: str) -> str:
-    """Text without the difference between capital and small letters and between kinds of spaces."""
-    return " ".join(text.split()).casefold()
-
-
-def meanings(text: str) -> list[Hashable]:
-    """What a text may mean, the surest first.
-
-    Examples
-    --------
-    >>> meanings("True")
-    [('text', 'true'), ('truth', True)]
-    >>> meanings("1.0")
-    [('text', '1.0'), ('number', 1.0), ('truth', True)]
-    >>> meanings("007")
-    [('text', '007')]
-    """
-    plain = folded(text)
-    found: list[Hashable] = [("text", plain)]
-    if _NUMBER.fullmatch(plain):
-        number = float(plain)
-        found.append(("number", number))
-        if number in (0.0, 1.0):
-            found.append(("truth", bool(number)))
-    elif plain in ("true", "false"):
-        found.append(("truth", plain == "true"))
-    return found
-
-
-class Index(dict[str, int]):
-    """Text to the position of the category that it means.
-
-    A text that means none of them has the position `unknown`, one that stands for a missing value
-    the position ``unknown + 1``. A meaning that two categories share says nothing.
-
-    Parameters
-    ----------
-    categories : sequence of str
-        They differ from each other.
-    missing : collection of str, default=()
-        Texts that stand for a missing value, besides the empty one.
-
-    Examples
-    --------
-    >>> index = Index(["No", "Yes"])
-    >>> index["yes"], index["NO "], index["perhaps"], index[""]
-    (1, 0, 2, 3)
-    """
-
-    def __init__(self, categories: Sequence[str], missing: Collection[str] = ()) -> None:
-        self.unknown = len(categories)
-        self.missing = self.unknown + 1
-        super().__init__({category: code for code, category in enumerate(categories)})
-        self._by_meaning: dict[Hashable, int] = {}
-        shared = set()
-        for code, category in enumerate(categories):
-            for meaning in meanings(category):
-                if self._by_meaning.setdefault(meaning, code) != code:
-                    shared.add(meaning)
-        for meaning in shared:
-            del self._by_meaning[meaning]
-        for text in ("", *missing):
-            self.setdefault(text, self.missing)
-        self._missing = {folded(text) for text in ("", *missing)}
-
-    def __missing__(self, text: str) -> int:
-        code = self._match(text)
-        if len(self) < _REMEMBERED:
-            self[text] = code
-        return code
-
-    def _match(self, text: str) -> int:
-        for meaning in meanings(text):
-            if meaning in self._by_meaning:
-                return self._by_meaning[meaning]
-        return self.missing if folded(text) in self._missing else self.unknown
-
-    def codes(self, values: Values) -> NDArray[np.intp]:
-        """Positions of a column's values."""
-        if not isinstance(values, np.ndarray):
-            return np.fromiter(map(self.__getitem__, values), np.intp, len(values))
-        distinct, places = np.unique(values, return_inverse=True)
-        return np.array([self[_written(value)] for value in distinct], dtype=np.intp)[places]
 
 
 class TruthIndex(Index):
@@ -134,19 +45,13 @@ class TruthIndex(Index):
         return super()._match(text)
 
 
-def _written(value: Any) -> str:
-    """An entry of a typed array as text; NaN as an empty one."""
-    plain = value.item()
-    return "" if plain != plain else str(plain)
-
-
 def texts_of(values: Values) -> Iterable[str]:
     """A column as text; whole numbers are written without a point."""
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "f":
         return ["" if x != x else str(int(x) if x.is_integer() else x) for x in values.tolist()]
-    return map(_written, values)
+    return map(written, values)
 
 
 def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArray[np.float64]:
@@ -165,7 +70,7 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
         )
     else:
         found = values.astype(np.float64)
-        for text in filter(_NUMBER.fullmatch, map(folded, missing)):
+        for text in filter(NUMBER.fullmatch, map(folded, missing)):
             found[found == float(text)] = math.nan
     if np.isinf(found).any():
         row = int(np.argmax(np.isinf(found)))
@@ -224,7 +129,7 @@ class _Days(dict[str, float]):
 
     def __missing__(self, text: str) -> float:
         day = day_of(text, self._form)
-        if len(self) < _REMEMBERED:
+        if len(self) < REMEMBERED:
             self[text] = day
         return day
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpfast.errors import DataError
+from dpfast.preprocessing.matching import Index
 from dpfast.tabular.values import (
-    Index,
     TruthIndex,
     arrow_values,
     day_of,
@@ -75,7 +75,7 @@ class TestIndex:
         assert TruthIndex().codes(words).tolist() == [1, 0, 1, 0, 1, 0, 3, 3, 2]
 
     def test_it_does_not_keep_every_text(self, monkeypatch):
-        monkeypatch.setattr("dpfast.tabular.values._REMEMBERED", 10)
+        monkeypatch.setattr("dpfast.preprocessing.matching.REMEMBERED", 10)
         index = Index(["a"])
         index.codes([f"name {number}" for number in range(1000)])
         assert len(index) <= 10
