@@ -270,3 +270,54 @@ class TestPlan:
         assert "40 rows are too few to learn the ranges of 1 columns" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
+
+
+class TestCertify:
+    @pytest.fixture
+    def model(self, run):
+        assert run(*FIT)[0] == 0
+        return run
+
+    def test_words_json_and_picture(self, model):
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        code, out, _ = model("certify", "m.json", "-o", "c.json", "--plot", "c.png")
+        assert code == 0
+        for text in (
+            "What is released",
+            "family: logistic",
+            "target: ill",
+            "columns: age, dose, ward",
+            "numbers_released: 6",
+            "A row of the table.",
+            "14 x gaussian: ranges of the columns",
+            "Not covered",
+            "Questions of NIST SP 800-226",
+            "Written to c.json.",
+        ):
+            assert text in out
+        document = json.loads(Path("c.json").read_text())
+        assert document["guarantee"]["epsilon"] == TableModel.load("m.json").privacy_.epsilon
+        assert Path("c.png").stat().st_size > 10_000
+        pyplot.close("all")
+        code, out, _ = model("certify", "m.json", "--json", "-o", "c.txt")
+        shown = json.loads(out)
+        assert shown["subject"]["sha256"] == document["subject"]["sha256"]
+        assert "Not covered" in Path("c.txt").read_text()
+
+    def test_a_seeded_model_is_not_to_be_released(self, model):
+        assert model(*FIT, "--seed", "1")[0] == 0
+        code, out, _ = model("certify", "m.json")
+        assert code == 0
+        assert "Do not release." in out
+
+    def test_what_is_no_model(self, model):
+        for more, expected in (
+            (("b.json",), "is not a valid dpfast model"),
+            (("m.json", "--plot", "c.gif"), "--plot must end in .png, .pdf, .svg"),
+            (("m.json", "-o", "nowhere/c.json"), "there is no directory"),
+        ):
+            code, _, err = model("certify", *more)
+            assert code == 2
+            assert expected in err

@@ -11,6 +11,9 @@ from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
 from dpfast.tabular import FAMILIES, TableModel, TableSchema, read_bounds
 
+PICTURES = (".png", ".pdf", ".svg")
+"""Endings of the names of pictures."""
+
 Commands = Any  # argparse keeps the type of add_subparsers() to itself
 
 

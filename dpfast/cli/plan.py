@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from dpfast.cli._arguments import (
+    PICTURES,
     Commands,
     add_json,
     add_relation,
@@ -30,8 +31,6 @@ from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget, Event
 from dpfast.problem import ProblemShape
 from dpfast.solvers import Plan, plan
-
-_PICTURES = (".png", ".pdf", ".svg")
 
 #: What the entries of `Plan.expected` mean; an entry without a line here is shown by its name.
 _MEANINGS = {
@@ -98,8 +97,8 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Plan, print, draw."""
     if arguments.plot:
-        if not arguments.plot.endswith(_PICTURES):
-            raise ValueError(f"--plot must end in {', '.join(_PICTURES)}; got {arguments.plot!r}.")
+        if not arguments.plot.endswith(PICTURES):
+            raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot)
     settled, events = _planned(arguments)
     shape, relation = settled.shape, arguments.neighboring_relation
