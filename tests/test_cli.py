@@ -16,6 +16,7 @@ from dpfast import Budget, ProblemShape, __version__, cli, plan
 from dpfast._files import read_csv, table_chunks
 from dpfast.cli import _screen, demo
 from dpfast.cli import plan as plan_command
+from dpfast.cli import solvers as solvers_command
 from dpfast.solvers import SOLVERS
 from dpfast.tabular import TableFit, TableModel, frames
 
@@ -154,9 +155,15 @@ class TestFit:
         assert privacy.delta == 0.0
         assert privacy.epsilon <= 2.0
 
-    def test_large_delta_is_warned_about(self, fit_arguments, capsys):
-        assert cli.main(fit_arguments(delta="0.01")) == 0
-        assert "warning: delta = 0.01 is more than one over" in capsys.readouterr().err
+    def test_a_delta_above_one_over_the_rows_is_refused(self, fit_arguments, capsys):
+        code = cli.main(fit_arguments(delta="0.01"))
+        assert_one_error_line(capsys, code, "delta must be below one over the number of rows")
+
+    def test_a_large_epsilon_is_questioned(self, fit_arguments, capsys):
+        assert cli.main(fit_arguments(epsilon="25")) == 0
+        assert "warning: epsilon = 25 is hardly a promise" in capsys.readouterr().err
+        assert cli.main(fit_arguments(epsilon="20")) == 0
+        assert "hardly" not in capsys.readouterr().err
 
     def test_categorical(self, fit_arguments, folder, tmp_path):
         bounds = tmp_path / "bounds.json"
@@ -474,6 +481,9 @@ class TestPlan:
         assert cli.main(arguments) == 0
         shown = " ".join(capsys.readouterr().out.split())
         settled = plan(ProblemShape(10_000, 20, 1.0, loss), solver, Budget(1.0, 1e-6))
+        for name, value in settled.parameters.items():
+            if isinstance(value, str):
+                assert f"{value} {name} {plan_command._SETTINGS.get(name, '')}".strip() in shown
         for name in settled.expected:
             assert plan_command._MEANINGS.get(name, name.replace("_", " ")) in shown
 
@@ -487,6 +497,22 @@ class TestSolvers:
         listed = json.loads(capsys.readouterr().out)["solvers"]
         assert [one["name"] for one in listed] == list(SOLVERS)
         assert listed[0]["options"] == list(next(iter(SOLVERS.values())).OPTIONS)
+
+    @pytest.mark.parametrize("name", sorted(SOLVERS))
+    def test_no_markup_on_the_screen(self, name, capsys):
+        assert cli.main(["solvers", name]) == 0
+        out = capsys.readouterr().out
+        for markup in ("`", ":class:", ":func:", ":mod:", "**", "----", ".. "):
+            assert markup not in out
+
+    def test_lists_and_titles_are_laid_out(self):
+        text = "Title\n-----\nOne *line*\nand more:\n\n1. first\n   item ``a * b``;\n2. second."
+        plain = solvers_command.plain_text(text)
+        assert [list(solvers_command._items(part)) for part in plain.split("\n\n")] == [
+            [("", "Title")],
+            [("", "One line and more:")],
+            [("1.", "first item a * b;"), ("2.", "second.")],
+        ]
 
     def test_one(self, capsys):
         assert cli.main(["solvers", "exponential", "--json"]) == 0

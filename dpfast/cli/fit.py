@@ -202,11 +202,6 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
             )
             + "."
         )
-    if arguments.delta * rows > 1.0:
-        note(
-            f"warning: delta = {arguments.delta:g} is more than one over the number of rows "
-            f"({rows:,}); that allows publishing whole rows. Take a far smaller delta."
-        )
     if arguments.json:
         return
     schema = fit.plan.schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
@@ -54,6 +55,47 @@ _MEANINGS = {
     "proposals": "samples drawn until one is accepted, expected at most; each reads all rows",
     "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
     "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
+}
+
+
+#: What a solver's settings mean; one without a line here is shown by its name.
+_SETTINGS = {
+    "alpha_added": "ridge that the proof needs beyond the one asked for",
+    "analysis": "how the privacy of all iterations is added up",
+    "average": "share of the last iterates that are averaged",
+    "batch": "rows of a batch",
+    "blocks": "parts of the rows, one an iteration",
+    "candidates": "step sizes, or models, that are chosen from",
+    "clip": "length to which a row's gradient is cut, over what a typical row has",
+    "clip_norm": "length to which a row's gradient is cut",
+    "correlation_share": "share of the learning budget for correlations of columns",
+    "curvature": "largest second derivative of the loss",
+    "difference_clip_norm": "length to which a row's gradient difference is cut",
+    "epochs": "passes over the rows",
+    "gradient_tolerance": "length of the gradient at which the optimizer may stop",
+    "intercept_step": "step of the intercept, over that of the weights",
+    "inverse_temperature": "how sharply good weights are preferred",
+    "iterations": "steps of descent, each with one noisy access to the data",
+    "james_stein": "whether weights that noise alone would explain are drawn to zero",
+    "learning_clip": "length to which rows are cut while columns are learned",
+    "learning_share": "share of the budget for learning scales and correlations of columns",
+    "linear_noise": "noise in the linear term, standard deviation",
+    "loss_clip": "largest loss of a row that is counted",
+    "minimizer_sensitivity": "how far one record can move the exact minimizer",
+    "momentum": "share of the last step that is repeated",
+    "noise": "law of the noise",
+    "noise_multiplier": "noise over what one record can change",
+    "optimizer": "algorithm that finds the exact minimizer",
+    "radius": "largest length of the weights",
+    "regime": "what the budget is enough for",
+    "ridge": "ridge of the mean loss",
+    "rounds": "rounds in which the columns' scales are learned",
+    "sampling": "how batches are drawn",
+    "selection_share": "share of an iteration's budget for choosing its step",
+    "shrinkage": "weight of the pull towards zero in every step",
+    "step": "length of a step",
+    "steps": "noisy steps in all",
+    "steps_per_epoch": "noisy steps between two full gradients",
 }
 
 
@@ -186,21 +228,16 @@ def _show(settled: Plan, events: tuple[Event, ...]) -> None:
                 f"epsilon = {settled.budget.epsilon:g}, delta = {settled.budget.delta:g} "
                 f"({settled.neighboring_relation})",
             ),
-            (
-                "settings",
-                ", ".join(
-                    f"{key} = {value:.4g}" if isinstance(value, float) else f"{key} = {value}"
-                    for key, value in _scalars(settled.parameters).items()
-                ),
-            ),
         ]
     )
+    settings = _scalars(settled.parameters)
+    say("\nSettings, from public numbers alone:\n")
+    _explained((_shown(value), name, _SETTINGS.get(name, "")) for name, value in settings.items())
     say("\nTo expect:\n")
-    screen = Table.grid(padding=(0, 2))
-    screen.add_column(justify="right")
-    for key, value in settled.expected.items():
-        screen.add_row(f"{value:.4g}", _MEANINGS.get(key, key.replace("_", " ")))
-    console().print(screen)
+    _explained(
+        (f"{value:.4g}", _MEANINGS.get(key, key.replace("_", " ")))
+        for key, value in settled.expected.items()
+    )
     chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(events)
@@ -208,3 +245,16 @@ def _show(settled: Plan, events: tuple[Event, ...]) -> None:
         f"Nothing was spent. 'dpfast solvers {settled.solver}' says what this solver does and "
         "where its guarantee comes from."
     )
+
+
+def _explained(rows: Iterable[tuple[str, ...]]) -> None:
+    """Print numbers with what they are."""
+    screen = Table.grid(padding=(0, 2))
+    screen.add_column(justify="right")
+    for row in rows:
+        screen.add_row(*row)
+    console().print(screen)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

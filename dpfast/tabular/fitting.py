@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ _BLOCK_ENTRIES = 2**21
 _LEAST_BLOCK = 256
 # Rows that are counted at once.
 _COUNTED_ROWS = 2**16
+# Privacy losses beyond this are questioned.
+_HARDLY = 20.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,27 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
         )
     assert refused is not None
     raise refused
+
+
+def check_promise(budget: Budget, n_samples: int) -> None:
+    """Refuse a δ that would allow publishing whole rows, and question a large ε.
+
+    Raises
+    ------
+    ValueError
+    """
+    if budget.delta * n_samples > 1.0:
+        raise ValueError(
+            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
+            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
+        )
+    if budget.limit > _HARDLY:
+        warnings.warn(
+            f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
+            "change by a factor of a hundred million and more with one record. Values from 0.1 to "
+            "10 are usual.",
+            stacklevel=5,
+        )
 
 
 def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan) -> None:

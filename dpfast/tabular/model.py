@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
-from dpfast.privacy import PrivacyReport
+from dpfast.privacy import Budget, PrivacyReport
 from dpfast.tabular.columns import Tally
 from dpfast.tabular.families import (
     FAMILIES,
@@ -31,7 +31,7 @@ from dpfast.tabular.families import (
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
+from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
@@ -208,8 +208,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        # What can be refused without the data is refused before they are read, and so counted.
-        self._planned(schema, _MANY, True)
+        if not schema.learns:
+            # What can be refused without the data is refused before they are read, and so counted.
+            self._planned(schema, _MANY, True)
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
@@ -237,6 +238,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
+        check_promise(Budget(self.epsilon, self.delta), n_samples)
         dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
         return self._planned(schema, n_samples, dense)
 

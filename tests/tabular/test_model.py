@@ -273,6 +273,13 @@ class TestRefusals:
             fitted(table.assign(**change))
         assert account.events == ()
 
+    def test_what_is_no_promise(self, table):
+        with pytest.raises(ValueError, match=r"delta must be below one over the number of rows"):
+            fitted(table, delta=1e-3)
+        with pytest.warns(UserWarning, match="epsilon = 25 is hardly a promise") as caught:
+            fitted(table, epsilon=25.0)
+        assert [warning.filename for warning in caught] == [__file__]
+
     def test_the_row_is_counted_over_all_chunks(self, table):
         many = pd.concat([table] * 3, ignore_index=True).astype({"age": object})
         many.loc[9_999, "age"] = "old"
