@@ -2,8 +2,8 @@
 
 A bounds file is one JSON object. In short it is ``{column: entry}``; in full
 ``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "missing": ...,
-"learn_share": ...}``. The short form may hold these roles as well, for a column's entry is never a
-text or a number.
+"missing_values": [...], "learn_share": ...}``. The short form may hold these roles as well, but for
+the list, for a column's entry is never a text or a number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ from dpfast.tabular.columns import (
 from dpfast.tabular.frames import column_of
 from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_numbers
 
-_ROLES = ("target", "person", "weight", "missing", "learn_share")
+_ROLES = {
+    **dict.fromkeys(("target", "person", "weight", "missing"), "a text"),
+    "learn_share": "a number",
+    "missing_values": "a list",
+}
 #: Pairs of numbers that, for a target, are labels and not a range.
 _LABELS = ((0, 1), (1, 2), (-1, 1))
 LEARN_SHARE = 0.1
@@ -275,7 +279,7 @@ class TableSchema:
             raise DataError(f"categorical names columns that the bounds do not list: {unknown}.")
         aside = {name, roles.get("weight"), roles.get("person")}
         features = tuple(
-            _column(name, entry, name in categorical, roles.get("missing"))
+            _column(name, entry, name in categorical, roles)
             for name, entry in columns.items()
             if name not in aside
         )
@@ -442,11 +446,9 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 f"column {role!r}: expected [low, high] or a list of categories; got "
                 f"{show(value)}. (What else may stand there: {', '.join(_ROLES)}.)"
             )
-        if not (is_json_number(value) if role == "learn_share" else isinstance(value, str)):
-            raise DataError(
-                f'"{role}" must be {"a number" if role == "learn_share" else "a text"} in the '
-                f"bounds; got {show(value)}."
-            )
+        fits = {"a text": str, "a number": int | float, "a list": list | tuple}[_ROLES[role]]
+        if isinstance(value, bool) or not isinstance(value, fits):
+            raise DataError(f'"{role}" must be {_ROLES[role]} in the bounds; got {show(value)}.')
     if (policy := roles.get("missing")) not in (None, "refuse", INDICATOR):
         raise DataError(
             f'"missing" must be "refuse" or "{INDICATOR}" in the bounds; got {show(policy)}.'
@@ -489,7 +491,7 @@ def _weight(name: Any, columns: Mapping[str, Any]) -> Weight | None:
             f"the weight {name!r} is not in the bounds. Noise is in proportion to the largest "
             f'weight: declare its range, {{"{name}": [0, largest]}}.'
         )
-    column = _column(name, columns[name], False, None)
+    column = _column(name, columns[name], False, {})
     if not isinstance(column, NumberColumn) or column.low < 0.0 or column.learn:
         raise DataError(
             f"the weight {name!r} must be declared as a range [0, largest]; got "
@@ -514,17 +516,21 @@ _KINDS = {
 }
 
 
-def _column(name: Any, entry: Any, categorical: bool, policy: Any) -> Column:
+def _column(name: Any, entry: Any, categorical: bool, roles: Mapping[str, Any]) -> Column:
     """A feature column from its entry."""
     options: dict[str, Any] = {}
     if isinstance(entry, Mapping):
         kind, value, options = _long_entry(name, entry, _KINDS)
     else:
         kind, value = _short_entry(name, entry, categorical)
-    missing = options.get("missing", policy)
+    missing = options.get("missing", roles.get("missing"))
     common = {
         "missing": None if missing == "refuse" else missing,
-        "missing_values": _missing_values(name, options.get("missing_values", [])),
+        "missing_values": tuple(
+            text
+            for given in (roles, options)
+            for text in _missing_values(name, given.get("missing_values", []))
+        ),
     }
     column = {"range": _number, "dates": _dates, "boolean": _boolean, "categories": _category}[
         kind

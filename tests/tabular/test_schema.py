@@ -119,6 +119,20 @@ class TestEntries:
         assert one([0, 1], "indicator").missing == "indicator"
         assert one({"range": [0, 1], "missing": "refuse"}, "indicator").missing is None
 
+    def test_missing_values_for_all(self):
+        columns = {"a": ["x", "unknown"], "b": {"categories": ["x"], "missing_values": ["?"]}}
+        schema = TableSchema.from_bounds(
+            {"columns": {**columns, "y": ["n", "p"]}, "target": "y", "missing": "indicator",
+             "missing_values": ["unknown", -9]}
+        )  # fmt: skip
+        assert [c.missing_values for c in schema.features] == [
+            ("unknown", "-9"),
+            ("unknown", "-9", "?"),
+        ]
+        # What is listed as a category is one.
+        X = schema.transform({"a": ["unknown", "-9"], "b": ["unknown", "?"]})
+        np.testing.assert_array_equal(X, [[0, 1, 0, 0, 1], [0, 0, 1, 0, 1]])
+
     @pytest.mark.parametrize(
         ("entry", "message"),
         [
@@ -275,7 +289,11 @@ class TestRoles:
             ),
             ({"a": [0, 1], "y": [0, 1], "target": "y", "missing": "drop"}, '"missing" must be'),
             ({"a": [0, 1], "y": [0, 1], "target": "y", "learn_share": 2}, '"learn_share" must be'),
-            ({"a": [0, 1], "y": [0, 1], "target": 3}, "column 'target': |must be a text"),
+            ({"a": [0, 1], "y": [0, 1], "target": 3}, '"target" must be a text'),
+            (
+                {"columns": {"a": [0, 1], "y": [0, 1]}, "target": "y", "missing_values": [[]]},
+                "missing_values must be a list",
+            ),
             ({"": [0, 1], "y": [0, 1], "target": "y"}, "column name must be text that is not"),
             ({" a": [0, 1], "y": [0, 1], "target": "y"}, "no spaces around it; got ' a'"),
             ({3: [0, 1], "y": [0, 1], "target": "y"}, "column name must be text"),
