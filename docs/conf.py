@@ -136,7 +136,22 @@ _solver_pages()
 
 #: Pages of the API: title, and for each module the names on it; None takes all that it exports.
 API = {
-    "tables": ("Tables", {"dpfast.tabular": None}),
+    "tables": (
+        "Tables",
+        {
+            "dpfast.tabular": [
+                "TableModel",
+                "TableSchema",
+                "TableFit",
+                "FitPlan",
+                "EncodedRows",
+                "Tally",
+                "ClassTarget",
+                "RangeTarget",
+                "read_bounds",
+            ],
+        },
+    ),
     "estimators": ("Estimators", {"dpfast.estimators": None, "dpfast.model_selection": None}),
     "planning": (
         "Planning and solving",

@@ -51,3 +51,7 @@ class PrivacyLeakWarning(UserWarning):
 
 class UndeclaredValueWarning(UserWarning):
     """A table has values that its declaration does not know, or numbers outside their range."""
+
+
+class RepeatedFitWarning(UserWarning):
+    """Several fits to the same rows, which no accountant adds up."""

@@ -4,8 +4,9 @@ from dpfast.tabular.columns import Tally
 from dpfast.tabular.families import FAMILIES, check_threshold, chosen, output_of, scores_of
 from dpfast.tabular.fitting import FitPlan, TableFit
 from dpfast.tabular.model import EncodedRows, TableModel, described
-from dpfast.tabular.schema import ClassTarget, RangeTarget, TableSchema, read_bounds
+from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
+from dpfast.tabular.targets import ClassTarget, RangeTarget
 
 __all__ = [
     "FAMILIES",

@@ -18,8 +18,9 @@ from dpfast.estimators import (
     QuantileRegressor,
 )
 from dpfast.privacy import PrivacyReport
-from dpfast.tabular.schema import ClassTarget, TableSchema
+from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.scores import Scores, classification_scores, regression_scores
+from dpfast.tabular.targets import ClassTarget
 
 FAMILIES: dict[str, type] = {
     "logistic": LogisticRegression,

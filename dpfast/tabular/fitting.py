@@ -20,7 +20,8 @@ from dpfast.random import SecureGenerator
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import NumberColumn
 from dpfast.tabular.rows import TableRows
-from dpfast.tabular.schema import RangeTarget, TableSchema
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import RangeTarget
 
 Vector = NDArray[np.float64]
 

@@ -35,8 +35,9 @@ from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
-from dpfast.tabular.schema import ClassTarget, TableSchema, read_bounds
+from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
+from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.

@@ -22,7 +22,8 @@ from dpfast._version import __version__
 from dpfast.errors import DataError, ModelFileError
 from dpfast.privacy import PrivacyReport
 from dpfast.tabular.families import FAMILIES, parameters_of, task_of
-from dpfast.tabular.schema import ClassTarget, TableSchema
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import ClassTarget
 
 FORMAT = "dpfast-model"
 VERSION = 2

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dpfast.blocks import Piece
 from dpfast.tabular.columns import Tally
 from dpfast.tabular.frames import Chunk
-from dpfast.tabular.schema import ClassTarget, TableSchema
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import Values, WrongValue, texts_of
 
 # Codes beyond this go to a temporary file, which only this process can open.

@@ -14,7 +14,7 @@ from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
 from dpfast.tabular import ClassTarget, RangeTarget, TableSchema, Tally, read_bounds
 from dpfast.tabular.columns import BooleanColumn, CategoryColumn, DateColumn, NumberColumn
-from dpfast.tabular.schema import Weight
+from dpfast.tabular.targets import Weight
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
