@@ -84,7 +84,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     bounds : path, dict or TableSchema
-        The declaration of the columns; see the guide "Your own table".
+        The declaration of the columns; see the guide "Your own table". It must be given.
     estimator : str or estimator, default="auto"
         "logistic", "svm", "linear", "huber", "quantile", or an estimator of dpfast with parameters
         of its own, such as ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target
@@ -146,7 +146,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        bounds: Any,
+        bounds: Any = None,
         estimator: Any = "auto",
         epsilon: float = 1.0,
         delta: float = 1e-6,
@@ -327,6 +327,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def _schema(self) -> TableSchema:
         """The declaration, checked."""
         bounds = self.bounds
+        if bounds is None:
+            raise ValueError(
+                "bounds must be given; got None. They declare what is publicly known of the "
+                'columns: {"age": [18, 110], "ill": ["no", "yes"], "target": "ill"}, or a file.'
+            )
         if isinstance(bounds, TableSchema):
             return bounds
         if is_path(bounds):

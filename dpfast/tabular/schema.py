@@ -130,9 +130,7 @@ class TableSchema:
         return _checked(
             cls(
                 features,
-                parse_target(
-                    name, columns[name], "classification" if name in categorical else task
-                ),
+                parse_target(name, columns[name], task),
                 _person(roles.get("person"), columns),
                 parse_weight(roles.get("weight"), columns),
                 _share(roles.get("learn_share", LEARN_SHARE)),

@@ -223,6 +223,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
+            ({"bounds": None}, "bounds must be given; got None"),
             ({"estimator": "tree"}, "estimator must be 'auto', 'logistic'"),
             ({"estimator": 3}, "estimator must be 'auto', 'logistic'"),
             ({"estimator": "linear"}, "expected its range"),
