@@ -270,6 +270,9 @@ class TestPlan:
         assert "40 rows are too few to learn the ranges of 1 columns" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
+        code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], "--family", "huber")
+        assert code == 2
+        assert "--family, --weight and --person need --bounds" in err
 
 
 class TestCertify:

@@ -167,6 +167,8 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, tuple[Event, ...]]:
                 "give --columns, or --bounds with --target: without bounds the number of features "
                 "is not known, and no column is."
             )
+        if arguments.family != "auto" or arguments.weight or arguments.person:
+            raise ValueError("--family, --weight and --person need --bounds; --loss does not.")
         data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm
         loss = Loss(arguments.loss or "logistic")
         shape = ProblemShape(arguments.rows, arguments.columns, data_norm, loss)

@@ -280,7 +280,7 @@ class DateColumn(_Scaled):
 
 @dataclass(frozen=True)
 class _Listed(Column):
-    """Values of a declared list; `_table` has a row of encoded columns for every code."""
+    """Values of a declared list, coded by their positions in it."""
 
     @property
     def dtype(self) -> Any:
@@ -289,14 +289,6 @@ class _Listed(Column):
     @abstractmethod
     def _index(self) -> Index:
         """What finds the position of a value."""
-
-    @abstractmethod
-    def _table(self) -> Matrix:
-        """Encoded columns of the categories, of an undeclared and of a missing value."""
-
-    @property
-    def squared_norm(self) -> float:
-        return float(np.square(self._table()).sum(axis=1).max())
 
     def coder(self) -> Coder:
         index = self._index()
@@ -309,9 +301,6 @@ class _Listed(Column):
             return codes
 
         return code
-
-    def write(self, codes: Codes, out: Matrix) -> None:
-        out[...] = self._table()[codes]
 
     def _check_type(self, values: Values) -> None:
         """Refuse a column that can hold none of the categories."""
@@ -366,12 +355,18 @@ class BooleanColumn(_Listed):
             return TruthIndex(self.missing_values)
         return Index(self.words, self.missing_values)
 
-    def _table(self) -> Matrix:
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing in (None, INDICATOR) else 2.0
+
+    def write(self, codes: Codes, out: Matrix) -> None:
         fill = 0.0
         if self.missing not in (None, INDICATOR):
             fill = (-1.0, 1.0)[self._index()[str(self.missing)]]
-        table = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [fill, 1.0]])
-        return table[:, : len(self.feature_names)]
+        # False, true, undeclared, missing.
+        out[:, 0] = np.array([-1.0, 1.0, 0.0, fill])[codes]
+        if self.missing is not None:
+            out[:, 1] = codes == 3
 
     def _expected(self) -> str:
         return "truth values"
@@ -418,19 +413,24 @@ class CategoryColumn(_Listed):
     def _index(self) -> Index:
         return Index(self.categories, self.missing_values)
 
-    def _table(self) -> Matrix:
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing in (None, INDICATOR) else 2.0
+
+    def write(self, codes: Codes, out: Matrix) -> None:
         k = len(self.categories)
-        table = np.zeros((k + 2, len(self.feature_names)))
-        table[:k, :k] = np.eye(k)
+        out[...] = 0.0
+        (known,) = np.nonzero(codes < k)
+        out[known, codes[known]] = 1.0
+        unknown = codes == k
         if self.other:
-            table[k, k] = 1.0
+            out[unknown, k] = 1.0
         else:
-            table[k, :k] = 1.0 / k
+            out[unknown, :k] = 1.0 / k
         if self.missing is not None:
-            table[k + 1, -1] = 1.0
+            out[codes == k + 1, -1] = 1.0
             if self.missing != INDICATOR:
-                table[k + 1, self._index()[str(self.missing)]] = 1.0
-        return table
+                out[codes == k + 1, self._index()[str(self.missing)]] = 1.0
 
     def _expected(self) -> str:
         shown = ", ".join(map(repr, self.categories[:5]))

@@ -67,6 +67,19 @@ class FitPlan:
     learning: Budget | None = None
     search: RangeSearch | None = None
 
+    def __str__(self) -> str:
+        where = "held in memory" if self.in_memory else "read in blocks"
+        learned = ", ".join(self.schema.learns)
+        return "\n".join(
+            [
+                f"{self.shape.n_samples:,} rows, {len(self.schema.features)} columns, encoded as "
+                f"{self.shape.n_features:,} ({where}); norm of a row at most "
+                f"{self.shape.data_norm:.6g}",
+                *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
+                str(self.solver),
+            ]
+        )
+
     def check_affordable(self) -> None:
         """Refuse what an accountant around it cannot afford: all of it, not the last part."""
         Ledger(self.budget, self.estimator.accountant).check(*self.events)

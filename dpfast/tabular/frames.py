@@ -60,6 +60,8 @@ def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) 
     check_columns(column_names(data), columns)
     whole = {name: data[name] for name in columns}
     length = _common_length(whole)
+    if not length:
+        raise DataError("the table has columns but no rows.")
     for start in range(0, length, TYPED_ROWS):
         yield {
             name: _values(name, getattr(column, "iloc", column)[start : start + TYPED_ROWS])

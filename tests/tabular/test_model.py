@@ -113,6 +113,11 @@ class TestContainers:
         with pytest.raises(TypeError, match="a table must be a data frame"):
             TableModel(BOUNDS).fit(data)
 
+    def test_no_rows(self, table, model):
+        for action in (model.predict, model.evaluate, TableModel(BOUNDS).fit):
+            with pytest.raises(DataError, match="has columns but no rows"):
+                action(table.head(0))
+
     def test_columns_of_different_lengths(self, model):
         with pytest.raises(DataError, match="must have one length"):
             model.predict({"age": [1], "smoker": ["no", "no"], "city": ["x"], "entry": ["x"]})
@@ -217,6 +222,16 @@ class TestModels:
         np.testing.assert_allclose(blocks.coef_, weighted.coef_, rtol=1e-3)
         with pytest.raises(DataError, match="row 2 of the data: expected a weight >= 0; got"):
             fitted(data.assign(w=[1.0, -1.0] + [1.0] * (len(data) - 2)), weight="w", **settings)
+
+    def test_thousands_of_categories(self, table):
+        names = [f"c{number}" for number in range(3000)]
+        bounds = {"age": [18, 90], "code": names, "ill": ["no", "yes"], "target": "ill"}
+        data = table.assign(code=np.resize(names, len(table)))
+        plan = TableModel(bounds).prepare(data.head(200))
+        X, _, _ = plan.dense()
+        assert X.shape == (200, 3001)
+        np.testing.assert_array_equal(X[:, 1:].sum(axis=1), 1.0)
+        assert "200 rows, 2 columns, encoded as 3,001" in str(plan.plan)
 
 
 class TestRefusals:
@@ -460,6 +475,13 @@ class TestScikitLearn:
         np.testing.assert_array_equal(again.predict(table), model.predict(table))
         assert again.privacy_ == model.privacy_
         assert len(pickle.dumps(model)) < 50_000
+
+    def test_what_was_never_declared_is_not_remembered(self, table):
+        odd = table.assign(city=["Secretville", *["Bonn"] * (len(table) - 1)])
+        model = fitted(odd, undeclared="ignore")
+        model.predict(odd)
+        assert b"Secretville" not in pickle.dumps(model)
+        assert "Secretville" not in str(vars(model))
 
     def test_skops(self, model, table, tmp_path):
         io = pytest.importorskip("skops.io")
