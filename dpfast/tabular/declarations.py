@@ -9,6 +9,7 @@ from typing import Any
 
 from dpfast._files import is_json_number, show_names
 from dpfast.errors import DataError
+from dpfast.preprocessing.matching import NUMBER
 from dpfast.tabular.columns import (
     INDICATOR,
     TRANSFORMS,
@@ -94,10 +95,24 @@ def _short_entry(name: Any, entry: Any, categorical: bool) -> tuple[str, Any]:
     if any(isinstance(value, bool) for value in entry):
         return "boolean", entry
     if categorical or any(isinstance(value, str) for value in entry):
-        texts = all(isinstance(value, str) for value in entry)
-        dates = len(entry) == 2 and texts and not categorical and all(map(_is_date, entry))
-        return ("dates" if dates else "categories"), entry
+        texts = len(entry) == 2 and all(isinstance(value, str) for value in entry)
+        if texts and not categorical:
+            if all(map(_is_date, entry)):
+                return "dates", entry
+            _check_quotes(name, entry)
+        return "categories", entry
     return ("range" if len(entry) <= 2 else "categories"), entry
+
+
+def _check_quotes(name: Any, entry: Any) -> None:
+    """Refuse two numbers in quotes, which are more often a range than two categories."""
+    if all(NUMBER.fullmatch(text.strip().lower()) for text in entry):
+        low, high = map(float, entry)
+        if (low, high) not in _LABELS:
+            raise DataError(
+                f"column {name!r}: two numbers in quotes may be a range or two categories: write "
+                f'[{low:g}, {high:g}], or {{"categories": {show(list(entry))}}}.'
+            )
 
 
 def _is_date(text: str) -> bool:

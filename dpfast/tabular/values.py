@@ -176,7 +176,10 @@ class WrongValue(DataError):
     ) -> None:
         text = str(value)
         got = repr(text if len(text) <= 60 else f"{text[:60]}...") if text.strip() else None
-        remedy = remedy or "Correct the row, or the declaration of the column."
+        remedy = remedy or (
+            "Correct the row, or declare what the column holds: a range, categories, dates or "
+            'truth values, and "missing_values" for what stands for none.'
+        )
         super().__init__(
             f"column {column!r}, row {row + 1} of the data: expected {expected}; got "
             f"{got or 'an empty field'}. {remedy}"

@@ -84,6 +84,7 @@ class TestEntries:
             ([" x", "y "], CategoryColumn("a", categories=("x", "y"))),
             ([1, 2, 3], CategoryColumn("a", categories=("1", "2", "3"))),
             ([1, "x"], CategoryColumn("a", categories=("1", "x"))),
+            (["1", "2"], CategoryColumn("a", categories=("1", "2"))),
             ({"categories": [1, 2]}, CategoryColumn("a", categories=("1", "2"))),
             (
                 {"categories": ["x"], "other": True, "missing_values": ["?", -9]},
@@ -147,6 +148,7 @@ class TestEntries:
             ([True, False], r"expected \[false, true\]"),
             ([True], r"expected \[false, true\]"),
             ([None, "x"], "a category must be text"),
+            (["18", "90"], r"two numbers in quotes may be a range .* write \[18, 90\], or"),
             (["x", " x"], "the categories 'x' are listed more"),
             (["x", " "], "expected text that is not empty"),
             ({"low": 0}, "expected an object with one of the keys range, dates, boolean"),
