@@ -16,7 +16,6 @@ ROOT = PACKAGE.parent
 LAYERS = [
     {"cli"},
     {"plotting"},
-    {"model_file"},
     {"tabular"},
     {"model_selection"},
     {"estimators", "preprocessing"},
@@ -29,7 +28,7 @@ LAYERS = [
     {"problem"},
     {"shape"},
     {"curator"},
-    {"rows", "losses", "mechanisms", "datasets", "theory"},
+    {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
     {"_files", "_show_versions"},
