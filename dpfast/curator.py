@@ -148,9 +148,14 @@ class Curator:
         BudgetExceeded, UnsupportedEvent
             By the ledger; nothing was spent and the rows were not touched.
         TypeError, ValueError
-            If the arguments are not as the access's bounds require, or the access is not the one
-            that was planned; nothing was spent.
+            If it is no access, or not the one that was planned, or the arguments are not as its
+            bounds require; nothing was spent.
         """
+        if not isinstance(access, Access):
+            raise TypeError(
+                f"access must be a mechanism for a query, or another Access; got {access!r}. "
+                "Nothing was spent."
+            )
         self._follow(access)
         fixed, point = self._fixed(access.query, arguments)
         access.check(*point)

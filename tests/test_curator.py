@@ -109,6 +109,21 @@ def test_what_was_not_planned_is_refused_before_it_is_paid_for(
     assert curator.made == len(asked) == len(ledger.events) == made
 
 
+def test_what_only_looks_like_an_access_is_refused(settled, problem):
+    class Lookalike:
+        query, where = None, "free of charge"
+
+        def events(self, count=1):
+            return ()
+
+        def answer(self, prepared, rng):
+            return prepared
+
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+    with pytest.raises(TypeError, match="access must be a mechanism"):
+        curator.release(Lookalike())
+
+
 @pytest.mark.parametrize("run", [twice, other_order, once_more, its_own])
 def test_without_a_plan_the_ledger_alone_decides(settled, problem, run):
     ledger = Ledger(BUDGET, adaptive=True)
