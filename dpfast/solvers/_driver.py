@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.open_accounts import Charged
@@ -261,8 +263,30 @@ def plan(
     return result
 
 
-def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def carry_out(
+    settled: Plan[Any],
+    problem: Any,
+    rng: SecureGenerator,
+    ledger: Ledger,
+    run: Callable[[Plan[Any], Curator], Outcome] | None = None,
+) -> Outcome:
     """Run a plan on what it was made for.
+
+    All accesses of a plan are paid for, also those that its run leaves out, unless they depend on
+    what was released and the ledger accounts for that.
+
+    Parameters
+    ----------
+    settled : Plan
+    problem : Problem or Objective
+    rng : SecureGenerator
+    ledger : Ledger
+    run : callable or None, default=None
+        None is that of the plan's solver.
+
+    Returns
+    -------
+    Outcome
 
     Raises
     ------
@@ -276,7 +300,17 @@ def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Le
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    return SOLVERS[settled.solver].run(settled, Curator(problem, ledger, rng))
+    curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
+    try:
+        outcome = (run or SOLVERS[settled.solver].run)(settled, curator)
+    except Exception:
+        # That it failed here may follow from what was released, too.  With a log it can go on.
+        with suppress(BudgetExceeded):
+            if curator.made and ledger.log is None:
+                curator.finish()
+        raise
+    curator.finish()
+    return outcome
 
 
 def fit_each(
@@ -287,7 +321,7 @@ def fit_each(
     *,
     accountant: str,
     events: Sequence[Event],
-    run: Callable[..., Outcome] = carry_out,
+    run: Callable[[Plan[Any], Curator], Outcome] | None = None,
     random_state: Any = None,
     notes: tuple[str, ...] = (),
     checkpoint: str | os.PathLike[str] | None = None,
@@ -309,7 +343,8 @@ def fit_each(
         Of the ledger.
     events : sequence of Event
         What all the runs will spend: a BudgetAccountant refuses the whole fit, not its last steps.
-    run : callable, default=carry_out
+    run : callable or None, default=None
+        As for :func:`carry_out`.
     random_state, notes, checkpoint, accounts
         As for :func:`solve`.
     distinction : tuple
@@ -332,7 +367,7 @@ def fit_each(
             outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
         else:
             ledger.check(*events)
-            outcomes = [run(settled, make(), rng, ledger) for make in problems]
+            outcomes = [carry_out(settled, make(), rng, ledger, run) for make in problems]
             if log is not None:
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
@@ -462,11 +497,6 @@ def solve_multinomial(
         As for :func:`solve`; nothing is spent.
     """
     settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
-
-    def run(settled: Plan[Any], made: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-        check_planned(settled, made)
-        return run_multinomial(settled, Curator(made, ledger, rng))
-
     (outcome,), report = fit_each(
         settled,
         [lambda: problem.with_labels(labels)],
@@ -474,7 +504,7 @@ def solve_multinomial(
         budget,
         accountant=accountant,
         events=settled.events,
-        run=run,
+        run=run_multinomial,
         random_state=random_state,
         notes=notes,
         accounts=accounts,
