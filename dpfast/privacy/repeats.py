@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
+from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.open_accounts import active_accountants
 from dpfast.privacy.report import PrivacyReport
 

@@ -257,7 +257,13 @@ class TableFit:
         """
         plan, rows, estimator = self.plan, self._rows, self.plan.estimator
         schema, spent = plan.schema, None
+        accounts: tuple[()] | None = None
         if plan.search is not None:
+            # Two parts of one plan: whoever stands behind it pays for both at once.
+            whole = Ledger(plan.budget, estimator.accountant)
+            whole.check(*plan.events)
+            whole.spend_all(plan.events)
+            accounts = ()
             spent, ranges = self._learn(plan.search)
             schema = schema.with_learned(ranges)
             rows = rows.with_schema(schema)
@@ -266,9 +272,9 @@ class TableFit:
         self._rows = rows
         if plan.in_memory:
             X, y, arguments = rows.dense()
-            estimator.fit(X, y, **arguments)
+            estimator._fit(X, y, arguments, accounts)
         else:
-            estimator.fit(Source(rows, block_rows(rows.n_features)))
+            estimator._fit(Source(rows, block_rows(rows.n_features)), None, {}, accounts)
         report = estimator.privacy_
         return self._keep(schema, estimator, report if spent is None else self._both(spent, report))
 
@@ -297,7 +303,8 @@ class TableFit:
             return total
 
         assert self.plan.learning is not None
-        ledger, rng = Ledger(self.plan.learning), SecureGenerator(self._random_state)
+        ledger = Ledger(self.plan.learning, accounts=())
+        rng = SecureGenerator(self._random_state)
         ends = search.run(Curator(count, ledger, rng), low, high)
         pairs = zip(*(end.tolist() for end in ends), strict=True)
         return ledger, dict(zip(fields, pairs, strict=True))
@@ -305,7 +312,7 @@ class TableFit:
     def _both(self, spent: Ledger, report: PrivacyReport) -> PrivacyReport:
         """One report of what was learned and of the model."""
         whole = Ledger(self.plan.budget, self.plan.estimator.accountant)
-        # Both have charged their accounts already.
+        # Both were charged to the accounts before the first.
         whole.spend_alone([*spent.events, *report.events])
         return PrivacyReport.from_ledger(
             whole, reproducible=report.reproducible, notes=report.notes

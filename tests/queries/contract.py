@@ -488,7 +488,9 @@ def _cases() -> list[Case]:
         Case(
             "counts beyond places",
             lambda size: _Counted(2, size),
-            lambda query: [(np.array([[-0.5, 0.5], [0.5, -0.5]]),)],
+            lambda query: [
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+            ],
             [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
             table_of,
             dict.fromkeys(RELATIONS, 0.99),
