@@ -29,6 +29,7 @@ from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, fit_each
 from dpfast.solvers.multinomial import is_multinomial
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -258,7 +259,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         stored: NDArray[Any] | None = None
-        problem: Problem
+        problem: RowSums
         if isinstance(X, Executor):
             targets, notes = self._resolve_targets(None)
             problem = self._over_blocks(X, y, fit_params, targets[-1])
@@ -312,15 +313,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _problems(
         self,
         settled: Plan[Any],
-        problem: Problem,
+        problem: RowSums,
         targets: tuple[Targets, ...],
         stored: NDArray[Any] | None,
-    ) -> list[Callable[[], Problem]]:
+    ) -> list[Callable[[], RowSums]]:
         """The problems of a fit, made when their turn comes; `stored` are targets in memory."""
         if len(targets) == 1:
             return [lambda: problem]
 
-        def with_target(to_signs: Targets) -> Problem:
+        def with_target(to_signs: Targets) -> RowSums:
             return problem.with_target(to_signs if stored is None else to_signs(stored))
 
         return [partial(with_target, each) for each in targets]
@@ -345,7 +346,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 1
 
     @contextmanager
-    def _shown(self, settled: Plan[Any], problem: Problem, parts: int) -> Iterator[None]:
+    def _shown(self, settled: Plan[Any], problem: RowSums, parts: int) -> Iterator[None]:
         """Print the plan before anything is spent, and progress over blocks, if asked for."""
         if not self.verbose:
             yield

@@ -16,10 +16,10 @@ from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, Plan, served
 from dpfast.solvers.multinomial import is_multinomial, plan_multinomial
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -139,15 +139,16 @@ class LogisticRegression(PrivateLinearClassifier):
     def _problems(
         self,
         settled: Plan[Any],
-        problem: Problem,
+        problem: RowSums,
         targets: tuple[Targets, ...],
         stored: NDArray[Any] | None,
-    ) -> list[Callable[[], Problem]]:
+    ) -> list[Callable[[], RowSums]]:
         if not is_multinomial(settled):
             return super()._problems(settled, problem, targets, stored)
         assert stored is not None and isinstance(targets[0], Signs)
         labels = np.searchsorted(targets[0].classes, stored)
-        return [lambda: problem.with_labels(labels)]
+        rows = single_rows(problem, "the multinomial loss")
+        return [lambda: rows.with_labels(labels)]
 
     def _fitted(
         self, settled: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector

@@ -11,7 +11,6 @@ from dpfast.curator import Curator
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.open_accounts import Charged
-from dpfast.problem import Problem
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
@@ -27,6 +26,7 @@ from dpfast.solvers._contract import (
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
+from dpfast.sums import RowSums
 
 
 def _resolve(
@@ -395,7 +395,7 @@ def solve(
     >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
     (True, True)
     """
-    if not isinstance(problem, Problem | Saddle) and not hasattr(problem, "value_and_gradient"):
+    if not isinstance(problem, RowSums | Saddle) and not hasattr(problem, "value_and_gradient"):
         raise TypeError(
             f"problem must be a Problem (or an objective); got {type(problem).__name__}."
         )
