@@ -255,8 +255,10 @@ def _cases() -> list[Case]:
         Case(
             f"moments, radius {radius}",
             lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
-            lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
-            + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))],
+            lambda query: (
+                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+            ),
             ball(3, (1.0,)),
             problem_of(LOGISTIC),
             # √4.5 of √6 is all that a replaced row can do.
@@ -435,10 +437,10 @@ def _cases() -> list[Case]:
                 lambda size, loss=loss: LineSearchLosses(
                     shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
                 ),
-                lambda query: [
-                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
-                ]
-                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                lambda query: (
+                    [(-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)]
+                    + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)]
+                ),
                 ball(3, targets),
                 problem_of(loss),
                 dict.fromkeys(RELATIONS, 0.9),
@@ -489,7 +491,8 @@ def _cases() -> list[Case]:
             "counts beyond places",
             lambda size: _Counted(2, size),
             lambda query: [
-                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
+                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
             ],
             [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
             table_of,
