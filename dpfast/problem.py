@@ -1243,6 +1243,12 @@ def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
     target = _as_vector("y", y, length)
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
         raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
+    low, high = loss.target_range
+    if target.min() < low or target.max() > high:
+        raise ValueError(
+            f"y must be in [{low:.17g}, {high:.17g}] for the loss {loss.name!r} of width "
+            f"{loss.width:g}; it has other targets. Divide them by a public constant, or clip them."
+        )
     if np.abs(target).max() > _LARGEST_TARGET:
         target = np.clip(target, -_LARGEST_TARGET, _LARGEST_TARGET)
     return target

@@ -50,8 +50,13 @@ LOSSES = {
     "squared": Loss("squared"),
     "pinball": Loss("pinball", 0.5),
     "sigmoid": Loss("sigmoid"),
+    "poisson": Loss("poisson", width=1.0),
+    "gamma": Loss("gamma", width=0.5),
+    "tweedie": Loss("tweedie", width=0.5),
+    "negative-binomial": Loss("negative-binomial", width=1.0),
 }
-SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball")
+LOG_LINKED = tuple(name for name, loss in LOSSES.items() if loss.log_link)
+SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball", *LOG_LINKED)
 _FAR = 1e6  # a target so far off that its residual's slope never changes
 
 
@@ -287,13 +292,13 @@ def canaries(
 ) -> tuple[Problem, Problem]:
     """Canaries ``e_j`` and rows of zeros; exchanged, a canary pulls the other way or is absent."""
     made = LOSSES[loss]
+    low, high = np.clip(made.target_range, -_FAR, _FAR)
     X, y = np.zeros((columns + rest, columns)), np.ones(columns + rest)
     X[:columns] = np.eye(columns)
-    if made.kind == "regression":
-        y = np.concatenate([np.full(columns, _FAR), np.zeros(rest)])
+    y[:columns] = high
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
-        other_y[:columns] *= -1.0
+        other_y[:columns] = low
     else:
         other_X[:columns] = 0.0
     return tuple(
@@ -536,18 +541,18 @@ def _privgene(loss: str, relation: str, kind: str) -> Pair:
     """
     options: dict[str, Any] = {"generations": 1, "parents": 1, "population": 8}
     made = LOSSES[loss]
-    target = 1.0
+    low, target = np.clip(made.target_range, -1.0, 1.0)
     if made.kind == "classification":
         options |= {"radius": 1e4, "loss_clip": 0.5 if loss == "sigmoid" else 1.0}
     else:
-        worst = float(made(np.array([-1.0]), np.array([1.0]))[0][0])
+        worst = float(made(np.array([-1.0]), np.array([target]))[0][0])
         options |= {"radius": 1.0, "loss_clip": worst}
     # So rare that the ratio of probabilities is near its bound, and not much rarer than delta.
     rows = 4 if relation == "replace_one" else 2
     X, y = np.ones((rows, 1)), np.full(rows, target)
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
-        other_y[0] = -target
+        other_y[0] = low
     else:
         other_X[0] = 0.0
     pair = [
