@@ -20,6 +20,7 @@ from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import planned, solve_each
+from dpfast.estimators._targets import Affine, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, PrivacyReport
 from dpfast.problem import Problem, ProblemShape
@@ -668,64 +669,60 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
-        loss = self._loss()
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
-            return self._fit_blocks(X, y, fit_params, loss, budget)
+            return self._fit_blocks(X, y, fit_params, budget)
         counted = self._row_weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
-        center, half, notes = self._resolve_bounds(target)
+        targets, notes = self._resolve_targets(target)
         problem = Problem(
             rows,
-            _scaled(target, center, half),
-            loss,
+            targets(target),
+            targets.loss,
             data_norm=self.data_norm,
             intercept=self._constant(),
             n_jobs=self.n_jobs,
             strict=self.strict,
             **counted,
         )
-        return self._keep(*self._solve(problem, budget, notes), center, half)
+        return self._keep(*self._solve(problem, budget, notes), targets)
 
     def _fit_blocks(
-        self,
-        source: Executor,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        loss: Loss,
-        budget: Budget,
+        self, source: Executor, y: Any, fit_params: Mapping[str, Any], budget: Budget
     ) -> Self:
         if self.target_bounds is None:
             raise ValueError(
                 "target_bounds must be given for rows in blocks; got None. The targets are not "
                 "looked at before the fit pays for it."
             )
-        center, half, notes = self._resolve_bounds(None)
-        target = partial(_scaled, center=center, half=half)
-        problem = self._over_blocks(source, y, fit_params, loss, target)
+        targets, notes = self._resolve_targets(None)
+        problem = self._over_blocks(source, y, fit_params, targets.loss, targets)
         found = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
-        return self._keep(*found, center, half)
+        return self._keep(*found, targets)
 
-    def _keep(
-        self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float
-    ) -> Self:
+    def _keep(self, w: Vector, report: PrivacyReport, settled: Plan, targets: Targets) -> Self:
         """Set what `fit` learned."""
-        d, constant = self.n_features_in_, self._constant()
+        d, constant, unit = self.n_features_in_, self._constant(), targets.unit
         self._set_fitted(
-            coef_=w[:d] * half,
-            intercept_=float(w[d] * constant * half + center) if constant else 0.0,
+            coef_=w[:d] * unit,
+            intercept_=float(w[d] * constant * unit + targets.center) if constant else 0.0,
             privacy_=report,
             _noise=WeightNoise.of(settled),
-            _unit=half,
+            _unit=unit,
             _constant_column=constant,
-            _center=center,
+            _center=targets.center,
+            _targets=targets,
         )
         return self
 
-    def _resolve_bounds(self, y: Vector | None) -> tuple[float, float, tuple[str, ...]]:
-        """What is taken off the targets, and what they are divided by."""
+    def _targets_in(self, low: float, high: float) -> Targets:
+        """How targets of this public range are brought into that of the loss."""
+        return Affine.of(self._loss(), low, high, centered=self.fit_intercept)
+
+    def _resolve_targets(self, y: Vector | None) -> tuple[Targets, tuple[str, ...]]:
+        """How targets are brought into the loss's range, and notes for the report."""
         notes: tuple[str, ...] = ()
         if self.target_bounds is None:
             message = (
@@ -743,10 +740,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             notes = ("target_bounds were taken from the data",)
         else:
             low, high = _pair(self.target_bounds)
-        if not self.fit_intercept:
-            # Without an intercept nothing could add the center back.
-            return 0.0, max(abs(low), abs(high)) or 1.0, notes
-        return 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0, notes
+        return self._targets_in(low, high), notes
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target of each row, ``<x, coef_> + intercept_``.
@@ -810,12 +804,6 @@ def _check_labels(y: NDArray[Any], classes: NDArray[Any]) -> None:
             f"y must hold only the declared classes {classes.tolist()}; it has at least one other "
             "label."
         )
-
-
-def _scaled(y: NDArray[Any], center: float, half: float) -> Vector:
-    """Targets brought to [-1, 1]."""
-    scaled: Vector = np.clip((np.asarray(y, dtype=np.float64) - center) / half, -1.0, 1.0)
-    return scaled
 
 
 def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any) -> Any:

@@ -50,10 +50,10 @@ LOSSES = {
     "squared": Loss("squared"),
     "pinball": Loss("pinball", 0.5),
     "sigmoid": Loss("sigmoid"),
-    "poisson": Loss("poisson", width=1.0),
+    "poisson": Loss("poisson"),
     "gamma": Loss("gamma", width=0.5),
-    "tweedie": Loss("tweedie", width=0.5),
-    "negative-binomial": Loss("negative-binomial", width=1.0),
+    "tweedie": Loss("tweedie", 1.1, 2.0),
+    "negative-binomial": Loss("negative-binomial", 0.1, 2.3),
 }
 LOG_LINKED = tuple(name for name, loss in LOSSES.items() if loss.log_link)
 SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball", *LOG_LINKED)
@@ -404,10 +404,10 @@ def _gradient(loss: str, relation: str, kind: str) -> Pair:
     if kind == "pure":
         # One gradient: of several, whose epsilons add up, the last weights show the sum alone.
         options |= {"data_l1_norm": 1.0, "iterations": 1}
-    if loss == "squared":
+    if loss == "squared" or loss in LOG_LINKED:
         # Gradients are clipped in l2, so that Laplace noise has to grow with the dimension.
         options.pop("data_l1_norm", None)
-        options["clip_norm"] = 1.0
+        options["clip_norm"] = 1.0 if loss == "squared" else 0.2
         columns = 1 if kind == "pure" else columns
     if loss == "logistic":
         pair = tilted_canaries(relation, columns, 0.1)

@@ -1,0 +1,80 @@
+"""What the regressors of counts, costs and durations share: means that are exponentials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import d2_tweedie_score
+
+from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.estimators._targets import LogMean, Targets
+from dpfast.losses import Loss
+
+Vector = NDArray[np.float64]
+
+
+class PrivateLogLinkRegressor(PrivateLinearRegressor):
+    """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def _family(self) -> tuple[str, float | None]:
+        """Name and parameter of the loss, checked."""
+        raise NotImplementedError
+
+    def _power(self) -> float:
+        """Power of the mean that the variance is in proportion to."""
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        """The loss for declared bounds."""
+        return self._resolve_targets(None)[0].loss
+
+    def _targets_in(self, low: float, high: float) -> Targets:
+        name, parameter = self._family()
+        positive = Loss(name, parameter).target_range[0] > 0.0
+        if low < 0.0 or (positive and low == 0.0):
+            raise ValueError(
+                f"target_bounds[0] must be {'> 0' if positive else '>= 0'} for the loss {name!r}; "
+                f"got {low:g}. The targets' lowest possible value is meant."
+            )
+        return LogMean.of(name, parameter, low, high, centered=self.fit_intercept)
+
+    def predict(self, X: ArrayLike) -> Vector:
+        """Predicted mean of each row, ``exp(<x, coef_> + intercept_)``, kept in `target_bounds`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        margins = super().predict(X)
+        targets: LogMean = self._targets
+        return targets.means(margins)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the deviance that the predictions explain, D²: 1 is perfect, a constant has 0.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        predicted = self.predict(X)
+        return float(
+            d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=self._power())
+        )
