@@ -19,7 +19,8 @@ from dpfast.estimators import (
 )
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, Result, plan, solve
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Strict reading of JSON, CSV and Parquet files, and atomic writing."""
+"""Strict reading of JSON, CSV and Parquet files, atomic writing, locks between processes."""
 
 from __future__ import annotations
 
@@ -235,11 +235,49 @@ if sys.platform == "win32":
             except OSError:
                 time.sleep(0.01)
 
+    def try_lock(lock: io.FileIO) -> bool:
+        """Hold an open lock file, unless somebody else does."""
+        try:
+            lock.seek(0)
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
 else:
 
     def wait_for_lock(lock: io.FileIO) -> None:
         """Hold an open lock file against other processes and other open files of this one."""
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+
+    def try_lock(lock: io.FileIO) -> bool:
+        """Hold an open lock file, unless somebody else does."""
+        try:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+_forks = 0
+
+
+def _after_fork_in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def this_process() -> tuple[int, int]:
+    """Return what tells this process from those it was forked from and from its forked children.
+
+    Its number alone may be given out again to a child of a child; so the forks on the way here are
+    counted, too.
+    """
+    return os.getpid(), _forks
 
 
 Progress = Callable[[float], None]

@@ -44,7 +44,7 @@ from dpfast.tabular import TableSchema, read_table
 
 _CHANGES = {
     "replace_one": "one row replaced by any other",
-    "add_or_remove_one": "one row added or removed",
+    "add_or_remove_one": "the contribution of one row added or removed",
 }
 _SPENT = "The budget was spent and stays spent."
 _WRITTEN = "The budget was spent; the model is in {}."

@@ -28,7 +28,7 @@ from dpfast.cli._screen import (
 )
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
 
 _PICTURES = (".png", ".pdf", ".svg")
@@ -143,7 +143,7 @@ def _size(arguments: argparse.Namespace) -> tuple[int, float]:
     return len(schema.feature_names), schema.row_norm_bound
 
 
-def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
+def _document(settled: Plan[Any], picture: str | None) -> dict[str, Any]:
     shape = settled.shape
     return {
         "solver": settled.solver,
@@ -170,7 +170,7 @@ def _scalars(values: Any) -> dict[str, Any]:
     }
 
 
-def _show(settled: Plan) -> None:
+def _show(settled: Plan[Any]) -> None:
     shape = settled.shape
     ridge = "no ridge" if shape.alpha is None else f"ridge alpha = {shape.alpha:.4g}"
     legend(

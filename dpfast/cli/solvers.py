@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from types import ModuleType
 from typing import Any
 
 from rich.table import Table
@@ -14,7 +13,7 @@ from dpfast.cli._arguments import Commands, add_json, suggest
 from dpfast.cli._screen import console, legend, say, show_json
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, plan
 
 _PROMISES = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ", "gdp": "µ"}
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def _describe(module: ModuleType) -> dict[str, Any]:
+def _describe(module: Any) -> dict[str, Any]:
     return {
         "name": module.NAME,
         "summary": " ".join(_text(module).split("\n\n")[0].replace("``", "").split()),
@@ -81,11 +80,11 @@ def _describe(module: ModuleType) -> dict[str, Any]:
     }
 
 
-def _text(module: ModuleType) -> str:
+def _text(module: Any) -> str:
     return inspect.cleandoc(module.__doc__ or "")
 
 
-def _losses(module: ModuleType) -> list[str]:
+def _losses(module: Any) -> list[str]:
     """Losses that it takes with its default options, found by planning a large problem."""
     kind = {"pure": Budget(1.0), "approximate": Budget(1.0, 1e-6)}
     budget = next(kind[name] for name in ("approximate", "pure") if name in module.BUDGET_KINDS)

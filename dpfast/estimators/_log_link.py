@@ -23,8 +23,8 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         tags.target_tags.positive_only = True
         return tags
 
-    def _family(self) -> tuple[str, float | None]:
-        """Name and parameter of the loss, checked."""
+    def _family(self) -> Loss:
+        """The loss, of any width; parameters checked."""
         raise NotImplementedError
 
     def _power(self) -> float:
@@ -36,14 +36,14 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         return self._resolve_targets(None)[0].loss
 
     def _targets_in(self, low: float, high: float) -> Targets:
-        name, parameter = self._family()
-        positive = Loss(name, parameter).target_range[0] > 0.0
+        family = self._family()
+        positive = family.target_range[0] > 0.0
         if low < 0.0 or (positive and low == 0.0):
             raise ValueError(
-                f"target_bounds[0] must be {'> 0' if positive else '>= 0'} for the loss {name!r}; "
-                f"got {low:g}. The targets' lowest possible value is meant."
+                f"target_bounds[0] must be {'> 0' if positive else '>= 0'} for the loss "
+                f"{family.name!r}; got {low:g}. The targets' lowest possible value is meant."
             )
-        return LogMean.of(name, parameter, low, high, centered=self.fit_intercept)
+        return LogMean.of(family, low, high, centered=self.fit_intercept)
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted mean of each row, ``exp(<x, coef_> + intercept_)``, kept in `target_bounds`.

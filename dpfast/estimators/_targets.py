@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,16 +73,14 @@ class LogMean:
     unit: float = 1.0
 
     @classmethod
-    def of(
-        cls, name: str, parameter: float | None, low: float, high: float, *, centered: bool
-    ) -> LogMean:
-        """From the loss's name and parameter, and the public range of the targets.
+    def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> LogMean:
+        """From the loss, of any width, and the public range of the targets.
 
         With an intercept margins are 0 in the middle of the range of positive targets (in
         logarithms), and at a twentieth of the highest one for those that can be 0; without one
         nothing can be divided.
         """
-        positive = Loss(name, parameter).target_range[0] > 0.0
+        positive = loss.target_range[0] > 0.0
         log_low, log_high = math.log(low) if positive else -math.inf, math.log(high)
         if centered and positive:
             center, width = 0.5 * (log_low + log_high), 0.5 * (log_high - log_low)
@@ -90,8 +88,8 @@ class LogMean:
             center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
         else:
             center, width = 0.0, max(log_high, -log_low if positive else 0.0)
-        loss = Loss(name, parameter, max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
-        return cls(loss, center, low, high)
+        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
+        return cls(wide, center, low, high)
 
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""

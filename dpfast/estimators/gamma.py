@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpfast.estimators._log_link import PrivateLogLinkRegressor
+from dpfast.losses import Loss
 
 
 class GammaRegressor(PrivateLogLinkRegressor):
@@ -89,8 +90,8 @@ class GammaRegressor(PrivateLogLinkRegressor):
     (True, True)
     """
 
-    def _family(self) -> tuple[str, float | None]:
-        return "gamma", None
+    def _family(self) -> Loss:
+        return Loss("gamma")
 
     def _power(self) -> float:
         return 2.0

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpfast._validation import check_real
 from dpfast.estimators._log_link import PrivateLogLinkRegressor
+from dpfast.losses import Loss
 
 
 class TweedieRegressor(PrivateLogLinkRegressor):
@@ -139,11 +140,11 @@ class TweedieRegressor(PrivateLogLinkRegressor):
         )
         self.power = power
 
-    def _family(self) -> tuple[str, float | None]:
+    def _family(self) -> Loss:
         power = self._power()
         if power == 1.0:
-            return "poisson", None
-        return ("gamma", None) if power == 2.0 else ("tweedie", power)
+            return Loss("poisson")
+        return Loss("gamma") if power == 2.0 else Loss("tweedie", power)
 
     def _power(self) -> float:
         return check_real(

@@ -1,9 +1,10 @@
 """What the mechanisms share that choose one of several candidates by their scores."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_flag, check_integer
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class SelectingMechanism(Mechanism):
+class SelectingMechanism(Mechanism[int]):
     """The index of the candidate whose score is the largest, or the smallest, but for noise.
 
     Attributes
@@ -44,6 +45,16 @@ class SelectingMechanism(Mechanism):
         shortens a change.
         """
         return (score_range + 4.0 * self.error + 2.0 * self.grid_step) * ROUND_UP
+
+    def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> int:
+        """Return the index that the noise leaves first among the query's scores."""
+        return self._chosen(self._value(prepared, *point), rng)
+
+    def _chosen(self, values: NDArray[np.float64], rng: "SecureGenerator") -> int:
+        scores = self._grid.round(values)
+        return rng.noisy_max(
+            -scores if self.minimum else scores, self.integer_scale, self.noise_kind
+        )
 
     def release(
         self,
@@ -79,9 +90,6 @@ class SelectingMechanism(Mechanism):
 
         def make() -> int:
             looked = self._look(query, self.candidates, ledger=ledger, where=where)
-            scores = self._grid.round(looked)
-            return rng.noisy_max(
-                -scores if self.minimum else scores, self.integer_scale, self.noise_kind
-            )
+            return self._chosen(looked, rng)
 
         return self._recorded(make, rng=rng, ledger=ledger, where=where)

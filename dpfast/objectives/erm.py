@@ -11,7 +11,8 @@ from dpfast import _kernels
 from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.objectives._finite_sum import Snapshot
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

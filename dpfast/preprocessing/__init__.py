@@ -13,8 +13,8 @@ from dpfast.preprocessing.public import (
     PublicOneHotEncoder,
     RowNormClipper,
     one_hot,
-    scale_to_range,
 )
+from dpfast.queries.columns import scale_to_range
 
 __all__ = [
     "BoundedScaler",

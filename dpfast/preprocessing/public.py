@@ -17,43 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_real
 from dpfast.preprocessing._columns import by_column, column_bounds, interval
-
-
-def scale_to_range(
-    X: NDArray[Any],
-    low: ArrayLike,
-    high: ArrayLike,
-    feature_range: tuple[float, float] = (-1.0, 1.0),
-) -> NDArray[Any]:
-    """Cut values to ``[low, high]`` and map that interval linearly onto `feature_range`.
-
-    The result lies in `feature_range` exactly: what rounding takes outside is cut again.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), floating point
-    low, high : array-like of shape (d,) or float
-        Public, ``low < high``.
-    feature_range : (float, float), default=(-1.0, 1.0)
-
-    Returns
-    -------
-    ndarray of shape (n, d), of the dtype of `X`
-
-    Examples
-    --------
-    >>> scale_to_range(np.array([[17.0], [53.5], [120.0]]), 17.0, 90.0).ravel()
-    array([-1.,  0.,  1.])
-    """
-    start, stop = feature_range
-    floor, ceiling = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    # In float64 whatever X is: bounds that differ may be equal in float32.
-    result = np.clip(X.astype(np.float64), floor, ceiling)
-    result -= floor
-    result /= ceiling - floor
-    result *= stop - start
-    result += start
-    return np.clip(result, start, stop, out=result).astype(X.dtype, copy=False)
+from dpfast.queries.columns import scale_to_range
 
 
 def one_hot(

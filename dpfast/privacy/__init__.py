@@ -54,10 +54,11 @@ from dpfast.privacy.filters import (
     GDPFilter,
     PrivacyFilter,
     PureFilter,
+    RenyiFilter,
     ZCDPFilter,
     budget_filter,
 )
-from dpfast.privacy.ledger import Guarantee, Ledger
+from dpfast.privacy.ledger import Guarantee, Ledger, affordable
 from dpfast.privacy.report import PrivacyReport
 
 __all__ = [
@@ -87,11 +88,13 @@ __all__ = [
     "PureFilter",
     "PureSelectionEvent",
     "QueryEvent",
+    "RenyiFilter",
     "SelectionEvent",
     "SubsampledGaussianEvent",
     "SubsampledLaplaceEvent",
     "ZCDPEvent",
     "ZCDPFilter",
+    "affordable",
     "audit_epsilon",
     "audit_mu",
     "audit_one_run",

@@ -86,7 +86,7 @@ def _translate(event: Event, library: Any) -> Any:
     if isinstance(event, ZCDPEvent):
         return library.ZCDpEvent(event.rho)
     if isinstance(event, (SubsampledGaussianEvent, SubsampledLaplaceEvent)):
-        multiplier = event.noise / event.sensitivity
+        multiplier = 1.0 / event.ratio
         gaussian = isinstance(event, SubsampledGaussianEvent)
         inner = library.GaussianDpEvent if gaussian else library.LaplaceDpEvent
         if event.sampling == "poisson":

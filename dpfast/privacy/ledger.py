@@ -5,13 +5,12 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dpfast._files import check_unchanged, checksum, parse_json
+from dpfast._files import check_unchanged, checksum, parse_json, this_process
 from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
@@ -20,6 +19,7 @@ from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
 from dpfast.privacy.events import Event, event_from_dict
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
+from dpfast.privacy.open_accounts import Charged, active_accountants
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -46,7 +46,7 @@ class Guarantee:
         The events are rho-zCDP; None if the accountant "zcdp" does not price them all.
     adaptive : bool
         Whether the accesses were chosen along the way; then all of this is the budget's, whatever
-        was spent of it.
+        was spent of it. Otherwise it holds if they were fixed beforehand.
     """
 
     epsilon: float
@@ -57,45 +57,13 @@ class Guarantee:
     rho: float | None = None
     adaptive: bool = False
 
-
-class Charged(Protocol):
-    """What stands behind ledgers and is charged first: a BudgetAccountant."""
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether it may be charged for accesses that are chosen along the way."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """What a checkpoint knows it by."""
-        ...
-
-    def charge(self, events: Iterable[Event]) -> None:
-        """Spend `events` together, or raise and spend nothing."""
-        ...
-
-    def check(self, *events: Event) -> None:
-        """Raise what charging would raise."""
-        ...
-
-
-ACTIVE: ContextVar[tuple[Charged, ...] | None] = ContextVar("dpfast_accountants", default=None)
-"""The accountants whose blocks surround this code, outermost first; None in a thread that never
-opened one."""
-
-ENTERED: list[Charged] = []
-"""All accountants of this process whose blocks are open, whichever thread opened them."""
-
-
-def active_accountants() -> tuple[Charged, ...]:
-    """Return the accountants that stand behind a ledger used here, outermost first.
-
-    A new thread does not inherit context variables. So that what it fits is not free, all open
-    accountants of the process are charged for a thread that has opened none itself.
-    """
-    active = ACTIVE.get()
-    return tuple(ENTERED) if active is None else active
+    def __str__(self) -> str:
+        how = "chosen along the way: the whole budget" if self.adaptive else "fixed beforehand"
+        to_whom = "" if self.neighboring_relation is None else f", {self.neighboring_relation}"
+        return (
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}{to_whom} "
+            f"(accountant {self.accountant}; accesses {how})"
+        )
 
 
 class Ledger:
@@ -105,7 +73,8 @@ class Ledger:
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. Used from several threads it stays
-    correct.
+    correct. In a forked child nothing can be spent on it: parent and child would both have its
+    budget.
 
     Parameters
     ----------
@@ -118,6 +87,9 @@ class Ledger:
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the
         rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
         settled here, and the guarantee is the budget itself.
+    accounts : sequence of BudgetAccountant or None, default=None
+        Who is charged first for what is spent here. None: the accountants whose blocks surround the
+        code that spends. Empty: nobody, since somebody has paid for all of it already.
 
     Raises
     ------
@@ -135,7 +107,13 @@ class Ledger:
     (0.3969, 1e-06, 'gdp')
     """
 
-    def __init__(self, budget: Budget, accountant: str = "auto", adaptive: bool = False) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        accountant: str = "auto",
+        adaptive: bool = False,
+        accounts: Sequence[Charged] | None = None,
+    ) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
@@ -147,6 +125,7 @@ class Ledger:
                 f"use 'auto' or one of {[n for n, a in ACCOUNTANTS.items() if a.accepts(budget)]}."
             )
         self._filter = budget_filter(budget, accountant) if adaptive else None
+        self._accounts = None if accounts is None else tuple(accounts)
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
@@ -158,6 +137,9 @@ class Ledger:
         self.log: Checkpoint | None = None
         # Accountants that have paid for the whole of this adaptive ledger.
         self._paid: list[Charged] = []
+        # What was checked together before anything was spent: of one that is not adaptive, all.
+        self._plan: tuple[Event, ...] = ()
+        self._process = this_process()
 
     @property
     def budget(self) -> Budget:
@@ -217,6 +199,7 @@ class Ledger:
             As for :meth:`spend`.
         """
         new = list(events)
+        self._check_process()
         with self._lock:
             self._check(new)
             bills = self._bills(new)
@@ -225,7 +208,7 @@ class Ledger:
             for accountant, charged in open_bills:
                 accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
             for accountant, charged in open_bills:
-                accountant.charge(charged)
+                accountant.charge(charged, () if self.adaptive else self._plan)
             self._paid += [accountant for accountant, charged in bills if charged is not new]
             if self.log is not None:
                 self.log.spend(new, [accountant.identity for accountant, _ in open_bills])
@@ -238,11 +221,15 @@ class Ledger:
         the account around it.
         """
         new = list(events)
+        self._check_process()
         with self._lock:
             self._admit(new)
 
     def check(self, *events: Event, alone: bool = False) -> None:
         """Raise what spending `events` together would raise now. Nothing is spent.
+
+        What is checked before anything is spent counts as the plan of a fit, with which a
+        :class:`~dpfast.privacy.BudgetAccountant` is charged the first time.
 
         Parameters
         ----------
@@ -255,10 +242,13 @@ class Ledger:
         TypeError, ValueError, UnsupportedEvent, BudgetExceeded
             As for :meth:`spend`.
         """
+        self._check_process()
         with self._lock:
             self._check(events)
             for accountant, charged in () if alone else self._asked(events):
                 accountant.check(*charged)
+            if not self._events:
+                self._plan = events
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -268,6 +258,7 @@ class Ledger:
         TypeError, ValueError, UnsupportedEvent
             As for :meth:`spend`.
         """
+        self._check_process()
         with self._lock:
             if not self._affords(events):
                 return False
@@ -297,7 +288,7 @@ class Ledger:
             # The first access is chosen without looking, so without it nothing was looked at.
             return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
         if self._filter is not None:
-            return _whole(self._filter, budget, events[0].neighboring_relation)
+            return whole_guarantee(self._filter, budget, events[0].neighboring_relation)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
             for accountant in self._supporting(events)
@@ -402,7 +393,7 @@ class Ledger:
             If the events are not within the budget.
         """
         names = ("budget", "accountant", "adaptive", "events", "sha256")
-        record = read_json(text, _SCHEMA, _VERSION, names)
+        record = read_json(text, _SCHEMA, _VERSION, names, optional=("account",))
         if not isinstance(record["budget"], dict) or not isinstance(record["events"], list):
             raise TypeError("budget must be an object and events a list.")
         ledger = cls(Budget(**record["budget"]), record["accountant"], record["adaptive"])
@@ -436,6 +427,14 @@ class Ledger:
             "Write it with to_json() and read it with Ledger.from_json()."
         )
 
+    def _check_process(self) -> None:
+        if self._process != this_process():
+            raise RuntimeError(
+                "this Ledger was made in another process, and the two could spend one budget "
+                "twice. Nothing was spent. Make a ledger where it is needed; a BudgetAccountant "
+                "with a path counts what several processes spend."
+            )
+
     def _supporting(self, events: Iterable[Event]) -> list[Accountant]:
         accountants = [ACCOUNTANTS[name] for name in self._allowed]
         return [a for a in accountants if all(map(a.supports, events))]
@@ -446,10 +445,15 @@ class Ledger:
         self._append(new)
 
     def _append(self, new: Sequence[Event]) -> None:
-        """Write down `new`, which was checked. The lock is held."""
-        if self._filter is not None:
-            self._filter.spend(*new)
-        self._tally.update(_kinds(new))
+        """Write down `new`, which was checked. The lock is held.
+
+        An interrupt, which comes when a function is called or ends, finds all of it or nothing.
+        """
+        limited, tally = copy(self._filter), self._tally.copy()
+        if limited is not None:
+            limited.spend(*new)
+        tally.update(kinds(new))
+        self._filter, self._tally = limited, tally
         self._events += new
 
     def _affords(self, new: Sequence[Event]) -> bool:
@@ -488,7 +492,8 @@ class Ledger:
         not adaptive itself pays all of it at the first access.
         """
         bills: list[tuple[Charged, Sequence[Event]]] = []
-        for accountant in active_accountants() if new else ():
+        behind = active_accountants() if self._accounts is None else self._accounts
+        for accountant in behind if new else ():
             if self._filter is None or accountant.adaptive:
                 bills.append((accountant, new))
             elif not any(accountant is other for other in self._paid):
@@ -514,7 +519,7 @@ class Ledger:
         """Return all the events with `new`, merged, and who can price them. The lock is held."""
         check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
         tally = self._tally.copy()
-        tally.update(_kinds(new))
+        tally.update(kinds(new))
         events = _merged(tally)
         accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
         if not accountants:
@@ -526,7 +531,7 @@ class Ledger:
         return events, accountants
 
 
-def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
+def whole_guarantee(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
     """Return what an adaptive ledger promises, whatever was spent.
 
     A budget in epsilon promises just that. Otherwise the limit is converted: mu-GDP is
@@ -534,12 +539,14 @@ def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) ->
     """
     limit = limited.limit
     mu = limit if limited.unit == "mu" else None
-    rho = limit if limited.unit == "rho" else 0.5 * limit * limit
+    # A log-moment at one order bounds no other.
+    rho = {"rho": limit, "log-moment": None}.get(limited.unit, 0.5 * limit * limit)
     if budget.epsilon is not None:
         epsilon = budget.epsilon
     elif mu is not None:
         epsilon = gaussian_epsilon(mu, budget.delta)
     else:
+        assert rho is not None
         epsilon = zcdp_epsilon(rho, budget.delta)
     return Guarantee(
         epsilon=epsilon,
@@ -580,15 +587,15 @@ def totals(events: Collection[Event]) -> dict[str, float]:
 
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return `events` as accountants get them: equal ones are one, whatever their places."""
-    return _merged(_kinds(events))
+    return _merged(kinds(events))
 
 
 def _short(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _kinds(events: Iterable[Event]) -> Counter[Event]:
-    """Count how often each event occurs, whatever its place."""
+def kinds(events: Iterable[Event]) -> Counter[Event]:
+    """Count how often each event is made, whatever its place."""
     counter: Counter[Event] = Counter()
     for event in events:
         counter[_counted(event, 1)] += event.count
@@ -609,6 +616,31 @@ def _counted(event: Event, count: int) -> Event:
     object.__setattr__(made, "where", "")
     object.__setattr__(made, "count", count)
     return made
+
+
+def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
+    """Say whether a new ledger would admit these events; nothing is spent anywhere.
+
+    Parameters
+    ----------
+    events : iterable of Event
+    budget : Budget
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedEvent
+        As for :class:`Ledger`.
+    """
+    try:
+        Ledger(budget, accountant).check(*events, alone=True)
+    except BudgetExceeded:
+        return False
+    return True
 
 
 def read_json(

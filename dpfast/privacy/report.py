@@ -24,7 +24,8 @@ _VERSION = 1
 
 _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
-    "add_or_remove_one": "if any one record were added to the data or removed from it",
+    "add_or_remove_one": "if the contribution of any one record were added to the data or removed "
+    "from it, while the number of rows, which is public, stayed as it is",
 }
 _NOT_COVERED = (
     "Not covered: all records of one person together, if there are several; the number of records; "
@@ -94,14 +95,18 @@ parameters chosen by results.
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        check_real("epsilon", self.epsilon, low=0.0)
-        check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
+        numbers = {
+            "epsilon": check_real("epsilon", self.epsilon, low=0.0),
+            "delta": check_real("delta", self.delta, low=0.0, high=1.0, high_open=True),
+        }
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         for name in ("reproducible", "adaptive"):
             check_flag(name, getattr(self, name))
         for name in ("mu", "rho"):
             if getattr(self, name) is not None:
-                check_real(name, getattr(self, name), low=0.0, allow_inf=True)
+                numbers[name] = check_real(name, getattr(self, name), low=0.0, allow_inf=True)
+        for name, value in numbers.items():  # numbers of Python, whatever was given
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "events", tuple(self.events))
         if isinstance(self.notes, str) or not all(isinstance(note, str) for note in self.notes):
             raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")

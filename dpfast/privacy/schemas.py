@@ -3,8 +3,9 @@
 ``LEDGER`` is :meth:`dpfast.privacy.Ledger.to_json` and the file of a
 :class:`~dpfast.privacy.BudgetAccountant`, ``REPORT`` is
 :meth:`dpfast.privacy.PrivacyReport.to_json`. They are for other programs, such as a data officer's
-check of a released model; dpfast's own readers check more (ranges that depend on each other, that
-the events are within the budget, that they add up to no more than a report states, and that
+check of a released model. Only the file of an account has an "account": how it was begun, and how
+often it was charged. dpfast's own readers check more (ranges that depend on each other, that the
+events are within the budget, that they add up to no more than a report states, and that
 "sha256" is the checksum of the rest: SHA-256 of the object without it, written by Python's ``json``
 with sorted keys and no spaces).
 """
@@ -49,6 +50,19 @@ _BUDGET = {
     ]
 }
 _OPTIONAL = {"type": ["number", "null"], "minimum": 0}
+_ACCOUNT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "charges": {"type": "integer", "minimum": 0},
+        "accountant": {"type": "string"},
+        "adaptive": {"type": "boolean"},
+        "plan": _EVENTS,
+        "hmac": {"type": "string"},
+    },
+    "required": ["id", "charges", "accountant", "adaptive"],
+    "additionalProperties": False,
+}
 
 LEDGER: dict[str, Any] = {
     "$schema": _DRAFT,
@@ -65,6 +79,7 @@ LEDGER: dict[str, Any] = {
         }
     ),
 }
+LEDGER["properties"]["account"] = _ACCOUNT
 
 REPORT: dict[str, Any] = {
     "$schema": _DRAFT,

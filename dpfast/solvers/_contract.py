@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.mechanisms import Access
 from dpfast.privacy import Budget, Event, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
+S = TypeVar("S")
 
 #: Guess of the margin of a typical longest row: this over the row norm is the solvers' guess of the
 #: norm of the best weights where nobody states a better one.  Between 4 and 10 the log-loss of
@@ -23,7 +27,82 @@ TYPICAL_MARGIN = 6.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[S]):
+    """Everything a private fit will do, settled before any data is touched.
+
+    Attributes
+    ----------
+    solver : str
+        Name of the algorithm.
+    shape : ProblemShape
+        Public quantities of the problem, with the ridge that was chosen; for an objective that is
+        no risk of a problem, its own public shape.
+    budget : Budget
+    neighboring_relation : str
+    settings : object
+        What the solver settled (accesses, tolerances, iteration counts): a frozen dataclass of its
+        own.
+    accesses : tuple of (Access, int)
+        What the run will ask the curator for, in order, and how often.
+    expected : mapping
+        What to expect of the result, from public quantities alone (noise, excess-risk bound).
+    adaptive : bool
+        Whether the run decides along the way, from what it has released, which accesses to make;
+        `accesses` then stands for one possible course, and the guarantee is the whole budget.
+    objective : ObjectiveShape or None
+        Public shape of the objective, where the plan was made for one instead of a problem.
+    """
+
+    solver: str
+    shape: Any
+    budget: Budget
+    neighboring_relation: str
+    settings: S
+    accesses: tuple[tuple[Access[Any], int], ...]
+    expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    adaptive: bool = False
+    objective: Any = None
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The noisy accesses to data, as they will stand in the ledger."""
+        return tuple(e for access, count in self.accesses for e in access.events(count))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The settings by name."""
+        settings: Any = self.settings
+        return MappingProxyType({f.name: getattr(settings, f.name) for f in fields(settings)})
+
+    def __str__(self) -> str:
+        shape = self.shape
+        if isinstance(shape, ProblemShape):
+            what = (
+                f"{shape.n_samples:,} rows x {shape.n_features:,} columns"
+                f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
+                f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
+            )
+        else:
+            what = (
+                f"{shape.dim:,} weights of a given objective, "
+                f"strong convexity {shape.strong_convexity:.4g}"
+            )
+        lines = [
+            f"Plan: {self.solver} on {what}",
+            f"  budget: {self.budget}, {self.neighboring_relation}",
+        ]
+        for title, values in (("parameters", self.parameters), ("expected", self.expected)):
+            shown = ", ".join(
+                f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+                for key, value in values.items()
+                if isinstance(value, (str, int, float))
+            )
+            lines.append(f"  {title}: {shown}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class LegacyPlan:
     """Everything a private fit will do, settled before any data is touched.
 
     Attributes
@@ -118,7 +197,7 @@ class Result:
 
     w: Vector
     privacy: PrivacyReport
-    plan: Plan
+    plan: Plan[Any]
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -155,13 +234,48 @@ class Solver(Protocol):
         neighboring_relation: str,
         accountant: str,
         **options: Any,
-    ) -> Plan:
+    ) -> Plan[Any]:
         """Settle the run from public quantities; spends and touches nothing."""
         ...
 
-    def run(self, plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    def run(
+        self, plan: Plan[Any], problem: Problem, rng: SecureGenerator, ledger: Ledger
+    ) -> Outcome:
         """Carry out `plan`, spending each event on `ledger` before its data access."""
         ...
+
+
+def check_planned(plan: Plan[Any], problem: Any) -> None:
+    """Refuse to run a plan on anything but what it was made for: its noise would be for others.
+
+    Raises
+    ------
+    ValueError
+        If an objective has another public shape, or a problem's differs in more than the ridge.
+    """
+    shape = getattr(problem, "shape", None)
+    if plan.objective is not None:
+        if shape != plan.objective:
+            raise ValueError(
+                f"problem must be the objective that the plan was made for, {plan.objective!r}; "
+                f"got {type(problem).__name__}."
+            )
+        return
+    if not isinstance(shape, ProblemShape):
+        raise ValueError(
+            "problem must be a Problem, as the plan was made for one; got "
+            f"{type(problem).__name__}."
+        )
+    differ = [
+        f"{f.name}={getattr(shape, f.name)!r} instead of {getattr(plan.shape, f.name)!r}"
+        for f in fields(ProblemShape)
+        if f.name != "alpha" and getattr(shape, f.name) != getattr(plan.shape, f.name)
+    ]
+    if differ:
+        raise ValueError(
+            "problem must have the public quantities that the plan was made for; got "
+            f"{', '.join(differ)}. Plan again for this problem."
+        )
 
 
 def check_supported(module: Any, budget: Budget, neighboring_relation: str) -> None:

@@ -12,40 +12,29 @@ spaced geometrically, and gradient and choice are priced in ρ.  On the paper's 
 remove one, δ = 1e-8) this is far more accurate than the paper's own settings for ε up to 0.4, on a
 par with them at 1.6, and takes a sixth of the iterations.  ``calibration="paper"`` has those.
 
-Privacy, in units of ρ-zCDP, which a filter adds up as the accesses are chosen (see
-:mod:`dpfast.privacy.filters`), k being :func:`dpfast.privacy.records_apart` of the relation and c
-the largest weight of a row:
+Accesses, in units of ρ-zCDP, which a filter adds up as they are chosen (see
+:mod:`dpfast.privacy.filters`):
 
-- *Gradient.*  A clipped row adds a vector of norm at most ``c C``, so neighbors' sums are at most
-  ``k c C`` apart, and noise of variance ``(k c C)² / (2ρ)`` a coordinate is ρ-zCDP (Bun & Steinke
-  2016, Proposition 1.6).  An average of releases is post-processing.
-- *Choice.*  A score is ``Σ_i c_i min(ℓ_i, K)`` plus the ridge, which depends on what was released
-  alone and is the same for neighbors.  A record present in one of them moves all scores by values
-  in ``[0, c K]``, or in ``[-c K, 0]``; a replaced record by values in ``[-c K, c K]``.  Both are
-  intervals of length ``k c K`` that hold 0, so the exponential mechanism with log-probabilities
-  ``-a`` times the scores and ``η = a k c K`` is (η²/8)-zCDP
-  (:class:`~dpfast.mechanisms.Exponential`; Cesar & Rogers 2021, Lemma 3.4).  The paper's noisy
-  minimum is η-DP, hence (η²/2)-zCDP: four times the price.
+- *Gradient.*  A Gaussian release of :class:`~dpfast.queries.ClippedGradient`: μ-GDP with
+  ``μ² / 2 = ρ``.  An average of releases is post-processing.
+- *Choice.*  The exponential mechanism on :class:`~dpfast.queries.LineSearchLosses`, of range η, is
+  (η²/8)-zCDP.  The paper's noisy minimum is η-DP, hence (η²/2)-zCDP: four times the price.
 - *Blocks.*  With `batch` the rows are cut into consecutive blocks, by their number alone, and an
   iteration looks at the next block.  A round over all blocks is charged one gradient and one
-  choice, of prices that are fixed before it, although it makes as many of each as there are blocks.
-  Neighbors differ in the record of one place, so in one block.  Whatever was released before, an
-  access to another block has the same distribution for both, and costs nothing between them; their
-  own block is looked at once for a gradient and once for a choice in each round.  So for every pair
-  the prices, each fixed before its access, add up to what is charged at most.
-- *Rounding* of the two sums is charged (``gradient_sum_error``, ``loss_sum_error``).
+  choice, although it makes as many of each as there are blocks
+  (:meth:`dpfast.curator.Curator.disjoint`).
 
-Speed: the sum of the gradients reads X once; the losses at all step sizes come from the margins of
-the weights, which are kept up to date, and those of the direction, another read.
+Speed: the sum of the gradients reads X once, however often it is measured at one point; the losses
+at all step sizes come from the margins of the weights, which are kept up to date, and those of the
+direction, another read.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
@@ -53,19 +42,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded
 from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
-from dpfast.privacy import (
-    NEIGHBORING_RELATIONS,
-    Budget,
-    Event,
-    Ledger,
-    budget_filter,
-    records_apart,
-)
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_filter, records_apart
+from dpfast.queries import ClippedGradient, LineSearchLosses
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers._noisy_gradient import NoisyGradient
 
 Vector = NDArray[np.float64]
 
@@ -105,11 +88,33 @@ _BELOW_ONE = 1.0 - 1e-9
 
 
 @dataclass(frozen=True)
-class _Prices:
-    """What the accesses cost in ρ, and what chooses the step."""
+class Accesses:
+    """What is asked of the rows, and the price of the first gradient in ρ."""
 
-    gradient: float
-    chooser: Exponential | NoisyMax
+    query: ClippedGradient
+    price: float
+    gradient: Gaussian
+    choice: Exponential | NoisyMax
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    splits: int
+    gamma: float
+    clip_norm: float
+    loss_clip: float
+    candidates: int
+    max_step: float
+    step_ratio: float
+    selection_share: float
+    momentum: float
+    shrink: float
+    calibration: str
+    max_iterations: int | None
+    blocks: int
+    accesses: Accesses
 
 
 def plan(
@@ -132,7 +137,7 @@ def plan(
     noise: str = "exponential",
     max_iterations: int | None = None,
     batch: int | None = None,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle prices and candidates from public quantities.
 
     Parameters
@@ -238,85 +243,74 @@ def plan(
         momentum=momentum,
     )
     loss_clip, share = settled["loss_clip"], settled["selection_share"]
-    largest = shape.max_weight * loss_clip
-    records = records_apart(neighboring_relation)
+    scores = LineSearchLosses(seen, settled["candidates"], loss_clip)
     if splits is None and not paper:
-        quiet = 0.1 * seen.n_samples * math.sqrt(8.0 * share * total) / (records * largest)
+        quiet = 0.1 * seen.n_samples * math.sqrt(8.0 * share * total)
+        quiet /= scores.sensitivity(neighboring_relation)
         settled["splits"] = round(min(100.0, max(10.0, blocks * quiet**2)))
     if step_ratio is None and not paper:
         # Root mean square of a gradient's noise, in units of C.
         price = (1.0 - share) * total / max(1, round(settled["splits"] / blocks))
+        records = records_apart(neighboring_relation)
         noisy = records * math.sqrt(shape.dim / (2.0 * price)) / seen.n_samples
         settled["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
     kinks = not paper and math.isinf(shape.loss.smoothness)
     settled["shrink"] = min(settled["step_ratio"], 0.5) if kinks else settled["step_ratio"]
     if max_iterations is not None:
         check_integer("max_iterations", max_iterations, low=1)
-    gradient = NoisyGradient.settle(
-        seen, neighboring_relation, noise="gaussian", clip_norm=settled["clip_norm"]
-    )
-    chooser: Exponential | NoisyMax
-    settings: dict[str, Any] = {
-        "candidates": settled["candidates"],
-        "minimum": True,
-        "neighboring_relation": neighboring_relation,
-    }
-    settings |= _arithmetic(seen, loss_clip)
+    query = ClippedGradient(seen, settled["clip_norm"])
+    settled["clip_norm"] = query.clip_norm
+    choice: Exponential | NoisyMax
     if paper:
         assert budget.epsilon is not None
         part = budget.epsilon / (2.0 * settled["splits"])
         price = part**2 / (4.0 * math.log(1.25 / budget.delta))
-        chooser = NoisyMax.calibrate(
+        choice = NoisyMax.calibrate(
             Budget(part),
-            sensitivity=largest,
+            scores,
+            neighboring_relation,
             noise_kind=cast(Literal["exponential", "laplace"], noise),
-            monotone=neighboring_relation == "add_or_remove_one",
-            **settings,
+            minimum=True,
+            where=_CHOICE,
         )
         course = max(1, math.floor(_BELOW_ONE * total / (price + 0.5 * part**2)))
     else:
         course = max(1, round(settled["splits"] / blocks))
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
-        chooser = Exponential.calibrate(
-            Budget(rho=share * each),
-            score_range=records * largest,
-            **settings,
+        choice = Exponential.calibrate(
+            Budget(rho=share * each), scores, neighboring_relation, minimum=True, where=_CHOICE
         )
-    first = _mechanism(gradient, price)
+    first = _measurement(query, neighboring_relation, price)
     if max_iterations is not None:
         course = min(course, -(-max_iterations // blocks))
+    by_noise = query.sensitivity(neighboring_relation) / seen.n_samples / math.sqrt(2.0 * total)
     return Plan(
         solver=NAME,
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=(first.event(_GRADIENT, course), chooser.event(_CHOICE, course)),
-        parameters=MappingProxyType(
-            {
-                **settled,
-                "clip_norm": gradient.clip_norm,
-                "calibration": calibration,
-                "max_iterations": max_iterations,
-                "blocks": blocks,
-                "gradient": gradient,
-                "prices": _Prices(price, chooser),
-            }
+        accesses=((first, course), (choice, course)),
+        settings=Settings(
+            **settled,
+            calibration=calibration,
+            max_iterations=max_iterations,
+            blocks=blocks,
+            accesses=Accesses(query, price, first, choice),
         ),
         expected=MappingProxyType(
             {
-                # Of one gradient for all that gradients may cost.
-                EXPECTS: math.sqrt(float(gradient.variance(math.sqrt(2.0 * total)))),
-                "first_gradient_noise_stddev": float(first.event("").noise) / seen.n_samples,
-                "choice_noise_scale": chooser.scale / seen.n_samples,
+                EXPECTS: by_noise,  # of one gradient for all that gradients may cost
+                "first_gradient_noise_stddev": first.stddev / seen.n_samples,
+                "choice_noise_scale": choice.scale / seen.n_samples,
             }
         ),
         adaptive=True,
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Descend until the ledger cannot afford the next access.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Descend until the curator cannot be paid for the next access.
 
     Returns
     -------
@@ -329,185 +323,126 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     ------
     BudgetExceeded
         If the ledger cannot afford the first gradient and choice; no data is touched.
-    ValueError
-        If the ledger is not adaptive.
     """
-    parameters = plan.parameters
-    gradient: NoisyGradient = parameters["gradient"]
-    prices: _Prices = parameters["prices"]
-    chooser = prices.chooser
-    n, alpha = plan.shape.n_samples, plan.shape.alpha or 0.0
-    ledger.check(
-        _mechanism(gradient, prices.gradient).event(_GRADIENT),
-        chooser.event(_CHOICE),
-    )
-    if not ledger.adaptive:
-        raise ValueError(
-            f"ledger must be Ledger(budget, adaptive=True) for {NAME}, whose accesses depend on "
-            "what was released; got one that is not adaptive."
+    first = plan.settings.accesses
+    if not curator.can_afford(first.gradient, first.choice):
+        raise BudgetExceeded(
+            f"what is left of the budget does not pay for the first gradient and choice of {NAME}. "
+            "Nothing was spent."
         )
+    descent = _Descent(plan, curator)
+    (_by_points if plan.settings.blocks == 1 else _by_blocks)(plan, curator, descent)
+    history = {name: np.array(values) for name, values in descent.history.items()}
+    return Outcome(descent.w, MappingProxyType(history))
 
-    if parameters["blocks"] > 1:
-        return _run_blocks(plan, problem, rng, ledger)
-    w, velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
-    price, max_step = prices.gradient, parameters["max_step"]
-    chosen: list[float] = []
-    history: dict[str, list[float]] = {name: [] for name in _HISTORY}
 
-    while parameters["max_iterations"] is None or len(chosen) < parameters["max_iterations"]:
-        at = _AtPoint(gradient, problem, w, rng, ledger)
-        if not at.measure(price, chooser, _GRADIENT):
-            break
+def _by_points(plan: Plan[Settings], curator: Curator, descent: _Descent) -> None:
+    """Step from one point after the other, at each of which the gradient may be measured again."""
+    settings, n, alpha = plan.settings, plan.shape.n_samples, plan.shape.alpha or 0.0
+    query, choice = settings.accesses.query, settings.accesses.choice
+    price, gradient = settings.accesses.price, settings.accesses.gradient
+    while not descent.finished:
+        at = curator.fix(query, descent.w)
+        known = _Average(len(descent.w))
+        measurement, cost = gradient, price
         while True:
-            slope = at.estimate / n + alpha * w
-            norm = float(np.linalg.norm(slope))
+            if not curator.can_afford(measurement, choice):
+                return
+            known.add(curator.release(measurement, at), cost)
+            slope = known.value / n + alpha * descent.w
             # A zero noisy gradient has no direction; it takes zero noise to meet one.
-            if norm == 0.0 or not ledger.can_afford(chooser.event(_CHOICE)):
-                return _outcome(w, history)
-            moving = slope + parameters["momentum"] * velocity
-            direction = moving / (float(np.linalg.norm(moving)) or 1.0)
-            steps = candidate_steps(max_step, parameters["candidates"], parameters["step_ratio"])
-            index = chooser.release(
-                partial(_scores, problem, w, direction, steps, parameters["loss_clip"], alpha),
-                rng=rng,
-                ledger=ledger,
-                where=_CHOICE,
-            )
-            for name, value in zip(
-                history, (norm, at.price, max_step, steps[index], ledger.used()), strict=True
-            ):
-                history[name].append(float(value))
-            if index > 0:
+            if not slope.any() or not curator.can_afford(choice):
+                return
+            if descent.step(curator, slope, known.price):
                 break
-            if not at.measure(parameters["gamma"] * price, chooser, _AGAIN):
-                return _outcome(w, history)
-            price, velocity = at.price, np.zeros_like(w)
-            max_step *= parameters["shrink"]
-        velocity = moving
-        # The same expression as in the line search, whose margins are then known.
-        w = w - steps[index] * direction
-        chosen.append(float(steps[index]))
-        if len(chosen) % _PERIOD == 0:
-            max_step = _GROWTH * max(chosen[-_PERIOD:])
-    return _outcome(w, history)
+            cost = settings.gamma * known.price
+            measurement = _measurement(query, plan.neighboring_relation, cost, _AGAIN)
+        if known.price > price:
+            price = known.price
+            gradient = _measurement(query, plan.neighboring_relation, price)
 
 
-def _run_blocks(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Descend block by block, paying for a round over all of them before it begins."""
-    parameters = plan.parameters
-    gradient: NoisyGradient = parameters["gradient"]
-    chooser = parameters["prices"].chooser
-    alpha = plan.shape.alpha or 0.0
-    w, velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
-    price, max_step = parameters["prices"].gradient, parameters["max_step"]
-    chosen: list[float] = []
-    history: dict[str, list[float]] = {name: [] for name in _HISTORY}
-    edges = [
-        plan.shape.n_samples * k // parameters["blocks"] for k in range(parameters["blocks"] + 1)
-    ]
-    blocks = [problem.part(start, stop) for start, stop in itertools.pairwise(edges)]
-    while True:
-        mechanism = _mechanism(gradient, price)
-        events = mechanism.event(_GRADIENT), chooser.event(_CHOICE)
-        if not ledger.can_afford(*events):
-            return _outcome(w, history)
-        ledger.spend_all(events)
+def _by_blocks(plan: Plan[Settings], curator: Curator, descent: _Descent) -> None:
+    """Step block by block, paying for a round over all of them before it begins."""
+    settings, n, alpha = plan.settings, plan.shape.n_samples, plan.shape.alpha or 0.0
+    query, choice = settings.accesses.query, settings.accesses.choice
+    price, gradient = settings.accesses.price, settings.accesses.gradient
+    edges = [n * k // settings.blocks for k in range(settings.blocks + 1)]
+    sizes = [stop - start for start, stop in pairwise(edges)]
+    while curator.can_afford(gradient, choice):
         failures = 0
-        for block in blocks:
-            paid = cast(Ledger, _PaidOnce(list(events)))
-            noisy = mechanism.release(
-                partial(_gradient_sum, block, w, gradient.clip_norm),
-                rng=rng,
-                ledger=paid,
-                where=_GRADIENT,
-            )
-            slope = noisy / block.shape.n_samples + alpha * w
-            moving = slope + parameters["momentum"] * velocity
-            direction = moving / (float(np.linalg.norm(moving)) or 1.0)
-            steps = candidate_steps(max_step, parameters["candidates"], parameters["step_ratio"])
-            index = chooser.release(
-                partial(_scores, block, w, direction, steps, parameters["loss_clip"], alpha),
-                rng=rng,
-                ledger=paid,
-                where=_CHOICE,
-            )
-            norm = float(np.linalg.norm(slope))
-            for name, value in zip(
-                history, (norm, price, max_step, steps[index], ledger.used()), strict=True
-            ):
-                history[name].append(float(value))
-            if index == 0:
-                failures += 1
-                velocity = np.zeros_like(w)
-                max_step *= parameters["shrink"]
-                continue
-            velocity = moving
-            w = w - steps[index] * direction
-            chosen.append(float(steps[index]))
-            if len(chosen) % _PERIOD == 0:
-                max_step = _GROWTH * max(chosen[-_PERIOD:])
-            if len(chosen) == parameters["max_iterations"]:
-                return _outcome(w, history)
-        price *= 1.0 + parameters["gamma"] * failures / len(blocks)
+        for part, size in zip(curator.disjoint(edges, gradient, choice), sizes, strict=True):
+            slope = part.release(gradient, descent.w) / size + alpha * descent.w
+            failures += not descent.step(part, slope, price)
+            if descent.finished:
+                return
+        if failures > 0:
+            price *= 1.0 + settings.gamma * failures / settings.blocks
+            gradient = _measurement(query, plan.neighboring_relation, price)
 
 
-@dataclass
-class _PaidOnce:
-    """In place of the ledger for one block in one round: what the round paid for, once each."""
-
-    left: list[Event]
-
-    def spend(self, event: Event) -> None:
-        self.left.remove(event)
-
-
-def _gradient_sum(problem: Problem, w: Vector, clip_norm: float) -> Vector:
-    return problem.clipped_gradient(w, clip_norm)[0]
-
-
-@lru_cache(maxsize=1024)
-def _mechanism(gradient: NoisyGradient, rho: float) -> Gaussian:
+def _measurement(
+    query: ClippedGradient, neighboring_relation: str, rho: float, where: str = _GRADIENT
+) -> Gaussian:
     """Gaussian noise of which one release is rho-zCDP: mu-GDP with ``mu² / 2 = rho``."""
-    return cast(Gaussian, gradient.mechanism(math.sqrt(2.0 * rho)))
+    budget = Budget(mu=math.sqrt(2.0 * rho))
+    return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
 
 
-class _AtPoint:
-    """The gradient sum at one point: measured, and measured again."""
+class _Average:
+    """Of measurements at one point.
 
-    def __init__(
-        self,
-        gradient: NoisyGradient,
-        problem: Problem,
-        w: Vector,
-        rng: SecureGenerator,
-        ledger: Ledger,
-    ) -> None:
-        self._gradient, self._problem, self._w = gradient, problem, w
-        self._rng, self._ledger = rng, ledger
-        self._exact: Vector | None = None
-        self.price = 0.0
-        self.estimate = np.zeros(len(w))
+    Estimates of variance proportional to 1/ρ are best averaged with weights ρ, which gives one of
+    their total price (the paper's GradAvg).  They must not be normalized before.
+    """
 
-    def measure(self, price: float, chooser: Exponential | NoisyMax, where: str) -> bool:
-        """Spend `price` on another estimate and average, if the choice after it is affordable too.
+    def __init__(self, dim: int) -> None:
+        self.value, self.price = np.zeros(dim), 0.0
 
-        Estimates of variance proportional to 1/ρ are best averaged with weights ρ, which gives one
-        of their total price (the paper's GradAvg).  They must not be normalized before.
-        """
-        mechanism = _mechanism(self._gradient, price)
-        if not self._ledger.can_afford(mechanism.event(where), chooser.event(_CHOICE)):
-            return False
-        fresh = mechanism.release(self._sum, rng=self._rng, ledger=self._ledger, where=where)
+    def add(self, fresh: Vector, price: float) -> None:
         total = self.price + price
-        self.estimate = (self.price * self.estimate + price * fresh) / total
+        self.value = (self.price * self.value + price * fresh) / total
         self.price = total
-        return True
 
-    def _sum(self) -> Vector:
-        """The sum of the clipped gradients; each release of it is paid for, X is read once."""
-        if self._exact is None:
-            self._exact = self._problem.clipped_gradient(self._w, self._gradient.clip_norm)[0]
-        return self._exact
+
+class _Descent:
+    """Where a run is: weights, momentum and step sizes, all of them functions of releases."""
+
+    def __init__(self, plan: Plan[Settings], curator: Curator) -> None:
+        self._settings, self._curator = plan.settings, curator
+        self.w, self._velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
+        self._max_step = plan.settings.max_step
+        self._taken: list[float] = []
+        self.history: dict[str, list[float]] = {name: [] for name in _HISTORY}
+
+    @property
+    def finished(self) -> bool:
+        """Whether as many steps were taken as were asked for."""
+        return len(self._taken) == self._settings.max_iterations
+
+    def step(self, rows: Curator, slope: Vector, price: float) -> bool:
+        """Choose a step against a noisy slope and take it; False if it is none."""
+        settings = self._settings
+        moving = slope + settings.momentum * self._velocity
+        direction = moving / (float(np.linalg.norm(moving)) or 1.0)
+        steps = candidate_steps(self._max_step, settings.candidates, settings.step_ratio)
+        index = rows.release(settings.accesses.choice, self.w, direction, steps)
+        size = float(steps[index])
+        norm = float(np.linalg.norm(slope))
+        values = norm, price, self._max_step, size, self._curator.used()
+        for name, value in zip(_HISTORY, values, strict=True):
+            self.history[name].append(value)
+        if index == 0:
+            self._velocity = np.zeros_like(self.w)
+            self._max_step *= settings.shrink
+            return False
+        self._velocity = moving
+        # The same expression as in the line search, whose margins are then known.
+        self.w = self.w - steps[index] * direction
+        self._taken.append(size)
+        if len(self._taken) % _PERIOD == 0:
+            self._max_step = _GROWTH * max(self._taken[-_PERIOD:])
+        return True
 
 
 def candidate_steps(max_step: float, candidates: int, step_ratio: float) -> Vector:
@@ -522,34 +457,6 @@ def candidate_steps(max_step: float, candidates: int, step_ratio: float) -> Vect
         return np.linspace(0.0, max_step, candidates)
     powers = step_ratio ** np.arange(candidates - 2, -1, -1.0)
     return np.concatenate([[0.0], max_step * powers])
-
-
-def _scores(
-    problem: Problem, w: Vector, direction: Vector, steps: Vector, loss_clip: float, alpha: float
-) -> Vector:
-    """Sums of clipped losses, plus n times the ridge's change, which neighbors share."""
-    scores = problem.line_search_losses(w, direction, steps, loss_clip)
-    if alpha == 0.0:
-        return scores
-    squares = steps * (steps * float(direction @ direction) - 2.0 * float(w @ direction))
-    # Where the ridge outweighs all losses it decides, by whatever amount: so the scores stay in a
-    # public range.
-    largest = problem.shape.n_samples * problem.shape.max_weight * loss_clip
-    ridge = np.clip(0.5 * alpha * problem.shape.n_samples * squares, -largest, largest)
-    return np.asarray(scores + ridge)
-
-
-def _arithmetic(shape: ProblemShape, loss_clip: float) -> dict[str, float]:
-    """Rounding error and largest absolute value of a score."""
-    largest = 2.001 * shape.n_samples * shape.max_weight * loss_clip
-    # The sum of losses and ridge is rounded once more.
-    return {"error": shape.loss_sum_error(loss_clip) + 2.0**-53 * largest, "bound": largest}
-
-
-def _outcome(w: Vector, history: Mapping[str, list[float]]) -> Outcome:
-    return Outcome(
-        w, MappingProxyType({name: np.array(values) for name, values in history.items()})
-    )
 
 
 def _with_ridge(shape: ProblemShape, alpha: float | str | None) -> ProblemShape:

@@ -5,15 +5,10 @@ Zhang 2013; Wang, Ye & Xu 2017), and the steps move along ``g̃`` plus the mean 
 the rows' *differences* ``clip(∇ℓ_i(w) - ∇ℓ_i(w̃))``, noisy too.  Differences are shorter than
 gradients, so their noise is smaller than DP-SGD's.
 
-Two kinds of releases, with budgets of their own:
-
-- snapshots: a sum of n gradients of norm at most C, of sensitivity ``records_apart · c C``, by the
-  exact Gaussian mechanism;
-- differences: a row's difference is ``c_i (ℓ'_i(w) - ℓ'_i(w̃)) x̃_i``, its factor clamped so that the
-  vector is at most ``D`` long before its weight; a batch's sum has sensitivity
-  ``records_apart · c D`` (:mod:`dpfast.solvers._noisy_epochs`).  By smoothness a difference is at
-  most ``β‖w - w̃‖`` long, which is where the default of D comes from: twice the way from 0 to the
-  minimizer, divided by the number of epochs.
+Two kinds of releases, with budgets of their own: the snapshots, sums of gradients clipped to C, and
+the steps (:class:`dpfast.fused.SampledSteps`), sums of differences clipped to D.  By smoothness a
+difference is at most ``β‖w - w̃‖`` long, which is where the default of D comes from: twice the way
+from 0 to the minimizer, divided by the number of epochs.
 
 w and w̃ are functions of earlier releases.  `snapshot_share` of the budget (of the sum of squared
 signal-to-noise ratios, were the batches' amplification that of a central limit) goes to the
@@ -24,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -31,28 +27,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.curator import Curator
+from dpfast.fused import SampledSteps, State, Walk
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import (
     NEIGHBORING_RELATIONS,
     Budget,
     Event,
     GaussianEvent,
-    Ledger,
+    affordable,
     records_apart,
 )
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
+from dpfast.queries import BatchSum, ClippedGradient
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
-    NoisyBatches,
-    affordable,
     default_batch,
     default_sampling,
-    natural_norm,
-    noise_multiplier,
-    noisy_batches,
-    sampled_unit_events,
     settle_clip_norm,
     settle_ridge,
 )
@@ -86,6 +79,23 @@ _MAX_EPOCHS = 10
 _SNAPSHOT = "snapshot gradient"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    snapshot: Gaussian
+    differences: tuple[SampledSteps, ...]
+    sampling: str
+    batch: int
+    epochs: int
+    steps_per_epoch: int
+    clip_norm: float
+    difference_clip_norm: float
+    snapshot_share: float
+    step: float
+    noise: str
+
+
 def plan(
     shape: ProblemShape,
     budget: Budget,
@@ -103,7 +113,7 @@ def plan(
     step: float | str = "auto",
     minimizer_norm: float | None = None,
     noise: str = "auto",
-) -> Plan:
+) -> Plan[Settings]:
     """Settle epochs, steps and both kinds of noise from public quantities.
 
     Parameters
@@ -133,7 +143,7 @@ def plan(
     minimizer_norm : float or None, default=None
         Guess of the norm of the best weights, for the defaults; None is 6 over the row norm.
     noise : {"auto", "discrete", "gaussian"}
-        Of the differences; see :mod:`dpfast.solvers._noisy_epochs`.
+        Of the differences; see :mod:`dpfast.fused.epochs`.
 
     Returns
     -------
@@ -182,32 +192,23 @@ def plan(
         budget, accountant, unit_events,
         neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
     )  # fmt: skip
+    gradient = ClippedGradient(shape, longest)
+    sums = BatchSum(shape, sampling, rows, difference, differences=True)
     while True:
-        mechanism = Gaussian(
-            relative * multiplier * influence,
-            sensitivity=influence,
-            dimension=shape.dim,
-            neighboring_relation=neighboring_relation,
-            error=_sum_error(shape, longest),
-            bound=1.01 * shape.n_samples * longest * shape.max_weight,
+        mechanism = Gaussian.of_query(
+            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
         )
-        differences = noisy_batches(
-            shape,
-            multiplier=multiplier,
-            neighboring_relation=neighboring_relation,
-            sampling=sampling,
-            batch=rows,
-            longest=difference,
-            natural=2.0 * natural_norm(shape),
-            n_steps=inner * epochs,
-            noise=noise,
+        steps = SampledSteps(
+            sums, multiplier, neighboring_relation, n_steps=inner * epochs, noise=noise
         )
-        events = _events(mechanism, differences, epochs, inner)
+        differences = tuple(steps.part(0, inner, _where(epoch)) for epoch in range(epochs))
+        accesses = tuple(access for part in differences for access in ((mechanism, 1), (part, 1)))
+        events = tuple(event for access, _ in accesses for event in access.events())
         if affordable(events, budget, accountant):
             break
         multiplier *= 1.0 + 1e-4
     noise_variance = (mechanism.stddev / shape.n_samples) ** 2 * inner
-    noise_variance += (differences.mechanism.stddev / rows) ** 2
+    noise_variance += (steps.stddev / rows) ** 2
     gained = size * inner * epochs
     bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * size * shape.dim * noise_variance
     return Plan(
@@ -215,33 +216,31 @@ def plan(
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=events,
-        parameters=MappingProxyType(
-            {
-                "snapshot": mechanism,
-                "differences": differences,
-                "sampling": sampling,
-                "batch": rows,
-                "epochs": epochs,
-                "steps_per_epoch": inner,
-                "clip_norm": longest,
-                "difference_clip_norm": difference,
-                "snapshot_share": share,
-                "step": size,
-                "noise": differences.noise,
-            }
+        accesses=accesses,
+        settings=Settings(
+            snapshot=mechanism,
+            differences=differences,
+            sampling=sampling,
+            batch=rows,
+            epochs=epochs,
+            steps_per_epoch=inner,
+            clip_norm=longest,
+            difference_clip_norm=difference,
+            snapshot_share=share,
+            step=size,
+            noise=steps.noise,
         ),
         expected=MappingProxyType(
             {
                 "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
-                "noise_stddev_of_mean_difference": differences.mechanism.stddev / rows,
+                "noise_stddev_of_mean_difference": steps.stddev / rows,
                 "noise_and_time_bound": bound,
             }
         ),
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Snapshot, steps, snapshot, ...: each paid for before it looks.
 
     Raises
@@ -249,36 +248,18 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     BudgetExceeded
         If the ledger cannot afford an access; its data is not touched.
     """
-    settled = plan.parameters
-    mechanism: Gaussian = settled["snapshot"]
-    differences: NoisyBatches = settled["differences"]
-    n, inner = plan.shape.n_samples, int(settled["steps_per_epoch"])
-    clip_norm = float(settled["clip_norm"])
-    if clip_norm >= natural_norm(plan.shape):
-        clip_norm = math.inf
-    size = float(settled["step"])
-    w = np.zeros(plan.shape.dim)
-    for epoch in range(int(settled["epochs"])):
-        snapshot = w.copy()
-        gradient = mechanism.release(
-            lambda: problem.clipped_gradient(w, clip_norm)[0],
-            rng=rng,
-            ledger=ledger,
-            where=_SNAPSHOT,
-        )
-        ledger.spend(differences.event(_where(epoch), inner))
-        differences.steps(
-            problem,
-            rng,
-            w,
-            lambda start, stop: size,
-            0,
-            inner,
+    settings, n = plan.settings, plan.shape.n_samples
+    state = State(np.zeros(plan.shape.dim))
+    for part in settings.differences:
+        gradient = curator.release(settings.snapshot, state.w)
+        walk = Walk(
+            lambda start, stop: settings.step,
             alpha=plan.shape.alpha or 0.0,
-            snapshot=snapshot,
+            snapshot=state.w,
             snapshot_gradient=gradient / n,
         )
-    return Outcome(w)
+        state = curator.release(part, state, walk)
+    return Outcome(state.w)
 
 
 def unit_events(
@@ -314,19 +295,3 @@ def _snapshot_noise(share: float, epochs: int, inner: int, rate: float) -> float
 
 def _where(epoch: int) -> str:
     return f"differences of epoch {epoch + 1}"
-
-
-def _events(
-    mechanism: Gaussian, differences: NoisyBatches, epochs: int, inner: int
-) -> tuple[Event, ...]:
-    return tuple(
-        event
-        for epoch in range(epochs)
-        for event in (mechanism.event(_SNAPSHOT), differences.event(_where(epoch), inner))
-    )
-
-
-def _sum_error(shape: ProblemShape, longest: float) -> float:
-    """As :meth:`dpfast.Problem.gradient_sum_error`, from the shape."""
-    largest = longest * shape.max_weight
-    return 1.01 * 2.0**-53 * (shape.additions() + 8) * shape.n_samples * largest

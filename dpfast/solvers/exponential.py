@@ -2,9 +2,9 @@ r"""The exponential mechanism: weights of density ``exp(-s F)`` on a ball, sampl
 
 ``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²`` on ``‖w‖ <= r``, with the radius r of a ball that holds the
 minimizer of every data set (:meth:`dpfast.ProblemShape.minimizer_norm`), and ``s`` the largest for
-which the sample is ε-DP; :mod:`dpfast.solvers._ball` has the proof and the sampler.  Only rejection
-is exact, and only a ridge keeps it short: about ``exp(β/(2α))`` proposals at most, each a pass over
-the rows.  docs/exponential.md has a table of what is within reach.
+which the sample is ε-DP; :mod:`dpfast.fused.ball_sample` has the proof and the sampler.  Only
+rejection is exact, and only a ridge keeps it short: about ``exp(β/(2α))`` proposals at most, each a
+pass over the rows.  docs/exponential.md has a table of what is within reach.
 
 ``F`` may also be any function of the data with declared constants, a
 :class:`~dpfast.objectives.General` objective: ``s = ε / (2 r G)``, G its gradient sensitivity, and
@@ -17,17 +17,19 @@ Sources: McSherry & Talwar 2007; Bassily, Smith & Thakurta 2014, Algorithm 2; Lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dpfast._validation import check_real
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
+from dpfast.curator import Curator
+from dpfast.fused import BallSample
+from dpfast.fused.ball_sample import check_shape
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
-from dpfast.problem import ProblemShape
-from dpfast.random import SecureGenerator
-from dpfast.solvers._ball import Ball, check_objective, refusal_reason, settle
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
 
 NAME = "exponential"
@@ -46,6 +48,15 @@ _AUTO_TRIALS = 1e3
 _MAX_TRIALS = 1e6
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the rest is derived from the access, for display."""
+
+    ball: BallSample
+    radius: float
+    inverse_temperature: float
+
+
 def plan(
     shape: Any,
     budget: Budget,
@@ -55,7 +66,7 @@ def plan(
     alpha: float | str | None = None,
     minimizer_norm: float | None = None,
     max_trials: float = _MAX_TRIALS,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle ridge, ball and temperature from public quantities.
 
     Parameters
@@ -86,14 +97,13 @@ def plan(
         If an argument is out of range, the loss is not one of classification, convex and smooth,
         an objective lacks a constant, or a sample would take too long.
     """
-    check_loss(shape, NAME)
+    check_shape(shape, NAME)
     epsilon = budget_epsilon(budget)
 
-    def make(ridge: float | None) -> Ball:
-        if ridge is None:
-            return settle(shape, epsilon, neighboring_relation, radius=shape.minimizer_norm)
-        public = shape.with_alpha(ridge)
-        return settle(public, epsilon, neighboring_relation, radius=public.minimizer_norm(ridge))
+    def make(ridge: float | None) -> BallSample:
+        public = shape if ridge is None else shape.with_alpha(ridge)
+        radius = shape.minimizer_norm if ridge is None else public.minimizer_norm(ridge)
+        return BallSample(public, epsilon, neighboring_relation, radius=radius, where=_WHERE)
 
     ball, bound = choose(shape, alpha, minimizer_norm, max_trials, make, NAME)
     return Plan(
@@ -101,39 +111,22 @@ def plan(
         shape=ball.shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=(ball.event(_WHERE),),
-        parameters=MappingProxyType(
-            {"ball": ball, "radius": ball.radius, "inverse_temperature": ball.scale}
-        ),
+        accesses=((ball, 1),),
+        settings=Settings(ball, ball.radius, ball.scale),
         expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
         objective=None if isinstance(shape, ProblemShape) else shape,
     )
 
 
-def run(plan: Plan, problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Spend, then draw proposals until one is accepted.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Ask for a sample: proposals are drawn until one is accepted.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford the sample; no data is touched.
-    ValueError
-        If the plan was made for another objective.
     """
-    check_planned(plan, problem)
-    ball: Ball = plan.parameters["ball"]
-    ledger.spend(ball.event(_WHERE))
-    return Outcome(ball.sample(problem, np.zeros(plan.shape.dim), rng))
-
-
-def check_loss(shape: Any, name: str) -> None:
-    """Refuse losses, and objectives, that the sampler is not proved for."""
-    if not isinstance(shape, ProblemShape):
-        check_objective(shape, name)
-        return
-    reason = refusal_reason(shape)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {name}; got {shape.loss.name!r}.")
+    return Outcome(curator.release(plan.settings.ball))
 
 
 def choose(
@@ -141,9 +134,9 @@ def choose(
     alpha: float | str | None,
     minimizer_norm: float | None,
     max_trials: float,
-    make: Callable[[float | None], Ball],
+    make: Callable[[float | None], BallSample],
     name: str,
-) -> tuple[Ball, float]:
+) -> tuple[BallSample, float]:
     """Return the ball of the given ridge, or of the best one, and its excess-risk bound."""
     max_trials = check_real("max_trials", max_trials, low=1.0)
     if not isinstance(shape, ProblemShape):
@@ -152,7 +145,7 @@ def choose(
         minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
 
-    def bound(ball: Ball) -> float:
+    def bound(ball: BallSample) -> float:
         return 0.5 * ball.alpha * size**2 + ball.excess_risk
 
     if alpha is None:
@@ -183,9 +176,9 @@ def _of_objective(
     alpha: float | str | None,
     minimizer_norm: float | None,
     max_trials: float,
-    make: Callable[[float | None], Ball],
+    make: Callable[[float | None], BallSample],
     name: str,
-) -> tuple[Ball, float]:
+) -> tuple[BallSample, float]:
     """Return the one ball of an objective, which has its own strong convexity."""
     for option, value in (("alpha", alpha), ("minimizer_norm", minimizer_norm)):
         if value is not None:
@@ -201,12 +194,3 @@ def _of_objective(
             f"max_trials={max_trials:.2g}. Use solver='output-perturbation'."
         )
     return ball, ball.excess_risk
-
-
-def check_planned(plan: Plan, problem: Any) -> None:
-    """Refuse another objective than the one that the plan was made for."""
-    if plan.objective is not None and getattr(problem, "shape", None) != plan.objective:
-        raise ValueError(
-            f"problem must be the objective that the plan was made for, {plan.objective!r}; "
-            f"got {type(problem).__name__}."
-        )

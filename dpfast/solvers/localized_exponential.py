@@ -17,20 +17,24 @@ Sources: Bassily, Smith & Thakurta 2014, Section 4; Lowy & Razaviyayn 2021, Algo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from scipy.special import gammainccinv
 
 from dpfast._validation import check_real
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger
+from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded
+from dpfast.fused import BallSample
+from dpfast.fused.ball_sample import check_shape
+from dpfast.mechanisms import L2Laplace
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
-from dpfast.problem import ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import output_perturbation
-from dpfast.solvers._ball import Ball, settle
 from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers.exponential import check_loss, check_planned, choose
+from dpfast.solvers.exponential import choose
 
 NAME = "localized-exponential"
 OPTIONS = ("alpha", "minimizer_norm", "max_trials", "share")
@@ -45,6 +49,16 @@ _WHERE = "sample of the exponential mechanism near the first release"
 _MISS = 1e-6
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the last two are the ball's, for display."""
+
+    first: Plan[output_perturbation.Settings]
+    ball: BallSample
+    radius: float
+    inverse_temperature: float
+
+
 def plan(
     shape: Any,
     budget: Budget,
@@ -55,7 +69,7 @@ def plan(
     minimizer_norm: float | None = None,
     max_trials: float = 1e6,
     share: float = 0.5,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle ridge, noise and temperature from public quantities.
 
     Parameters
@@ -74,11 +88,11 @@ def plan(
     TypeError, ValueError
         As for :func:`dpfast.solvers.exponential.plan`.
     """
-    check_loss(shape, NAME)
+    check_shape(shape, NAME)
     share = check_real("share", share, low=0.01, high=0.99)
     epsilon = budget_epsilon(budget)
 
-    def first(ridge: float | None) -> Plan:
+    def first(ridge: float | None) -> Plan[output_perturbation.Settings]:
         return output_perturbation.plan(
             shape,
             Budget(share * epsilon),
@@ -87,23 +101,25 @@ def plan(
             noise="l2-laplace",
         )
 
-    def make(ridge: float | None) -> Ball:
+    def make(ridge: float | None) -> BallSample:
         settled = first(ridge)
-        public = settled.shape
-        mechanism = settled.parameters["mechanism"]
+        public, mechanism = settled.shape, settled.settings.mechanism
+        tolerance = settled.settings.gradient_tolerance
+        assert isinstance(mechanism, L2Laplace) and tolerance is not None
         if ridge is None:
             modulus, largest = public.strong_convexity, public.minimizer_norm
         else:
             modulus, largest = ridge, public.minimizer_norm(ridge)
         quantile = float(gammainccinv(public.dim, _MISS)) * mechanism.scale
-        radius = quantile + settled.parameters["gradient_tolerance"] / modulus
-        return settle(
+        radius = quantile + tolerance / modulus
+        return BallSample(
             public,
             (1.0 - share) * epsilon,
             neighboring_relation,
             radius=min(radius * (1.0 + 1e-6), 2.0 * largest),
             # The first release is projected onto the ball that holds every minimizer.
             offset=largest * (1.0 + 1e-9),
+            where=_WHERE,
         )
 
     ball, bound = choose(shape, alpha, minimizer_norm, max_trials, make, NAME)
@@ -114,35 +130,27 @@ def plan(
         shape=ball.shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=(*located.events, ball.event(_WHERE)),
-        parameters=MappingProxyType(
-            {
-                "first": located,
-                "ball": ball,
-                "radius": ball.radius,
-                "inverse_temperature": ball.scale,
-            }
-        ),
+        accesses=(*located.accesses, (ball, 1)),
+        settings=Settings(located, ball, ball.radius, ball.scale),
         expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
         objective=shape if given else None,
     )
 
 
-def run(plan: Plan, problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Spend all, release a rough location, and sample around it.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Release a rough location, and sample around it.
 
     Raises
     ------
     BudgetExceeded
-        If the ledger cannot afford it; no data is touched.
+        If the ledger cannot afford both; no data is touched.
     CertificateNotReached
-        See :mod:`dpfast.solvers.output_perturbation`.
-    ValueError
-        If the plan was made for another objective.
+        See :class:`~dpfast.queries.CertifiedMinimizer`.
     """
-    check_planned(plan, problem)
-    ball: Ball = plan.parameters["ball"]
-    ledger.check(*plan.events)
-    center = output_perturbation.run(plan.parameters["first"], problem, rng, ledger).w
-    ledger.spend(ball.event(_WHERE))
-    return Outcome(ball.sample(problem, center, rng))
+    settings = plan.settings
+    if not curator.can_afford(settings.first.settings.mechanism, settings.ball):
+        raise BudgetExceeded(
+            f"the ledger cannot afford the two releases of {NAME} together. Nothing was spent."
+        )
+    center = output_perturbation.run(settings.first, curator).w
+    return Outcome(curator.release(settings.ball, center))

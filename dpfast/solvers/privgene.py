@@ -7,12 +7,8 @@ generation is chosen in the same way.  It needs no gradient and no bound of one,
 do, and it is a baseline: the number of choices, over which the budget is cut, grows with the
 dimension that is to be searched.
 
-Privacy
--------
-One record changes a sum of clipped, weighted losses by an amount in ``[0, c C]`` (or its negative)
-when it is added or removed, by one in ``[-c C, c C]`` when it is replaced, and the ridge by
-nothing: ``score_range`` is ``c C`` times :func:`~dpfast.privacy.records_apart`.  A choice is
-:class:`dpfast.mechanisms.Exponential`, of bounded range η: η-DP and ``η²/8``-zCDP.  The textbook's
+Privacy: a choice is :class:`dpfast.mechanisms.Exponential` on
+:class:`dpfast.queries.CandidateLosses`, of bounded range η: η-DP and ``η²/8``-zCDP.  The textbook's
 rule, twice the largest change of a score, is η under `replace_one`; under `add_or_remove_one`,
 where all scores move the same way, bounded range spares its factor of 2.  The "enhanced exponential
 mechanism" of the source, which charges a choice less from a property of its own scores, is not
@@ -25,19 +21,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.curator import Curator
 from dpfast.mechanisms import Exponential
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.queries import CandidateLosses
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+
+if TYPE_CHECKING:
+    from dpfast.random import SecureGenerator
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -56,6 +57,18 @@ _WHERE = "choice of a candidate"
 _SHRINKAGE = 0.85
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan`."""
+
+    mechanism: Exponential
+    generations: int
+    population: int
+    parents: int
+    loss_clip: float
+    radius: float
+
+
 def plan(
     shape: ProblemShape,
     budget: Budget,
@@ -68,7 +81,7 @@ def plan(
     parents: int = 2,
     loss_clip: float | None = None,
     radius: float | None = None,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle the choices and their noise from public quantities.
 
     Parameters
@@ -126,70 +139,52 @@ def plan(
     radius = check_real("radius", radius, low=1e-100, high=1e100)
 
     choices = generations * parents + 1
-    largest = loss_clip * shape.max_weight
-    n = shape.n_samples
-    # Any order of additions, and a few units for every row's own loss, see
-    # `Problem.loss_sum_error`; the ridge is added in two operations.
-    ridge = 0.5 * n * (shape.alpha or 0.0) * radius**2
-    rounding = 1.1 * 2.0**-53 * (n * ((n + 24) * largest + 8.0 * shape.max_weight) + 8.0 * ridge)
-    mechanism = Exponential(
+    mechanism = Exponential.of_query(
         _epsilon(budget, choices, accountant),
-        score_range=records_apart(neighboring_relation) * largest,
-        candidates=population,
-        neighboring_relation=neighboring_relation,
+        CandidateLosses(shape, population, loss_clip, radius),
+        neighboring_relation,
         minimum=True,
-        error=rounding,
+        where=_WHERE,
     )
     return Plan(
         solver=NAME,
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=(mechanism.event(_WHERE, choices),),
-        parameters=MappingProxyType(
-            {
-                "mechanism": mechanism,
-                "generations": generations,
-                "population": population,
-                "parents": parents,
-                "loss_clip": loss_clip,
-                "radius": radius,
-            }
+        accesses=((mechanism, choices),),
+        settings=Settings(
+            mechanism=mechanism,
+            generations=generations,
+            population=population,
+            parents=parents,
+            loss_clip=loss_clip,
+            radius=radius,
         ),
         # The chosen score is worse than the best by scale * log(population) at most, on average.
         expected=MappingProxyType(
-            {"noise_in_mean_loss": mechanism.scale * math.log(population) / n}
+            {"noise_in_mean_loss": mechanism.scale * math.log(population) / shape.n_samples}
         ),
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Breed `generations` generations, then choose.
 
     Raises
     ------
     BudgetExceeded
-        If the ledger cannot afford all choices; no data is touched.
+        If the ledger cannot afford a choice; no data is touched for it.
     """
-    ledger.check(*plan.events)
-    settings = plan.parameters
-    mechanism: Exponential = settings["mechanism"]
-    alpha = 0.5 * plan.shape.n_samples * (plan.shape.alpha or 0.0)
+    settings, rng = plan.settings, curator.public_rng
+    size, radius = settings.population, settings.radius
 
     def choose(candidates: Matrix) -> Vector:
-        def scores() -> Vector:
-            return np.array(
-                [problem.objective(w, settings["loss_clip"]) + alpha * (w @ w) for w in candidates]
-            )
-
-        index = mechanism.release(scores, rng=rng, ledger=ledger, where=_WHERE)
-        chosen: Vector = candidates[index]
+        chosen: Vector = candidates[curator.release(settings.mechanism, candidates)]
         return chosen
 
-    size, radius = settings["population"], settings["radius"]
     candidates = _within(_spread(size, plan.shape.dim, radius, rng), radius)
-    for generation in range(settings["generations"]):
-        chosen = np.array([choose(candidates) for _ in range(settings["parents"])])
+    for generation in range(settings.generations):
+        chosen = np.array([choose(candidates) for _ in range(settings.parents)])
         step = radius * _SHRINKAGE**generation
         children = _cross(chosen, size - len(chosen), rng)
         children += _spread(len(children), plan.shape.dim, step, rng)

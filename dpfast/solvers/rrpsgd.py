@@ -2,8 +2,8 @@ r"""RRPSGD: noisy steps along single records, stopped at a random time (Zhang et
 
 For smooth losses, convex or not.  Every step draws one record uniformly, takes its gradient, which
 is at most ``L`` long, adds Gaussian noise and moves by the step size.  What a step sees is a
-release of :class:`dpfast.solvers._noisy_epochs.NoisyBatches` with batches of one row; neighbors
-differ in a replaced row, which moves it by at most ``2L``.  The noise pays for all ``N`` steps (n²
+release of :class:`dpfast.fused.SampledSteps` with batches of one row; neighbors differ in a
+replaced row, which moves it by at most ``2L``.  The noise pays for all ``N`` steps (n²
 in the paper), however many are taken: their number R is drawn from a law that does not depend on
 the data, so the run is a post-processing of N releases, of which the last are not even made.  All N
 are charged before the first.
@@ -24,25 +24,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
-from dpfast.privacy import Budget, Ledger
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.curator import Curator
+from dpfast.fused import SampledSteps, State, Walk
+from dpfast.privacy import Budget
+from dpfast.queries import BatchSum
+from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
-    NoisyBatches,
-    least_noisy_batches,
+    least_noisy_steps,
     settle_clip_norm,
     settle_ridge,
     step_sizes,
 )
+
+if TYPE_CHECKING:
+    from dpfast.random import SecureGenerator
 
 Vector = NDArray[np.float64]
 
@@ -60,6 +65,19 @@ _WHERE = "all steps, taken or not"
 _PROPOSALS = 4096
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    access: SampledSteps
+    steps: int
+    step: float
+    schedule: str
+    noise: str
+    noise_multiplier: float
+    gradient_variance: float
+
+
 def plan(
     shape: ProblemShape,
     budget: Budget,
@@ -72,7 +90,7 @@ def plan(
     schedule: str = "constant",
     noise: str = "auto",
     initial_gap: float | None = None,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle steps and noise from public quantities.
 
     Parameters
@@ -92,7 +110,7 @@ def plan(
     schedule : {"constant", "1/sqrt(t)", "1/t"}
         Sizes of the later ones.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.solvers._noisy_epochs`; "auto" is exact noise for up to 2^24 values.
+        See :mod:`dpfast.fused.epochs`; "auto" is exact noise for up to 2^24 values.
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
 
@@ -121,20 +139,16 @@ def plan(
     if steps == "auto":
         steps = min(shape.n_samples**2, _MAX_STEPS)
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
-    batches = least_noisy_batches(
-        shape,
+    access = least_noisy_steps(
+        BatchSum(shape, "fixed-size", 1, longest),
         budget,
         accountant,
-        neighboring_relation=neighboring_relation,
-        sampling="fixed-size",
-        batch=1,
-        longest=longest,
-        natural=longest,
+        neighboring_relation,
         n_steps=n_steps,
         noise=noise,
-    )
+    ).named(_WHERE)
     smoothness = shape.smoothness + (shape.alpha or 0.0)
-    deviation = batches.mechanism.stddev
+    deviation = access.stddev
     variance = 4.0 * shape.lipschitz**2 + shape.dim * deviation**2
     if step == "auto":
         distance = math.sqrt(2.0 * initial_gap / smoothness)
@@ -145,17 +159,15 @@ def plan(
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=(batches.event(_WHERE, n_steps),),
-        parameters=MappingProxyType(
-            {
-                "batches": batches,
-                "steps": n_steps,
-                "step": size,
-                "schedule": schedule,
-                "noise": batches.noise,
-                "noise_multiplier": batches.event(_WHERE, 1).noise_multiplier,
-                "gradient_variance": variance,
-            }
+        accesses=((access, 1),),
+        settings=Settings(
+            access=access,
+            steps=n_steps,
+            step=size,
+            schedule=schedule,
+            noise=access.noise,
+            noise_multiplier=access.noise_multiplier,
+            gradient_variance=variance,
         ),
         expected=MappingProxyType(
             {
@@ -168,26 +180,22 @@ def plan(
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Spend for all steps, draw their number, take them.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Draw how many of the steps are taken, pay for all of them, and take these.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford the steps; no data is touched.
     """
-    settled = plan.parameters
-    batches: NoisyBatches = settled["batches"]
-    size, schedule = float(settled["step"]), str(settled["schedule"])
-    smoothness = plan.shape.smoothness + (plan.shape.alpha or 0.0)
-    w = np.zeros(plan.shape.dim)
-    for event in plan.events:
-        ledger.spend(event)
-    rounds = draw_rounds(rng, size, schedule, int(settled["steps"]), smoothness)
-    batches.steps(
-        problem, rng, w, step_sizes(size, schedule), 0, rounds, alpha=plan.shape.alpha or 0.0
+    settings, alpha = plan.settings, plan.shape.alpha or 0.0
+    smoothness = plan.shape.smoothness + alpha
+    rounds = draw_rounds(
+        curator.public_rng, settings.step, settings.schedule, settings.steps, smoothness
     )
-    return Outcome(w, MappingProxyType({"rounds": np.array([rounds])}))
+    walk = Walk(step_sizes(settings.step, settings.schedule), alpha=alpha)
+    state = curator.release(settings.access, State(np.zeros(plan.shape.dim)), walk, rounds)
+    return Outcome(state.w, MappingProxyType({"rounds": np.array([rounds])}))
 
 
 def gradient_norm_bound(

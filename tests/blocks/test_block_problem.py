@@ -11,8 +11,8 @@ from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.blocks import BlockProblem, from_batches, from_npy
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import BlockSizes, _additions
 from dpfast.random import SecureGenerator
+from dpfast.shape import BlockSizes, _additions
 from dpfast.solvers import SOLVERS
 
 FULL_BATCH = [

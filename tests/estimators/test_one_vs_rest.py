@@ -8,7 +8,7 @@ import dpfast
 from dpfast import Budget, BudgetAccountant, LinearSVC, LogisticRegression, Problem
 from dpfast.estimators._one_vs_rest import share_of, solve_each
 from dpfast.privacy import budget_mu
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS
 
 NAMES = np.array(["ash", "oak", "yew"])

@@ -15,9 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dpfast
 from dpfast import Budget, BudgetAccountant
 from dpfast.preprocessing import PrivateQuantileScaler, PrivateStandardScaler, RowNormClipper
-from dpfast.preprocessing.private_quantile_scaler import _scores
-from dpfast.preprocessing.private_standard_scaler import _WEIGHTS, _sums
 from dpfast.privacy import gaussian_epsilon
+from dpfast.queries import ColumnSums, RankScores
 
 SCALERS = [PrivateStandardScaler, PrivateQuantileScaler]
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -43,30 +42,33 @@ class TestMeansAndVariances:
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_worst_neighbors_of_one_column_are_as_far_apart_as_declared(self, relation):
         grid = np.linspace(-1.0, 1.0, 201)
-        low, high, weight = np.array([-1.0]), np.array([1.0]), _WEIGHTS[relation]
+        query = ColumnSums(1, np.array([-1.0]), np.array([1.0]), relation)
 
-        def largest(weight):
-            sums = np.array([_sums(np.array([[u]]), low, high, weight) for u in grid])
+        def largest(factor):
+            query.weight *= factor
+            sums = np.array([query(np.array([[u]])) for u in grid])
+            query.weight /= factor
             others = sums if relation == "replace_one" else np.zeros((1, 2))
             return np.linalg.norm(sums[:, None] - others[None], axis=2).max()
 
         declared = 2.0 if relation == "replace_one" else 1.0
-        assert largest(weight) == pytest.approx(declared, rel=1e-12)
+        assert largest(1.0) == pytest.approx(declared, rel=1e-12)
         # Squares of a larger weight would not be free: the test can fail.
-        assert largest(1.05 * weight) > declared * (1.0 + 1e-3)
+        assert largest(1.05) > declared * (1.0 + 1e-3)
 
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_the_declared_sensitivity_covers_neighbors_of_all_columns(self, relation, table):
         model = PrivateStandardScaler(BOUNDS, neighboring_relation=relation, random_state=0)
         event = model.fit(table[:500]).privacy_.events[0]
         low, high = (np.array(ends, dtype=float) for ends in zip(*BOUNDS, strict=True))
-        whole = _sums(table[:500], low, high, _WEIGHTS[relation])
+        sums = ColumnSums(500, low, high, relation)
+        whole = sums(table[:500])
         changed = table[:500].copy()
         changed[7] = low
-        distance = [np.linalg.norm(whole - _sums(changed, low, high, _WEIGHTS[relation]))]
+        distance = [np.linalg.norm(whole - sums(changed))]
         changed[8] = high
-        rest = _sums(np.delete(changed, 8, axis=0), low, high, _WEIGHTS[relation])
-        distance.append(np.linalg.norm(_sums(changed, low, high, _WEIGHTS[relation]) - rest))
+        rest = sums(np.delete(changed, 8, axis=0))
+        distance.append(np.linalg.norm(sums(changed) - rest))
         assert distance[relation == "add_or_remove_one"] <= event.sensitivity
         assert event.sensitivity < (2.0 if relation == "replace_one" else 1.0) * 1.000001 * 3**0.5
 
@@ -114,6 +116,10 @@ class TestMeansAndVariances:
         assert model.scale_[0] == 0.5
 
 
+def scores(column, ends, target):
+    return RankScores(len(ends))(np.asarray(column)[:, None], 0, ends, target)
+
+
 class TestQuantiles:
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_no_neighbors_scores_change_by_more_than_declared(self, relation):
@@ -126,7 +132,7 @@ class TestQuantiles:
             other[0] = rng.uniform(-0.1, 1.1)
             if relation == "add_or_remove_one":
                 other = other[1:]
-            change = _scores(column, ends, 4) - _scores(other, ends, 4)
+            change = scores(column, ends, 4) - scores(other, ends, 4)
             assert abs(change).max() <= 1.0
             seen = max(seen, np.ptp(np.append(change, 0.0)))
         assert seen == 2.0
@@ -136,7 +142,7 @@ class TestQuantiles:
         column, ends = rng.normal(size=9000), np.linspace(-1.0, 1.0, 6)
         column[:3] = ends[0], ends[2], ends[5]
         expected = [-abs(np.sum(np.clip(column, -1.0, 1.0) < end) - 17) for end in ends]
-        np.testing.assert_array_equal(_scores(column, ends, 17), expected)
+        np.testing.assert_array_equal(scores(column, ends, 17), expected)
 
     def test_choices_follow_the_exponential_mechanism(self):
         """Chi-square over 4 steps; the false-alarm rate is 1e-6."""
@@ -148,7 +154,7 @@ class TestQuantiles:
             for _ in range(15)
         ]
         # Each of the 40 choices has epsilon 1: weights exp(score / 2).
-        weights = [np.exp(0.5 * _scores(X[:, 0], np.linspace(0, 1, 5), t)) for t in (4, 8)]
+        weights = [np.exp(0.5 * scores(X[:, 0], np.linspace(0, 1, 5), t)) for t in (4, 8)]
         joint = np.outer(*(w / w.sum() for w in weights))
         expected, observed = np.zeros((5, 5)), np.zeros((5, 5))
         for i in range(5):
@@ -332,7 +338,7 @@ class TestPipelineOnOneAccount:
             ),
         )
         total = Budget(1.0, delta)
-        with BudgetAccountant(total) as account:
+        with BudgetAccountant(total, adaptive=False) as account:
             pipeline.fit(X, y)
         guarantee = account.guarantee()
         assert guarantee.epsilon <= 1.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpfast.errors import UnsupportedEvent
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.losses import Loss
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -316,3 +316,30 @@ def test_ledgers_price_it():
         ACCOUNTANT.epsilon(
             [LaplaceEvent(sensitivity=1.0, scale=1.0, dimension=1, where="x",
                           neighboring_relation="replace_one")], 1e-6)  # fmt: skip
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("smoothness", "ridge"), [(1e-200, 1e200), (5e-324, 1e308)])
+def test_a_jacobian_that_underflows_leaves_the_rest_of_the_price(relation, smoothness, ridge):
+    loss = Loss("logistic")
+    event = event_for(loss, ridge, 0.5 * loss.lipschitz, relation, smoothness=smoothness)
+    least = GaussianEvent(
+        sensitivity=event.sensitivity, stddev=event.stddev, dimension=1,
+        neighboring_relation=relation, where="the linear term alone",
+    )  # fmt: skip
+    others = GaussianEvent(
+        sensitivity=1.0, stddev=3.0, dimension=1, neighboring_relation=relation, where="another"
+    )
+    for beside in ([], [others]):
+        for epsilon in (0.5, 2.0):
+            expected = ACCOUNTANTS["gdp"].delta([least, *beside], epsilon)
+            assert ACCOUNTANT.delta([event, *beside], epsilon) >= expected > 1e-3
+        price = ACCOUNTANT.epsilon([event, *beside], 1e-6)
+        assert price >= ACCOUNTANTS["gdp"].epsilon([least, *beside], 1e-6) > 1.0
+    with pytest.raises(BudgetExceeded):
+        Ledger(Budget(1.0, 1e-6)).spend(event)
+
+
+def test_ever_so_many_objectives_end_in_an_answer():
+    event = event_for(Loss("logistic"), 1.0, 1.0, "replace_one", count=2**60)
+    assert ACCOUNTANT.epsilon([event], 1e-6) == math.inf

@@ -44,7 +44,11 @@ def test_the_numbers_are_the_ledgers():
 
 def test_the_words():
     assert "were replaced by any other" in str(report())
-    assert "added to the data or removed" in str(report("add_or_remove_one"))
+    words = str(report("add_or_remove_one"))
+    assert (
+        "if the contribution of any one record were added to the data or removed from it" in words
+    )
+    assert "while the number of rows, which is public, stayed as it is" in words
     assert "plus at most 1e-06" in str(report())
     assert "plus at most" not in str(report(pure=True))
     assert "do not release" not in str(report())

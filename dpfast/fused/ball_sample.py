@@ -70,7 +70,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,15 +77,16 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from dpfast.losses import Loss
+from dpfast.mechanisms import Access
 from dpfast.objectives import Erm, GeneralShape
 from dpfast.optimizers import OPTIMIZERS
-from dpfast.privacy import ExponentialEvent, records_apart
-from dpfast.problem import ProblemShape
+from dpfast.privacy import Event, ExponentialEvent, records_apart
 from dpfast.random import SecureGenerator
+from dpfast.shape import UNIT, ProblemShape
 
 Vector = NDArray[np.float64]
 
-_UNIT = 2.0**-53
 # Accuracy of the computed exponents A.
 _EXPONENT_BITS = 40
 # Standard deviation of the proposals in grid steps, at least.
@@ -98,37 +98,64 @@ _PROPOSALS = 32
 _ON_THE_EDGE = 1e-9
 
 
-@dataclass(frozen=True)
-class Ball:
-    """A public description of the law: all but the data.
+class BallSample(Access[Vector]):
+    """One point of the coldest law on a ball that costs at most `epsilon`.
+
+    Parameters
+    ----------
+    shape : ProblemShape or GeneralShape
+        A problem's with a ridge.
+    epsilon : float
+        What one sample is charged.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    radius : float
+        ``r``.
+    offset : float, default=0.0
+        Bound of the norm of the ball's center ``w₀``.
+    where : str, default=""
+        The place in the algorithm, for the ledger.
 
     Attributes
     ----------
-    shape : ProblemShape or GeneralShape
-        A problem's with the ridge.
-    neighboring_relation : str
-    radius : float
-        ``r``.
-    offset : float
-        Bound of ``‖w₀‖``.
     scale : float
         ``s``: the inverse temperature.
-    epsilon : float
-        What one sample is charged.
     error : float
         ``e``.
     domain : float
         ``R``: no point is longer.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the law is not proved for this shape.
     """
 
-    shape: Any
-    neighboring_relation: str
-    radius: float
-    offset: float
-    scale: float
-    epsilon: float
-    error: float
-    domain: float = math.inf
+    def __init__(
+        self,
+        shape: Any,
+        epsilon: float,
+        neighboring_relation: str,
+        *,
+        radius: float,
+        offset: float = 0.0,
+        where: str = "",
+    ) -> None:
+        check_shape(shape, "exponential")
+        self.shape, self.neighboring_relation = shape, neighboring_relation
+        self.epsilon, self.radius, self.offset = epsilon, radius, offset
+        self.where = where
+        self.domain = math.inf
+        radius_charged = radius * (1.0 + 1e-9)
+        if isinstance(shape, ProblemShape):
+            price, rounding = _problem_price(shape, neighboring_relation, radius_charged, offset)
+        else:
+            # Its constants are declared for this ball; a computed norm may be too small by
+            # rounding.
+            self.domain = shape.minimizer_norm * (1.0 - 1e-9)
+            price, rounding = _objective_price(shape, neighboring_relation, radius_charged)
+        last = math.ldexp(1.0, -_EXPONENT_BITS)
+        self.scale = (epsilon - 4.0 * last) / (price + 4.0 * rounding) * (1.0 - 1e-9)
+        self.error = self.scale * rounding + last
 
     @property
     def alpha(self) -> float:
@@ -168,18 +195,33 @@ class Ball:
             growth = 0.5 * d * math.log(self.shape.smoothness / mu)
         return math.exp(min(growth, 600.0)) / max(inside, 1e-300)
 
-    def event(self, where: str) -> ExponentialEvent:
-        """Return the event that one sample is charged as."""
-        return ExponentialEvent(
-            epsilon=self.epsilon, neighboring_relation=self.neighboring_relation, where=where
+    def events(self, count: int = 1) -> tuple[Event, ...]:
+        """Return what `count` samples are charged as."""
+        return (
+            ExponentialEvent(
+                epsilon=self.epsilon,
+                neighboring_relation=self.neighboring_relation,
+                where=self.where,
+                count=count,
+            ),
         )
 
-    def sample(self, problem: Any, center: Vector, rng: SecureGenerator) -> Vector:
-        """Draw one point.  The event must have been spent, and `center` be public."""
-        return next(self.draws(problem, center, rng))
+    def check(self, *point: Any) -> None:
+        """Refuse a center beyond the offset, for which the price does not hold."""
+        norm = float(np.linalg.norm(point[0])) if point else 0.0
+        if not norm <= self.offset:
+            raise ValueError(
+                f"center must have a norm of at most {self.offset:.6g}, which the sample is "
+                f"charged for; got {norm:.6g}."
+            )
+
+    def answer(self, prepared: Any, rng: SecureGenerator, *point: Any) -> Vector:
+        """One point around the center, the argument; without one, around the origin."""
+        center = point[0] if point else np.zeros(self.shape.dim)
+        return next(self.draws(prepared, center, rng))
 
     def draws(self, problem: Any, center: Vector, rng: SecureGenerator) -> Iterator[Vector]:
-        """Draw points, each of which costs one event."""
+        """Draw points, each of which costs one event; for studies of public data."""
         s, mu, step = self.scale, self.alpha, self.grid_step
         reach = min(self.offset + self.radius, self.domain)
         # One more, so that κ <= sµ in spite of the root's rounding.
@@ -282,52 +324,6 @@ class Ball:
         return point
 
 
-def settle(
-    shape: Any,
-    epsilon: float,
-    neighboring_relation: str,
-    *,
-    radius: float,
-    offset: float = 0.0,
-) -> Ball:
-    """Return the coldest law on the ball that costs at most `epsilon`.
-
-    Parameters
-    ----------
-    shape : ProblemShape or GeneralShape
-        A problem's with a ridge.
-    epsilon : float
-    neighboring_relation : str
-    radius : float
-    offset : float, default=0.0
-        Bound of the center's norm.
-
-    Returns
-    -------
-    Ball
-    """
-    radius_charged = radius * (1.0 + 1e-9)
-    domain = math.inf
-    if isinstance(shape, ProblemShape):
-        price, rounding = _problem_price(shape, neighboring_relation, radius_charged, offset)
-    else:
-        # Its constants are declared for this ball; a computed norm may be too small by rounding.
-        domain = shape.minimizer_norm * (1.0 - 1e-9)
-        price, rounding = _objective_price(shape, neighboring_relation, radius_charged)
-    last = math.ldexp(1.0, -_EXPONENT_BITS)
-    scale = (epsilon - 4.0 * last) / (price + 4.0 * rounding) * (1.0 - 1e-9)
-    return Ball(
-        shape=shape,
-        neighboring_relation=neighboring_relation,
-        radius=radius,
-        offset=offset,
-        scale=scale,
-        epsilon=epsilon,
-        error=scale * rounding + last,
-        domain=domain,
-    )
-
-
 def _problem_price(
     shape: ProblemShape, neighboring_relation: str, radius: float, offset: float
 ) -> tuple[float, float]:
@@ -342,7 +338,7 @@ def _problem_price(
     # A mean of losses (chunk by chunk, in whatever order within one), its margins, and the three
     # scalar products.
     additions = shape.longest_chain(_mean_additions)
-    rounding = 1.1 * _UNIT * (
+    rounding = 1.1 * UNIT * (
         (additions + 24) * _largest_loss(shape, reach) * 1.01
         + 8.0 * shape.max_weight
         + (shape.dim + 6) * shape.lipschitz * reach
@@ -359,7 +355,7 @@ def _objective_price(
     apart = shape.difference_lipschitz(neighboring_relation)
     # A gradient vanishes somewhere in the domain, the diameter of which is 2R.
     slope = 2.0 * (shape.smoothness + shape.strong_convexity) * domain
-    rounding = shape.value_error(domain) + 1.1 * _UNIT * (
+    rounding = shape.value_error(domain) + 1.1 * UNIT * (
         8.0 * shape.largest_value + 4.0 * (shape.dim + 8) * slope * domain
     )
     return 2.0 * min(radius, domain) * apart, rounding
@@ -402,14 +398,24 @@ def _mean_additions(shape: ProblemShape) -> int:
     return chunk + -(-shape.n_samples // chunk)
 
 
-def check_objective(shape: Any, name: str) -> None:
-    """Refuse what is no problem and lacks a constant that the proof needs.
+def check_shape(shape: Any, name: str) -> None:
+    """Refuse losses, and objectives without a constant, that the proof does not cover.
+
+    Parameters
+    ----------
+    shape : object
+        Public shape of a problem or of an objective.
+    name : str
+        Of the solver, for messages.
 
     Raises
     ------
     TypeError, ValueError
     """
     if isinstance(shape, ProblemShape):
+        reason = refusal(shape.loss)
+        if reason is not None:
+            raise ValueError(f"loss must be {reason}, for {name}; got {shape.loss.name!r}.")
         return
     if not isinstance(shape, GeneralShape):
         raise TypeError(
@@ -428,9 +434,8 @@ def check_objective(shape: Any, name: str) -> None:
             )
 
 
-def refusal_reason(shape: ProblemShape) -> str | None:
-    """Return what the loss must be and is not, or None."""
-    loss = shape.loss
+def refusal(loss: Loss) -> str | None:
+    """What a loss must be and is not, or None."""
     needs = {
         "one of classification, whose values are bounded on a ball": loss.kind == "classification",
         "convex, so that the ridge makes an envelope": loss.convex,
