@@ -372,8 +372,8 @@ def check_certifiable(shape: Any) -> None:
     if reason is not None:
         raise ValueError(f"loss must be {reason}; got {shape.problem.loss.name!r}.")
     # Kinks are certified by what only these know of them.
-    hinge = isinstance(shape, ErmShape) and shape.problem.loss.name == "hinge"
-    if has_kinks(shape) and not (hinge or isinstance(shape, SaddleShape)):
+    rounded = isinstance(shape, ErmShape) and shape.problem.loss.smoothed is not None
+    if has_kinks(shape) and not (rounded or isinstance(shape, SaddleShape)):
         raise ValueError(
             "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
             f"{type(shape).__name__} with smoothness={shape.smoothness!r}."
@@ -388,7 +388,7 @@ def refusal(loss: Loss) -> str | None:
             loss.lipschitz
         ),
         "smooth or the hinge, since minimizers are certified by gradients or duality gaps": (
-            math.isfinite(loss.smoothness) or loss.name == "hinge"
+            math.isfinite(loss.smoothness) or loss.smoothed is not None
         ),
     }
     return next((need for need, met in needs.items() if not met), None)
