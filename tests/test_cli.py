@@ -487,12 +487,12 @@ class TestSolvers:
         assert cli.main(["solvers", "--json"]) == 0
         listed = json.loads(capsys.readouterr().out)["solvers"]
         assert [one["name"] for one in listed] == list(SOLVERS)
-        assert listed[0]["options"] == list(next(iter(SOLVERS.values())).OPTIONS)
+        assert listed[0]["options"] == list(next(iter(SOLVERS.values())).options)
 
     def test_one(self, capsys):
         assert cli.main(["solvers", "exponential", "--json"]) == 0
         one = json.loads(capsys.readouterr().out)
-        assert one["budgets"] == list(SOLVERS["exponential"].BUDGET_KINDS)
+        assert one["budgets"] == list(SOLVERS["exponential"].budgets)
         # The sigmoid loss is not convex.
         assert "logistic" in one["losses"] and "sigmoid" not in one["losses"]
         assert cli.main(["solvers", "exponential"]) == 0

@@ -57,8 +57,8 @@ def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False):
 
 def cases():
     for name, solver in SOLVERS.items():
-        for relation in solver.RELATIONS:
-            budget = next(b for b in BUDGETS if b.kind in solver.BUDGET_KINDS)
+        for relation in solver.relations:
+            budget = next(b for b in BUDGETS if b.kind in solver.budgets)
             loss = next(k for k in LOSSES if serves(solver, Loss(k)))
             yield pytest.param(name, relation, budget, loss, id=f"{name}-{relation}")
 
@@ -67,9 +67,9 @@ def serves(solver, loss):
     from dpfast import ProblemShape
 
     try:
-        plan(ProblemShape(60, 3, 1.5, loss), solver.NAME, next(
-            b for b in BUDGETS if b.kind in solver.BUDGET_KINDS
-        ), neighboring_relation=solver.RELATIONS[0], **FEW.get(solver.NAME, {}))  # fmt: skip
+        plan(ProblemShape(60, 3, 1.5, loss), solver.name, next(
+            b for b in BUDGETS if b.kind in solver.budgets
+        ), neighboring_relation=solver.relations[0], **FEW.get(solver.name, {}))  # fmt: skip
     except (ValueError, TypeError):
         return False
     return True

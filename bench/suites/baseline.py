@@ -141,7 +141,7 @@ def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[n
     from dpfast.solvers import SOLVERS
 
     solver = SOLVERS[name]
-    loss = getattr(solver, "LOSS", "logistic")
+    loss = solver.loss
 
     def problem() -> Problem:
         return Problem(data.X, data.y, loss, data_norm=data.data_norm)

@@ -14,7 +14,7 @@ from dpfast.cli._screen import console, legend, say, show_json
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
 from dpfast.shape import ProblemShape
-from dpfast.solvers import SOLVERS, plan
+from dpfast.solvers import SOLVERS, Solver, plan
 
 _PROMISES = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ", "gdp": "µ"}
 
@@ -39,14 +39,14 @@ def run(arguments: argparse.Namespace) -> None:
     """List all, or show one."""
     if arguments.name is not None:
         check_choice("NAME", arguments.name, tuple(SOLVERS))
-        module = SOLVERS[arguments.name]
-        described = {**_describe(module), "losses": _losses(module), "text": _text(module)}
+        solver = SOLVERS[arguments.name]
+        described = {**_describe(solver), "losses": _losses(solver), "text": _text(solver)}
         if arguments.json:
             show_json("solvers", described)
         else:
             _show_one(described)
         return
-    every = [_describe(module) for module in SOLVERS.values()]
+    every = [_describe(solver) for solver in SOLVERS.values()]
     if arguments.json:
         show_json("solvers", {"solvers": every})
         return
@@ -70,28 +70,28 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def _describe(module: Any) -> dict[str, Any]:
+def _describe(solver: Solver[Any]) -> dict[str, Any]:
     return {
-        "name": module.NAME,
-        "summary": " ".join(_text(module).split("\n\n")[0].replace("``", "").split()),
-        "budgets": list(module.BUDGET_KINDS),
-        "neighboring_relations": list(module.RELATIONS),
-        "options": list(module.OPTIONS),
+        "name": solver.name,
+        "summary": " ".join(_text(solver).split("\n\n")[0].replace("``", "").split()),
+        "budgets": list(solver.budgets),
+        "neighboring_relations": list(solver.relations),
+        "options": list(solver.options),
     }
 
 
-def _text(module: Any) -> str:
-    return inspect.cleandoc(module.__doc__ or "")
+def _text(solver: Solver[Any]) -> str:
+    return inspect.cleandoc(solver.doc or "")
 
 
-def _losses(module: Any) -> list[str]:
+def _losses(solver: Solver[Any]) -> list[str]:
     """Losses that it takes with its default options, found by planning a large problem."""
     kind = {"pure": Budget(1.0), "approximate": Budget(1.0, 1e-6)}
-    budget = next(kind[name] for name in ("approximate", "pure") if name in module.BUDGET_KINDS)
+    budget = next(kind[name] for name in ("approximate", "pure") if name in solver.budgets)
     taken = []
     for name in loss_names():
         try:
-            plan(ProblemShape(10**6, 2, 1.0, Loss(name)), module.NAME, budget)
+            plan(ProblemShape(10**6, 2, 1.0, Loss(name)), solver.name, budget)
         except (TypeError, ValueError):
             continue
         taken.append(name)

@@ -70,7 +70,7 @@ def share_of(
     if budget.kind != "pure" and accountant in BY_SQUARES:
         if solver == "auto":
             solver = _GAUSSIAN if served(SOLVERS[_GAUSSIAN], shape, budget, options) else solver
-        kinds = () if solver == "auto" else SOLVERS[solver].BUDGET_KINDS
+        kinds = () if solver == "auto" else SOLVERS[solver].budgets
         if "gdp" in kinds:
             mu_each = budget_mu(budget, accountant) / math.sqrt(parts) * (1.0 - MARGIN)
             return solver, Budget(mu=mu_each), "auto"

@@ -16,10 +16,13 @@ from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, Result, dp_whitened_gd, served, solve_multinomial
+from dpfast.solvers import SOLVERS, Plan, Result, served, solve_multinomial
 from dpfast.solvers.multinomial import plan_multinomial
 
 Vector = NDArray[np.float64]
+
+# The solver that takes several classes at once.
+_MULTINOMIAL = "dp-whitened-gd"
 
 
 class LogisticRegression(PrivateLinearClassifier):
@@ -167,9 +170,9 @@ class LogisticRegression(PrivateLinearClassifier):
 
     def _loss(self) -> Loss:
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
-        if self.multi_class == "multinomial" and self.solver not in ("auto", dp_whitened_gd.NAME):
+        if self.multi_class == "multinomial" and self.solver not in ("auto", _MULTINOMIAL):
             raise ValueError(
-                f"solver must be 'auto' or {dp_whitened_gd.NAME!r} with multi_class='multinomial'; "
+                f"solver must be 'auto' or {_MULTINOMIAL!r} with multi_class='multinomial'; "
                 f"got {self.solver!r}. multi_class='ovr' takes other solvers."
             )
         return Loss("logistic")
@@ -219,9 +222,9 @@ class LogisticRegression(PrivateLinearClassifier):
         """Whether more than two classes are learned by the multinomial loss."""
         return self.multi_class == "multinomial" or (
             self.multi_class == "auto"
-            and self.solver in ("auto", dp_whitened_gd.NAME)
+            and self.solver in ("auto", _MULTINOMIAL)
             and self.accountant in BY_SQUARES
-            and served(dp_whitened_gd, shape, budget, self._options())
+            and served(SOLVERS[_MULTINOMIAL], shape, budget, self._options())
         )
 
     def _planned(

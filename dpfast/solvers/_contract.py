@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import Curator
+from dpfast.losses import Loss
 from dpfast.mechanisms import Access
-from dpfast.privacy import Budget, Event, Ledger, PrivacyReport
-from dpfast.problem import Problem
-from dpfast.random import SecureGenerator
+from dpfast.privacy import Budget, Event, PrivacyReport
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
@@ -102,69 +104,6 @@ class Plan(Generic[S]):
 
 
 @dataclass(frozen=True)
-class LegacyPlan:
-    """Everything a private fit will do, settled before any data is touched.
-
-    Attributes
-    ----------
-    solver : str
-        Name of the algorithm.
-    shape : ProblemShape
-        Public quantities of the problem, with the ridge that was chosen; for an objective that is
-        no risk of a problem, its own public shape.
-    budget : Budget
-    neighboring_relation : str
-    events : tuple of Event
-        The noisy accesses to data, as they will stand in the ledger.
-    parameters : mapping
-        What the solver settled (noise scales, tolerances, iteration counts).
-    expected : mapping
-        What to expect of the result, from public quantities alone (noise, excess-risk bound).
-    adaptive : bool
-        Whether the run decides along the way, from what it has released, which accesses to make;
-        `events` then stands for one possible course, and the guarantee is the whole budget.
-    objective : ObjectiveShape or None
-        Public shape of the objective, where the plan was made for one instead of a problem.
-    """
-
-    solver: str
-    shape: Any
-    budget: Budget
-    neighboring_relation: str
-    events: tuple[Event, ...]
-    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    adaptive: bool = False
-    objective: Any = None
-
-    def __str__(self) -> str:
-        shape = self.shape
-        if isinstance(shape, ProblemShape):
-            what = (
-                f"{shape.n_samples:,} rows x {shape.n_features:,} columns"
-                f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
-                f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
-            )
-        else:
-            what = (
-                f"{shape.dim:,} weights of a given objective, "
-                f"strong convexity {shape.strong_convexity:.4g}"
-            )
-        lines = [
-            f"Plan: {self.solver} on {what}",
-            f"  budget: {self.budget}, {self.neighboring_relation}",
-        ]
-        for title, values in (("parameters", self.parameters), ("expected", self.expected)):
-            shown = ", ".join(
-                f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-                for key, value in values.items()
-                if isinstance(value, (str, int, float))
-            )
-            lines.append(f"  {title}: {shown}")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a solver's run hands back.
 
@@ -201,48 +140,78 @@ class Result:
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class Solver(Protocol):
-    """A module of this package that holds one private algorithm."""
+@dataclass(frozen=True, kw_only=True)
+class Solver(Generic[S]):
+    """A private algorithm: how it plans and runs, and what it can serve.
 
-    NAME: str
-    #: Names of the options that `plan` takes besides those below.
-    OPTIONS: tuple[str, ...]
-    #: Kinds of budgets it can serve ("pure", "approximate", "zcdp", "gdp"); `plan` refuses others
-    #: with a ValueError that names an alternative.
-    BUDGET_KINDS: tuple[str, ...]
-    #: Neighboring relations it can serve.
-    RELATIONS: tuple[str, ...]
-    #: Whether its weights approach the minimizer of the objective as the noise goes to zero (with
-    #: the options in `EXACT`).
-    MINIMIZES: bool
-    #: Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
-    EXACT: Mapping[str, Any]
-    #: The entry of `Plan.expected` that falls as epsilon grows.
-    EXPECTS: str
-    # A solver of one loss alone names it in LOSS.
-    # A module whose OPTIONS have "objective", or that has a true TAKES_OBJECTIVES, also takes
-    # objectives in the place of problems.
-    # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
-    # One that draws between its releases what later ones rest on, by RANDOM_STEPS = True: it cannot
-    # go on from a checkpoint, which holds releases alone.
+    Attributes
+    ----------
+    name : str
+    doc : str
+        What it does, for the command line and the documentation.
+    plan : callable
+        ``plan(shape, budget, *, neighboring_relation, accountant, **options)`` settles a run from
+        public quantities; it spends and touches nothing.
+    run : callable
+        ``run(plan, curator)`` carries a plan out: all that it is told of the rows, the curator
+        releases.
+    budgets : tuple of str
+        Kinds of budgets that it serves ("pure", "approximate", "zcdp", "gdp").
+    relations : tuple of str
+        Neighboring relations that it serves.
+    row_access : {"sums", "single rows"}
+        Whether it looks at sums over all rows alone, or at single rows in a random order, which
+        rows in blocks do not have.
+    resumable : bool
+        Whether it can go on from a checkpoint, which holds releases alone: not if it draws between
+        them what later ones rest on.
+    minimizes : bool
+        Whether its weights approach the minimizer of the objective as the noise goes to zero (with
+        the options in `exact`).
+    expects : str
+        The entry of ``Plan.expected`` that falls as epsilon grows.
+    exact : mapping
+        Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
+    loss : str, default="logistic"
+        A loss that it is made for.
+    takes_objectives : bool, default=False
+        Whether it takes objectives in the place of problems.
+    max_dim : float, default=inf
+        Most weights that it takes.
+    refusal : callable or None, default=None
+        From a loss to what it lacks for the method, or None if it will do; for "auto", which takes
+        no solver without it.
+    options : tuple of str
+        Names of the options that `plan` takes.
+    """
 
-    def plan(
-        self,
-        shape: ProblemShape,
-        budget: Budget,
-        *,
-        neighboring_relation: str,
-        accountant: str,
-        **options: Any,
-    ) -> Plan[Any]:
-        """Settle the run from public quantities; spends and touches nothing."""
-        ...
+    name: str
+    doc: str | None
+    plan: Callable[..., Plan[S]]
+    run: Callable[[Plan[S], Curator], Outcome]
+    budgets: tuple[str, ...]
+    relations: tuple[str, ...]
+    row_access: Literal["sums", "single rows"]
+    resumable: bool
+    minimizes: bool
+    expects: str
+    exact: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    loss: str = "logistic"
+    takes_objectives: bool = False
+    max_dim: float = math.inf
+    refusal: Callable[[Loss], str | None] | None = None
+    options: tuple[str, ...] = ()
 
-    def run(
-        self, plan: Plan[Any], problem: Problem, rng: SecureGenerator, ledger: Ledger
-    ) -> Outcome:
-        """Carry out `plan`, spending each event on `ledger` before its data access."""
-        ...
+    def __post_init__(self) -> None:
+        if not self.options:
+            taken = inspect.signature(self.plan).parameters.values()
+            names = (p.name for p in taken if p.kind is p.KEYWORD_ONLY)
+            options = tuple(name for name in names if name not in _COMMON)
+            object.__setattr__(self, "options", options)
+
+
+# What every plan takes besides its options.
+_COMMON = ("neighboring_relation", "accountant")
 
 
 def check_planned(plan: Plan[Any], problem: Any) -> None:
@@ -278,23 +247,23 @@ def check_planned(plan: Plan[Any], problem: Any) -> None:
         )
 
 
-def check_supported(module: Any, budget: Budget, neighboring_relation: str) -> None:
+def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
     """Refuse a budget or a neighboring relation that a solver cannot serve.
 
     Raises
     ------
     ValueError
     """
-    if budget.kind not in module.BUDGET_KINDS:
+    if budget.kind not in solver.budgets:
         raise ValueError(
-            f"budget must be one of {', '.join(_WRITTEN[kind] for kind in module.BUDGET_KINDS)} "
-            f"for solver={module.NAME!r}; got {budget!r}. "
+            f"budget must be one of {', '.join(_WRITTEN[kind] for kind in solver.budgets)} "
+            f"for solver={solver.name!r}; got {budget!r}. "
             "solver='output-perturbation' takes every kind."
         )
-    if neighboring_relation not in module.RELATIONS:
+    if neighboring_relation not in solver.relations:
         raise ValueError(
-            f"neighboring_relation must be {' or '.join(map(repr, module.RELATIONS))} for "
-            f"solver={module.NAME!r}; got {neighboring_relation!r}."
+            f"neighboring_relation must be {' or '.join(map(repr, solver.relations))} for "
+            f"solver={solver.name!r}; got {neighboring_relation!r}."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -20,7 +19,14 @@ from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
-from dpfast.solvers._contract import Outcome, Plan, Result, check_supported
+from dpfast.solvers._contract import (
+    Outcome,
+    Plan,
+    Result,
+    Solver,
+    check_planned,
+    check_supported,
+)
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
@@ -33,7 +39,7 @@ def _resolve(
     neighboring_relation: str,
     accountant: str,
     options: Collection[str],
-) -> Any:
+) -> Solver[Any]:
     """The solver by name; of "auto", the first that serves and is worth its time.
 
     Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
@@ -45,23 +51,26 @@ def _resolve(
     if solver != "auto":
         return SOLVERS[solver]
     if not isinstance(shape, ProblemShape):
-        return output_perturbation  # the one that takes whole objectives
-    if served(dp_adassp, shape, budget, options):
-        return dp_adassp
+        return SOLVERS[output_perturbation.NAME]  # the one that takes whole objectives
+    least_squares, whitened, objective = (
+        SOLVERS[module.NAME] for module in (dp_adassp, dp_whitened_gd, objective_perturbation)
+    )
+    if served(least_squares, shape, budget, options):
+        return least_squares
     if (
-        served(dp_whitened_gd, shape, budget, options)
+        served(whitened, shape, budget, options)
         and accountant not in ("pure", "optimal", "objective")
         and dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
         < _PLENTY_OF_ROWS
     ):
-        return dp_whitened_gd
-    if served(objective_perturbation, shape, budget, options) and accountant in (
+        return whitened
+    if served(objective, shape, budget, options) and accountant in (
         "auto",
         "objective",
         "pure",
     ):
-        return objective_perturbation
-    return output_perturbation
+        return objective
+    return SOLVERS[output_perturbation.NAME]
 
 
 #: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
@@ -70,7 +79,7 @@ LAST_ITERATE = "last-iterate"
 
 def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
     """Ask the solver for that analysis; the one event that it then spends is anybody's to price."""
-    able = [name for name, module in SOLVERS.items() if "analysis" in module.OPTIONS]
+    able = [name for name, known in SOLVERS.items() if "analysis" in known.options]
     if solver not in able:
         raise ValueError(
             f"solver must be {' or '.join(map(repr, able))} for accountant={LAST_ITERATE!r}; got "
@@ -88,32 +97,35 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
 _PLENTY_OF_ROWS = 3000.0
 
 
-def served(module: Any, shape: ProblemShape, budget: Budget, options: Collection[str]) -> bool:
+def served(
+    solver: Solver[Any], shape: ProblemShape, budget: Budget, options: Collection[str]
+) -> bool:
     """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
     return (
-        budget.kind in module.BUDGET_KINDS
-        and module.refusal(shape.loss) is None
-        and shape.dim <= getattr(module, "MAX_DIM", math.inf)
-        and set(options) <= set(module.OPTIONS)
+        budget.kind in solver.budgets
+        and solver.refusal is not None
+        and solver.refusal(shape.loss) is None
+        and shape.dim <= solver.max_dim
+        and set(options) <= set(solver.options)
     )
 
 
 def _check_objective(
-    module: Any, problem: Any, shape: Any, options: dict[str, Any]
+    solver: Solver[Any], problem: Any, shape: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Refuse other objectives than the mean loss where a solver knows no other."""
-    if "objective" in module.OPTIONS:
+    if "objective" in solver.options:
         return options
-    if not isinstance(shape, ProblemShape) and not getattr(module, "TAKES_OBJECTIVES", False):
+    if not isinstance(shape, ProblemShape) and not solver.takes_objectives:
         raise TypeError(
-            f"problem must be a Problem or a ProblemShape for solver={module.NAME!r}; got "
+            f"problem must be a Problem or a ProblemShape for solver={solver.name!r}; got "
             f"{type(problem).__name__}. solver='output-perturbation' takes any objective."
         )
     options = dict(options)
     name, settings = options.pop("objective", "erm"), options.pop("objective_options", None)
     if name != "erm" or settings:
         raise ValueError(
-            f"objective must be 'erm', without objective_options, for solver={module.NAME!r}; got "
+            f"objective must be 'erm', without objective_options, for solver={solver.name!r}; got "
             f"{name!r}. solver='output-perturbation' takes 'tilted' and 'adversarial', too."
         )
     return options
@@ -123,16 +135,16 @@ def _check_objective(
 _RANDOM_ROWS = ("batch",)
 
 
-def _check_blocks(module: Any, shape: Any, options: dict[str, Any]) -> None:
+def _check_blocks(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> None:
     """Refuse, for rows in blocks, what would need single rows in a random order."""
     # Of an objective: the shape of its problem.
     if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
         return
     cause = "rows in blocks are only ever read one block after another"
-    if getattr(module, "RANDOM_ROWS", False):
+    if solver.row_access == "single rows":
         raise ValueError(
             f"solver must be one of full batches, such as 'auto' or 'dp-gd', for rows in blocks; "
-            f"got {module.NAME!r}, which looks at the rows in a random order, and {cause}. Its "
+            f"got {solver.name!r}, which looks at the rows in a random order, and {cause}. Its "
             "privacy rests on that order."
         )
     for name in _RANDOM_ROWS:
@@ -219,20 +231,20 @@ def plan(
         options = {k: v for k, v in options.items() if not k.startswith("objective")}
     if accountant == LAST_ITERATE:
         accountant, options = "auto", _last_iterate(solver, options)
-    module = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
-    options = _check_objective(module, problem, shape, options)
-    _check_blocks(module, shape, options)
-    unknown = sorted(set(options) - set(module.OPTIONS))
+    chosen = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
+    options = _check_objective(chosen, problem, shape, options)
+    _check_blocks(chosen, shape, options)
+    unknown = sorted(set(options) - set(chosen.options))
     if unknown:
         raise ValueError(
-            f"options must be among {', '.join(module.OPTIONS)} for {module.NAME}; "
+            f"options must be among {', '.join(chosen.options)} for {chosen.name}; "
             f"got {', '.join(unknown)}."
         )
-    check_supported(module, budget, neighboring_relation)
+    check_supported(chosen, budget, neighboring_relation)
     # Refuses a budget that the accountant cannot limit before anything is settled.
     Ledger(budget, accountant)
     try:
-        result: Plan[Any] = module.plan(
+        result: Plan[Any] = chosen.plan(
             shape,
             budget,
             neighboring_relation=neighboring_relation,
@@ -242,7 +254,7 @@ def plan(
     except OverflowError as error:
         raise ValueError(
             f"budget and options must leave the plan's numbers within the range of float64 for "
-            f"{module.NAME}; got {budget!r}. Give a larger budget, or less extreme options."
+            f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
         ) from error
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
@@ -255,18 +267,16 @@ def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Le
     Raises
     ------
     ValueError
-        If the accesses depend on what was released, and the ledger cannot account for that.
+        If `problem` is something else, or the accesses depend on what was released and the ledger
+        cannot account for that; nothing is spent.
     """
+    check_planned(settled, problem)
     if settled.adaptive and not ledger.adaptive:
         raise ValueError(
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = SOLVERS[settled.solver].run
-    if isinstance(settled, Plan):
-        outcome: Outcome = run(settled, Curator(problem, ledger, rng))
-        return outcome
-    return run(settled, problem, rng, ledger)
+    return SOLVERS[settled.solver].run(settled, Curator(problem, ledger, rng))
 
 
 def fit_each(
@@ -310,7 +320,7 @@ def fit_each(
     outcomes : list of Outcome
     report : PrivacyReport
     """
-    if checkpoint is not None and getattr(SOLVERS[settled.solver], "RANDOM_STEPS", False):
+    if checkpoint is not None and not SOLVERS[settled.solver].resumable:
         raise ValueError(
             f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."

@@ -18,8 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +33,7 @@ from dpfast.mechanisms import Access
 from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_epsilon, budget_mu
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
 
@@ -348,15 +349,20 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     )
 
 
-class GradientMethod:
-    """One method of the family, as the table of solvers knows it.
+def gradient_method(
+    name: str,
+    method: str,
+    doc: str,
+    exact: Mapping[str, Any],
+    *,
+    options: tuple[str, ...] = (),
+    split: str = "uniform",
+) -> Solver[Settings]:
+    """One of the family.
 
     Parameters
     ----------
-    name : str
-    method : {"descent", "heavy-ball", "nesterov", "multistage"}
-    text : str
-        What it does.
+    name, method, doc : str
     exact : mapping
         Options with which a noiseless run reaches the minimizer.
     options : tuple of str, default=()
@@ -364,37 +370,23 @@ class GradientMethod:
     split : {"uniform", "optimal"}, default="uniform"
         How the budget is divided, if not told otherwise.
     """
-
-    BUDGET_KINDS = ("pure", "approximate", "zcdp", "gdp")
-    RELATIONS = NEIGHBORING_RELATIONS
-    MINIMIZES = True
-    EXPECTS: ClassVar[str] = EXPECTS
-
-    def __init__(
-        self,
-        name: str,
-        method: str,
-        text: str,
-        exact: Mapping[str, Any],
-        *,
-        options: tuple[str, ...] = (),
-        split: str = "uniform",
-    ) -> None:
-        self.NAME, self.OPTIONS = name, (*OPTIONS, *options)
-        self.EXACT: Mapping[str, Any] = MappingProxyType(dict(exact))
-        self.__doc__ = f"{text}\n\nOptions: those of :func:`{__name__}.plan` in `OPTIONS`.\n"
-        self.__name__ = f"{__package__}.{name.replace('-', '_')}"
-        self._method, self._split = method, split
-
-    def plan(self, shape: ProblemShape, budget: Budget, **options: Any) -> Plan[Settings]:
-        """Settle the run from public quantities; see :func:`plan`."""
-        options = {"split": self._split, **options}
-        return plan(self.NAME, self._method, shape, budget, **options)
-
-    run = staticmethod(run)
+    return Solver(
+        name=name,
+        doc=f"{doc}\n\nOptions: those of :func:`{__name__}.plan` in `options`.\n",
+        plan=partial(plan, name, method, split=split),
+        run=run,
+        budgets=("pure", "approximate", "zcdp", "gdp"),
+        relations=NEIGHBORING_RELATIONS,
+        row_access="sums",
+        resumable=True,
+        minimizes=True,
+        expects=EXPECTS,
+        exact=exact,
+        options=(*OPTIONS, *options),
+    )
 
 
-DP_GD = GradientMethod(
+DP_GD = gradient_method(
     "dp-gd",
     "descent",
     """Noisy gradient descent.

@@ -1,40 +1,43 @@
-"""The solvers by name."""
+"""The solvers by name: those that users run, and those of the papers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dpfast.solvers import (
+    _gradient_method,
     dp_adassp,
-    dp_agd,
     dp_sgd,
-    dp_svrg,
     dp_whitened_gd,
-    exponential,
-    localized_exponential,
     objective_perturbation,
     output_perturbation,
+)
+from dpfast.solvers._contract import Solver
+from dpfast.solvers.papers import (
+    dp_agd,
+    dp_svrg,
+    exponential,
+    kuru2020,
+    localized_exponential,
     privgene,
     rrpsgd,
 )
-from dpfast.solvers._gradient_method import DP_GD
-from dpfast.solvers._kuru2020 import METHODS
 
-SOLVERS: dict[str, Any] = {
-    module.NAME: module
-    for module in (
-        output_perturbation,
-        objective_perturbation,
-        dp_whitened_gd,
-        dp_adassp,
-        DP_GD,
-        *METHODS,
-        dp_agd,
-        dp_sgd,
-        dp_svrg,
-        rrpsgd,
-        exponential,
-        localized_exponential,
-        privgene,
+SOLVERS: dict[str, Solver[Any]] = {
+    solver.name: solver
+    for solver in (
+        output_perturbation.SOLVER,
+        objective_perturbation.SOLVER,
+        dp_whitened_gd.SOLVER,
+        dp_adassp.SOLVER,
+        _gradient_method.DP_GD,
+        *kuru2020.SOLVERS,
+        dp_agd.SOLVER,
+        dp_sgd.SOLVER,
+        dp_svrg.SOLVER,
+        rrpsgd.SOLVER,
+        exponential.SOLVER,
+        localized_exponential.SOLVER,
+        privgene.SOLVER,
     )
 }

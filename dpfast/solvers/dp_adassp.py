@@ -19,10 +19,8 @@ smallest eigenvalue is read from ``G̃``, and the sums share one release.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -35,18 +33,11 @@ from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.queries import ProductSums, upper_triangle
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
 
 NAME = "dp-adassp"
-OPTIONS = ("alpha", "target_bound", "floor")
-BUDGET_KINDS = ("pure", "approximate", "zcdp", "gdp")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "noise_stddev_per_row"
-LOSS = "squared"
 
 _SUMS = "sums of products"
 # Accountants that price one l2-Laplace release and no Gaussian one.
@@ -146,7 +137,7 @@ def plan(
             ridge=ridge,
             least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * stddev,
         ),
-        expected=MappingProxyType({EXPECTS: stddev / shape.n_samples}),
+        expected=MappingProxyType({"noise_stddev_per_row": stddev / shape.n_samples}),
     )
 
 
@@ -177,4 +168,21 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
 def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
-    return None if loss.quadratic else f"{LOSS!r}, whose minimizer two sums determine"
+    return None if loss.quadratic else "'squared', whose minimizer two sums determine"
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate", "zcdp", "gdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="noise_stddev_per_row",
+    loss="squared",
+    max_dim=MAX_DIM,
+    refusal=refusal,
+)

@@ -29,7 +29,6 @@ on public tables (Adult, a9a, RAND HIE; ε from 0.05 to 1.6) by the log-loss on 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -46,7 +45,7 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     default_batch,
@@ -62,30 +61,6 @@ from dpfast.solvers._noisy_epochs import (
 Vector = NDArray[np.float64]
 
 NAME = "dp-sgd"
-OPTIONS = (
-    "alpha",
-    "batch",
-    "epochs",
-    "steps",
-    "sampling",
-    "clip_norm",
-    "step",
-    "schedule",
-    "momentum",
-    "average",
-    "w_radius",
-    "minimizer_norm",
-    "noise",
-    "calibration",
-)
-BUDGET_KINDS = ("approximate",)
-RELATIONS = NEIGHBORING_RELATIONS
-RANDOM_ROWS = True
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType(
-    {"batch": "full", "steps": 2500, "step": 0.7, "average": "none", "clip_norm": 1e100}
-)
-EXPECTS = "noise_and_time_bound"
 
 AVERAGES = ("tail", "uniform", "none")
 CALIBRATIONS = ("accountant", "advanced")
@@ -387,3 +362,18 @@ def _first_step(
     if schedule == "1/t" and alpha is not None:
         return 1.0 / alpha
     return min(largest, time / _time(1.0, schedule, n_steps))
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate",),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="single rows",
+    resumable=True,
+    minimizes=True,
+    expects="noise_and_time_bound",
+    exact={"batch": "full", "steps": 2500, "step": 0.7, "average": "none", "clip_norm": 1e100},
+)

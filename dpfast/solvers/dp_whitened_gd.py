@@ -31,7 +31,6 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -49,37 +48,12 @@ from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, bounded, upp
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 NAME = "dp-whitened-gd"
-OPTIONS = (
-    "alpha",
-    "iterations",
-    "clip",
-    "average",
-    "rounds",
-    "learning_clip",
-    "learning_share",
-    "correlation_share",
-    "step",
-    "intercept_step",
-    "momentum",
-    "shrinkage",
-    "james_stein",
-)
-BUDGET_KINDS = ("approximate", "zcdp", "gdp")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType(
-    {
-        "iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1, "momentum": 0.0,
-        "shrinkage": 0.0, "james_stein": False,
-    }
-)  # fmt: skip
-EXPECTS = "excess_loss_by_noise"
 
 # A dozen matrices of this many columns are held, and one is diagonalized.
 MAX_DIM = 10_000
@@ -306,7 +280,7 @@ def plan(
         ),
         expected=MappingProxyType(
             {
-                EXPECTS: by_noise,
+                "excess_loss_by_noise": by_noise,
                 "excess_risk_guess": excess_risk_guess(shape, by_noise),
                 "seconds": _seconds.preparation(shape)
                 + _seconds.whitening(shape, turns, correlation is not None)
@@ -612,3 +586,28 @@ def rows_per_weight(
     """
     mu = budget_mu(budget, accountant) / records_apart(neighboring_relation)
     return mu * shape.n_samples / shape.dim
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate", "zcdp", "gdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_loss_by_noise",
+    exact={
+        "iterations": 500,
+        "clip": 10.0,
+        "average": 0.0,
+        "correlation_share": 0.1,
+        "momentum": 0.0,
+        "shrinkage": 0.0,
+        "james_stein": False,
+    },
+    max_dim=MAX_DIM,
+    refusal=refusal,
+)

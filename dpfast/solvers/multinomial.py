@@ -87,11 +87,11 @@ def plan_multinomial(
             "problem must have its rows in memory for the multinomial loss, which needs the labels "
             "of all rows at once; got rows in blocks. Learn one class against the rest."
         )
-    check_supported(dp_whitened_gd, budget, neighboring_relation)
-    unknown = sorted(set(options) - set(dp_whitened_gd.OPTIONS))
+    check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
+    unknown = sorted(set(options) - set(dp_whitened_gd.SOLVER.options))
     if unknown:
         raise ValueError(
-            f"options must be among {', '.join(dp_whitened_gd.OPTIONS)} for multinomial "
+            f"options must be among {', '.join(dp_whitened_gd.SOLVER.options)} for multinomial "
             f"regression; got {', '.join(unknown)}."
         )
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit

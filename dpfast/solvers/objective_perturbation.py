@@ -13,7 +13,7 @@ al. 2019; Redberg, Koskela & Wang 2023.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -43,15 +43,9 @@ from dpfast.privacy import (
 from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 NAME = "objective-perturbation"
-OPTIONS = ("alpha", "optimizer", "noise", "minimizer_norm")
-BUDGET_KINDS = ("pure", "approximate")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "excess_risk_guess"
 
 # Kinds of noise, and the accountants under which they can use up the budget.
 _NOISES = {"gaussian": ("auto", "objective"), "l2-laplace": ("auto", "pure", "basic")}
@@ -456,3 +450,18 @@ def _output_risk(law: _Law, ridge: float, noise: float) -> float:
     """Excess risk by output noise of this scale: half its variance times the Hessian's trace."""
     trace = law.shape.smoothness + ridge / law.shape.n_samples * law.shape.dim
     return 0.5 * law.stddev(noise) ** 2 * trace
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_risk_guess",
+    refusal=refusal,
+)

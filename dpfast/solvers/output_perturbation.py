@@ -35,23 +35,15 @@ from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.queries import CertifiedMinimizer, LastIterate
 from dpfast.queries.minimizer import has_kinks, least_tolerance
-from dpfast.solvers import _papers, _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers import _seconds
+from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._ridge import Task, Unridged, risk_bound, settle_alpha
+from dpfast.solvers.papers import _predictions
 from dpfast.theory import lowy2021, zhang2017
 
 Vector = NDArray[np.float64]
 
 NAME = "output-perturbation"
-OPTIONS = (
-    "alpha", "optimizer", "noise", "minimizer_norm", "mode", "calibration", "tolerance", "w_radius",
-    "risk", "objective", "objective_options", "optimizer_options", "iterations", "step", "w0",
-)  # fmt: skip
-BUDGET_KINDS = ("pure", "approximate", "zcdp", "gdp")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "excess_risk_bound"
 
 MODES = ("certificate", "iterate")
 #: How the Gaussian's scale follows from (ε, δ); "paper" also takes zhang2017's own sensitivities.
@@ -218,7 +210,7 @@ def plan(
     deviation = factor * mechanism.charged_sensitivity
     # What papers say of a mean without a ridge, they say of one with any.
     described = ErmShape(goal.problem, 1.0) if isinstance(goal, Unridged) else goal
-    theorem = _papers.theorem(task, described)
+    theorem = _predictions.theorem(task, described)
     return Plan(
         solver=NAME,
         shape=task.problem.with_alpha(ridge) if task.problem is not None and ridge else task.bare,
@@ -234,14 +226,14 @@ def plan(
             **settled.settings,
             minimizer_sensitivity=settled.exact_sensitivity,
             radius=min(settled.radius, w_radius) if w_radius is not None else settled.radius,
-            **_papers.choices(theorem),
+            **_predictions.choices(theorem),
         ),
         expected=MappingProxyType(
             {
                 "noise_stddev_per_weight": deviation,
                 "excess_risk_bound": settled.optimization_risk
                 + risk_bound(goal, ridge, deviation, task.norm, noise),
-                **_papers.risks(task, described, ridge, theorem),
+                **_predictions.risks(task, described, ridge, theorem),
                 **_expected_seconds(task, query),
             }
         ),
@@ -356,7 +348,7 @@ def _settle_iterate(
     beta = shape.smoothness + mu
     if step is None:
         step = 1.0 / beta if mu == 0.0 else (1.0 if paper else 2.0) / (beta + mu)
-    count = _papers.zhang_iterations(task, mu, beta) if iterations is None else iterations
+    count = _predictions.zhang_iterations(task, mu, beta) if iterations is None else iterations
     query = LastIterate(shape, mu, count, step, w0, paper=paper)
     away = task.norm + float(np.linalg.norm(query.start))
     return _Settled(
@@ -454,3 +446,18 @@ def _mechanism(
     factor = _gaussian_factor(budget, accountant, calibration)
     stddev = max(exact.stddev, factor * exact.charged_sensitivity)
     return Gaussian.of_query(stddev, query, neighboring_relation, where=where)
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate", "zcdp", "gdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_risk_bound",
+    takes_objectives=True,
+)

@@ -63,7 +63,7 @@ _FAR = 1e6  # a target so far off that its residual's slope never changes
 class Multinomial:
     """The solver of several classes, which is none of the table, as one of two classes."""
 
-    BUDGET_KINDS, RELATIONS = dp_whitened_gd.BUDGET_KINDS, dp_whitened_gd.RELATIONS
+    BUDGET_KINDS, RELATIONS = dp_whitened_gd.budgets, dp_whitened_gd.relations
 
     @staticmethod
     def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
@@ -133,8 +133,8 @@ class WorstCase:
     def cells(self) -> Iterator[Cell]:
         module = MODULES[self.solver]
         for loss in self.losses:
-            for relation in self.relations or module.RELATIONS:
-                for kind in self.kinds or tuple(k for k in BUDGETS if k in module.BUDGET_KINDS):
+            for relation in self.relations or module.relations:
+                for kind in self.kinds or tuple(k for k in BUDGETS if k in module.budgets):
                     yield Cell(self, loss, relation, kind)
 
 

@@ -56,7 +56,7 @@ def both(rows, loss="logistic", block_rows=60, **settings):
 
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_every_full_batch_solver_finds_the_same(solver, options, rows):
-    loss = getattr(SOLVERS.get(solver), "LOSS", "logistic")
+    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
     whole, blocks = both(rows, loss)
     results = [
         solve(problem, solver, Budget(5.0, 1e-6), random_state=7, **options)

@@ -127,14 +127,14 @@ def test_every_solver_charges_the_bound_of_the_weights():
     """The same noise for a larger bound is a larger loss: each solver's noise grows with it."""
     budget = dpfast.Budget(1.0, 1e-6)
     for name, module in SOLVERS.items():
-        loss = getattr(module, "LOSS", "logistic")
-        options = {"alpha": 0.01} if "alpha" in module.OPTIONS else {}
+        loss = module.loss
+        options = {"alpha": 0.01} if "alpha" in module.options else {}
         try:
             plans = [
                 dpfast.plan(
                     dpfast.ProblemShape(1000, 3, 1.0, dpfast.Loss(loss), max_weight=bound),
                     name,
-                    budget if "approximate" in module.BUDGET_KINDS else dpfast.Budget(1.0),
+                    budget if "approximate" in module.budgets else dpfast.Budget(1.0),
                     **options,
                 )
                 for bound in (1.0, 4.0)

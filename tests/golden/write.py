@@ -54,7 +54,7 @@ def wanted(name: str) -> bool:
     usual = ("logistic", "squared") if parts[0] == "dp-adassp" else ("logistic",)
     if family == "solve" and parts[3] in usual and parts[4] == "dense":
         return True
-    return _drawn(name, {"solve": 20, "options": 20, "accountant": 8}.get(family, 4))
+    return _drawn(name, 20 if family in ("solve", "options") else 8)
 
 
 def _drawn(name: str, one_in: int) -> bool:

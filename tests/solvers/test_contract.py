@@ -14,7 +14,7 @@ BUDGETS = [Budget(0.1, 1e-9), Budget(1.0, 1e-6), Budget(2.0), Budget(8.0, 1e-5),
 RELATIONS = ["replace_one", "add_or_remove_one"]
 SHAPES = {
     name: ProblemShape(
-        n_samples=10_000, n_features=8, data_norm=1.0, loss=getattr(module, "LOSS", "logistic")
+        n_samples=10_000, n_features=8, data_norm=1.0, loss=module.loss
     )
     for name, module in {"auto": None, **SOLVERS}.items()
 }
@@ -40,7 +40,7 @@ def one_by_one(events):
 def served(solver, budget, relation="replace_one"):
     """Skip what the solver refuses, after seeing that it does."""
     module = SOLVERS[solver]
-    if budget.kind in module.BUDGET_KINDS and relation in module.RELATIONS:
+    if budget.kind in module.budgets and relation in module.relations:
         return
     with pytest.raises(ValueError, match=f"for solver={solver!r}"):
         plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
@@ -123,13 +123,13 @@ class TestEverySolver:
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_noise_falls_with_epsilon(solver, delta):
     served(solver, Budget(1.0, delta))
-    expects = SOLVERS[solver].EXPECTS
+    expects = SOLVERS[solver].expects
     grid = np.geomspace(0.01, 100, 25)
     risks = [plan(SHAPES[solver], solver, Budget(e, delta)).expected[expects] for e in grid]
     assert np.all(np.diff(risks) < 0)
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if SOLVERS[name].MINIMIZES])
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if SOLVERS[name].minimizes])
 def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
     from optimizers.test_optimizers import reference_minimizer
 
@@ -141,9 +141,9 @@ def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
     else:
         expected = reference_minimizer(X, y, 0.01)
     for budget in (Budget(1e4), Budget(1e4, 1e-6)):
-        if budget.kind not in SOLVERS[solver].BUDGET_KINDS:
+        if budget.kind not in SOLVERS[solver].budgets:
             continue
-        result = solve(problem, solver, budget, alpha=0.01, **SOLVERS[solver].EXACT)
+        result = solve(problem, solver, budget, alpha=0.01, **SOLVERS[solver].exact)
         np.testing.assert_allclose(result.w, expected, atol=1e-6)
 
 

@@ -19,7 +19,7 @@ from dpfast.solvers import SOLVERS, carry_out, dp_whitened_gd
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 BUDGET = Budget(1.0, 1e-6)
-EXACT = dict(dp_whitened_gd.EXACT)
+EXACT = dict(dp_whitened_gd.exact)
 
 
 def correlated(n=3000, seed=0, d=6):

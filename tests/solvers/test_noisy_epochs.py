@@ -69,7 +69,7 @@ def test_multiplier_is_the_smallest_but_for_a_thousandth(
 
 
 def test_multiplier_of_another_accountant_is_searched():
-    from dpfast.solvers.dp_svrg import unit_events
+    from dpfast.solvers.papers.dp_svrg import unit_events
 
     key = ("replace_one", "fixed-size", 10, 100, 40, 2, 3.0)
     budget = Budget(1.0, 1e-6)

@@ -23,10 +23,9 @@ would take hours); the events say which noise was used.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ from dpfast.fused import SampledSteps, State, Walk
 from dpfast.privacy import Budget
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     least_noisy_steps,
@@ -52,13 +51,6 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 NAME = "rrpsgd"
-OPTIONS = ("alpha", "steps", "step", "schedule", "noise", "initial_gap")
-BUDGET_KINDS = ("approximate",)
-RELATIONS = ("replace_one",)
-RANDOM_ROWS = True
-MINIMIZES = False
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "gradient_norm_bound"
 
 _MAX_STEPS = 2**40
 _WHERE = "all steps, taken or not"
@@ -266,3 +258,17 @@ def draw_rounds(
             accepted = fair & (uniform * largest < eta * (2.0 - smoothness * eta))
         if accepted.any():
             return int(rounds[accepted.argmax()])
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate",),
+    relations=("replace_one",),
+    row_access="single rows",
+    resumable=True,
+    minimizes=False,
+    expects="gradient_norm_bound",
+)

@@ -18,10 +18,8 @@ snapshots.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +40,7 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     default_batch,
     default_sampling,
@@ -53,27 +51,6 @@ from dpfast.solvers._noisy_epochs import (
 Vector = NDArray[np.float64]
 
 NAME = "dp-svrg"
-OPTIONS = (
-    "alpha",
-    "batch",
-    "epochs",
-    "steps_per_epoch",
-    "sampling",
-    "clip_norm",
-    "difference_clip_norm",
-    "snapshot_share",
-    "step",
-    "minimizer_norm",
-    "noise",
-)
-BUDGET_KINDS = ("approximate",)
-RELATIONS = NEIGHBORING_RELATIONS
-RANDOM_ROWS = True
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType(
-    {"epochs": 40, "batch": 100, "steps_per_epoch": 80, "step": 0.7, "difference_clip_norm": 1e6}
-)
-EXPECTS = "noise_and_time_bound"
 
 _MAX_EPOCHS = 10
 _SNAPSHOT = "snapshot gradient"
@@ -295,3 +272,24 @@ def _snapshot_noise(share: float, epochs: int, inner: int, rate: float) -> float
 
 def _where(epoch: int) -> str:
     return f"differences of epoch {epoch + 1}"
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate",),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="single rows",
+    resumable=True,
+    minimizes=True,
+    expects="noise_and_time_bound",
+    exact={
+        "epochs": 40,
+        "batch": 100,
+        "steps_per_epoch": 80,
+        "step": 0.7,
+        "difference_clip_norm": 1e6,
+    },
+)

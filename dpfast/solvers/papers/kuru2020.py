@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dpfast.solvers._gradient_method import GradientMethod
+from dpfast.solvers._gradient_method import gradient_method
 
 _STAGES = ("p", "first_stage")
 _IN_STAGES = {"iterations": 400, "step": 1.0, "first_stage": 400}
 
-METHODS = (
-    GradientMethod(
+SOLVERS = (
+    gradient_method(
         "dp-hb",
         "heavy-ball",
         """The heavy ball on noisy gradients (Kuru et al. 2020, section 3; Polyak 1964).
@@ -17,13 +17,13 @@ A momentum that :func:`dpfast.theory.kuru2020.simple_certificate` does not cover
 expected error is then that of the worst quadratic.""",
         {"iterations": 2500, "step": 0.5},
     ),
-    GradientMethod(
+    gradient_method(
         "dp-nag",
         "nesterov",
         "Nesterov's accelerated method on noisy gradients (Kuru et al. 2020, section 4).",
         {"iterations": 400, "step": 1.0},
     ),
-    GradientMethod(
+    gradient_method(
         "dp-nag-opt",
         "nesterov",
         """\
@@ -34,7 +34,7 @@ Later iterations get more of the budget: ``ε_t`` proportional to ``a_t^{1/3}`` 
         {"iterations": 400, "step": 1.0},
         split="optimal",
     ),
-    GradientMethod(
+    gradient_method(
         "dp-masg",
         "multistage",
         """\
@@ -44,7 +44,7 @@ Nesterov's method in stages of growing length and falling step size (Aybat et al
         _IN_STAGES,
         options=_STAGES,
     ),
-    GradientMethod(
+    gradient_method(
         "dp-masg-opt",
         "multistage",
         """Multistage accelerated gradient descent with the budget divided as its bound prefers.

@@ -20,10 +20,9 @@ Sources: Zhang, Xiao, Yang, Zhang & Winslett 2013; a baseline of Lee & Kifer 201
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.queries import CandidateLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -44,13 +43,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 NAME = "privgene"
-OPTIONS = ("alpha", "generations", "population", "parents", "loss_clip", "radius")
-BUDGET_KINDS = ("pure", "approximate", "zcdp")
-RELATIONS = NEIGHBORING_RELATIONS
-RANDOM_STEPS = True
-MINIMIZES = False
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "noise_in_mean_loss"
 
 _WHERE = "choice of a candidate"
 # Of the size of mutations from one generation to the next.
@@ -220,3 +212,17 @@ def _within(candidates: Matrix, radius: float) -> Matrix:
     norms = np.linalg.norm(candidates, axis=1)
     result: Matrix = candidates * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]
     return result
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate", "zcdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=False,
+    minimizes=False,
+    expects="noise_in_mean_loss",
+)

@@ -16,7 +16,7 @@ Sources: McSherry & Talwar 2007; Bassily, Smith & Thakurta 2014, Algorithm 2; Lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -30,16 +30,9 @@ from dpfast.fused.ball_sample import check_shape
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 
 NAME = "exponential"
-OPTIONS = ("alpha", "minimizer_norm", "max_trials")
-BUDGET_KINDS = ("pure", "approximate")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "excess_risk_bound"
-TAKES_OBJECTIVES = True
 
 _WHERE = "sample of the exponential mechanism"
 # Ridges to choose from, in units of the smoothness.
@@ -194,3 +187,18 @@ def _of_objective(
             f"max_trials={max_trials:.2g}. Use solver='output-perturbation'."
         )
     return ball, ball.excess_risk
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_risk_bound",
+    takes_objectives=True,
+)

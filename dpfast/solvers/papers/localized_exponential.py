@@ -16,7 +16,6 @@ Sources: Bassily, Smith & Thakurta 2014, Section 4; Lowy & Razaviyayn 2021, Algo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -33,17 +32,10 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
 from dpfast.shape import ProblemShape
 from dpfast.solvers import output_perturbation
-from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers.exponential import choose
+from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers.papers.exponential import choose
 
 NAME = "localized-exponential"
-OPTIONS = ("alpha", "minimizer_norm", "max_trials", "share")
-BUDGET_KINDS = ("pure", "approximate")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "excess_risk_bound"
-TAKES_OBJECTIVES = True
 
 _WHERE = "sample of the exponential mechanism near the first release"
 _MISS = 1e-6
@@ -75,7 +67,7 @@ def plan(
     Parameters
     ----------
     shape, budget, neighboring_relation, accountant, alpha, minimizer_norm, max_trials
-        As for :func:`dpfast.solvers.exponential.plan`.
+        As for :func:`dpfast.solvers.papers.exponential.plan`.
     share : float, default=0.5
         Part of epsilon for the first release.
 
@@ -86,7 +78,7 @@ def plan(
     Raises
     ------
     TypeError, ValueError
-        As for :func:`dpfast.solvers.exponential.plan`.
+        As for :func:`dpfast.solvers.papers.exponential.plan`.
     """
     check_shape(shape, NAME)
     share = check_real("share", share, low=0.01, high=0.99)
@@ -154,3 +146,18 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         )
     center = output_perturbation.run(settings.first, curator).w
     return Outcome(curator.release(settings.ball, center))
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_risk_bound",
+    takes_objectives=True,
+)

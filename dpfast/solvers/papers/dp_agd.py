@@ -32,7 +32,6 @@ direction, another read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -48,33 +47,11 @@ from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_filter, records_apart
 from dpfast.queries import ClippedGradient, LineSearchLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
 
 NAME = "dp-agd"
-OPTIONS = (
-    "alpha",
-    "splits",
-    "gamma",
-    "clip_norm",
-    "loss_clip",
-    "candidates",
-    "max_step",
-    "step_ratio",
-    "selection_share",
-    "momentum",
-    "calibration",
-    "noise",
-    "max_iterations",
-    "batch",
-)
-BUDGET_KINDS = ("approximate", "zcdp")
-RELATIONS = NEIGHBORING_RELATIONS
-# Without noise the choice of a step still rounds its scores, which leaves some 1e-5 of the weights.
-MINIMIZES = False
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "gradient_noise_stddev"
 
 _GRADIENT = "noisy gradient"
 _AGAIN = "noisy gradient, measured again"
@@ -300,7 +277,8 @@ def plan(
         ),
         expected=MappingProxyType(
             {
-                EXPECTS: by_noise,  # of one gradient for all that gradients may cost
+                # Of one gradient for all that gradients may cost.
+                "gradient_noise_stddev": by_noise,
                 "first_gradient_noise_stddev": first.stddev / seen.n_samples,
                 "choice_noise_scale": choice.scale / seen.n_samples,
             }
@@ -493,3 +471,19 @@ def _settle(shape: ProblemShape, paper: bool, **given: Any) -> dict[str, Any]:
     check_integer("splits", settled["splits"], low=1, high=10**6)
     check_integer("candidates", settled["candidates"], low=2, high=10**6)
     return settled | {key: check_real(key, settled[key], **r) for key, r in ranges.items()}
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate", "zcdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    # Without noise the choice of a step still rounds its scores, which leaves some 1e-5 of the
+    # weights.
+    minimizes=False,
+    expects="gradient_noise_stddev",
+)
