@@ -689,7 +689,9 @@ class Problem:
         self._line = None
 
     def clipped_by_lengths(
-        self, lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+        self,
+        lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        longest: float = math.inf,
     ) -> Problem:
         """:meth:`clipped_by` the lengths that `lengths` finds for blocks of rows.
 
@@ -697,10 +699,11 @@ class Problem:
         ----------
         lengths : callable
             As the `work` of :meth:`map_rows`; returns upper bounds of the rows' lengths.
+        longest : float, default=inf
         """
-        return self.clipped_by(np.concatenate(list(self.map_rows(lengths))))
+        return self.clipped_by(np.concatenate(list(self.map_rows(lengths))), longest)
 
-    def clipped_by(self, norms: Vector) -> Problem:
+    def clipped_by(self, norms: Vector, longest: float = math.inf) -> Problem:
         """The same problem, whose gradients are clipped by given lengths of the rows.
 
         Parameters
@@ -709,6 +712,9 @@ class Problem:
             Upper bound of each row's length in whatever norm the clipping is to be done:
             ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to
             ``± clip_norm / norms[i]``.  A row's length must be a function of that row alone.
+        longest : float, default=inf
+            The weights of longer rows are divided by what they are too long by, instead of the
+            bound of their derivatives.
 
         Returns
         -------
@@ -718,9 +724,13 @@ class Problem:
         lengths = _as_vector("norms", norms, self.shape.n_samples)
         twin = copy.copy(self)
         twin._line = None
+        if longest < math.inf:
+            counted = np.minimum(1.0, longest * (1.0 - 4.0 * UNIT) / np.maximum(lengths, longest))
+            twin._weight = counted if self._weight is None else counted * self._weight
+            lengths = np.minimum(lengths, longest)
         with np.errstate(divide="ignore", over="ignore"):
             inverse = _rounded_down((1.0 - 8.0 * UNIT) / lengths)
-        twin._rows = self._made_rows(self._rows.matrix, self._target, inverse)
+        twin._rows = twin._made_rows(self._rows.matrix, self._target, inverse)
         # In place of those of the Euclidean norm.
         twin._inverse_norms = 2, inverse
         return twin

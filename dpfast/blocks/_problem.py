@@ -124,6 +124,7 @@ class BlockProblem(Problem):
         )
         self.make_target = target
         self._lengths: Callable[[Matrix], Vector] | None = None
+        self._longest = math.inf
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -139,6 +140,7 @@ class BlockProblem(Problem):
             self.source.weighted,
             self.make_target,
             self._lengths,
+            self._longest,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -218,10 +220,12 @@ class BlockProblem(Problem):
 
     # ---- other views ----------------------------------------------------------------------------
 
-    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Problem:
+    def clipped_by_lengths(
+        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+    ) -> Problem:
         """See :meth:`dpfast.Problem.clipped_by_lengths`; the lengths are found in every pass."""
         other = copy.copy(self)
-        other._lengths = lengths
+        other._lengths, other._longest = lengths, longest
         return other
 
     def with_target(self, y: Any) -> Problem:
@@ -259,7 +263,7 @@ class BlockProblem(Problem):
     def blocks(self) -> Iterator[tuple[Any, int, int, int, int]]:
         self._refuse("blocks", "a sum with factors for every row")
 
-    def clipped_by(self, norms: Vector) -> Problem:
+    def clipped_by(self, norms: Vector, longest: float = math.inf) -> Problem:
         self._refuse("clipped_by", "a length for every row")
 
     def kernel_rows(self, *, clipped: bool = False) -> Any:
@@ -302,6 +306,7 @@ class _Recipe:
     weighted: bool
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[Matrix], Vector] | None
+    longest: float
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -345,7 +350,9 @@ class _Recipe:
             max_weight=shape.max_weight if self.weighted else None,
             n_jobs=self.n_jobs,
         )
-        return shard if self.lengths is None else shard.clipped_by_lengths(self.lengths)
+        if self.lengths is None:
+            return shard
+        return shard.clipped_by_lengths(self.lengths, self.longest)
 
 
 def _on_block(
