@@ -23,8 +23,8 @@ import pytest
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
 from dpfast.cli import fit as fit_command
 from dpfast.cli import main
+from dpfast.curator import Curator
 from dpfast.errors import BudgetFileError
-from dpfast.mechanisms._mechanism import Mechanism
 from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.privacy import ZCDPEvent
 from dpfast.tabular import TableSchema
@@ -284,20 +284,17 @@ def test_a_fit_that_fails_at_any_step(solver, error, monkeypatch):
     """What was looked at was paid for before, and the model stays what it was."""
     X, y = rows()
     looks = []
-    look = Mechanism._look
+    answer = Curator._answer
 
-    def watched(self, query, size, *, ledger, where):
-        def asked():
-            looks.append(len(ledger.events))
-            return query()
+    def watched(self, *asked):
+        looks.append(len(self._ledger.events))
+        return answer(self, *asked)
 
-        return look(self, asked, size, ledger=ledger, where=where)
-
-    monkeypatch.setattr(Mechanism, "_look", watched)
+    monkeypatch.setattr(Curator, "_answer", watched)
     settings = {"data_norm": 1.0, "classes": [-1, 1], "random_state": 0, "solver": solver}
     first = LogisticRegression(epsilon=4.0, **settings).fit(X, y)
     kept = dict(vars(first))
-    code = ("estimators/_base.py", "ledger.py", "_mechanism.py", "_additive.py", "_contract.py")
+    code = ("estimators/_base.py", "ledger.py", "curator.py", "_additive.py", "_driver.py")
 
     def attempt(at=None):
         looks.clear()

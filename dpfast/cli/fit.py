@@ -174,7 +174,7 @@ def _fit(
 ) -> LogisticRegression:
     """The model, fitted and written; an error says whether the budget was spent before it."""
     # It refuses nothing that the fit's own ledger admits; it knows what was spent if that fails.
-    account = BudgetAccountant(budget)
+    account = BudgetAccountant(budget, adaptive=False)
     try:
         with account, working("fitting"):
             estimator = LogisticRegression(

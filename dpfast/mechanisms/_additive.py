@@ -1,17 +1,16 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
 from dpfast.mechanisms._query import Query
-from dpfast.privacy import Ledger, QueryEvent
+from dpfast.privacy import QueryEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -73,44 +72,6 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
     def perturb(self, value: NDArray[np.float64], rng: "SecureGenerator") -> NDArray[np.float64]:
         """Return a finite value of the query, rounded, plus noise; it was paid for elsewhere."""
         return self._grid.to_float(self._grid.round(value) + self._noise(rng))
-
-    def release(
-        self,
-        query: Callable[[], ArrayLike],
-        *,
-        rng: "SecureGenerator",
-        ledger: Ledger,
-        where: str,
-    ) -> NDArray[np.float64]:
-        """Return the query's value plus noise, after the ledger was charged.
-
-        Parameters
-        ----------
-        query : callable
-            Called without arguments, once, after the event was spent: nothing is to touch the data
-            before. It returns an array of shape (dimension,).
-        rng : SecureGenerator
-        ledger : Ledger
-        where : str
-            The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        value : ndarray of shape (dimension,)
-
-        Raises
-        ------
-        BudgetExceeded, UnsupportedEvent, ValueError
-            By the ledger; nothing was spent and `query` was not called.
-        ValueError
-            If the value has another shape or is not finite. The event stays spent.
-        """
-
-        def make() -> NDArray[np.float64]:
-            value = self._look(query, self.dimension, ledger=ledger, where=where)
-            return self.perturb(value, rng)
-
-        return self._recorded(make, rng=rng, ledger=ledger, where=where)
 
     @classmethod
     def of_query(

@@ -5,17 +5,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import GridOverflow
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._query import Query
-from dpfast.privacy import NEIGHBORING_RELATIONS, Event, Ledger
+from dpfast.privacy import NEIGHBORING_RELATIONS, Event
 
 if TYPE_CHECKING:
-    from dpfast.random import SecureGenerator
+    pass
 
 T = TypeVar("T")
 
@@ -103,40 +103,6 @@ class Mechanism(Access[T]):
         )
         mechanism.query, mechanism.where = query, where
         return mechanism
-
-    def _look(
-        self, query: Callable[[], ArrayLike], size: int, *, ledger: Ledger, where: str
-    ) -> NDArray[np.float64]:
-        """Spend the event, then return the query's value, which must have shape (size,)."""
-        ledger.spend(self.event(where))
-        value = np.asarray(query(), dtype=np.float64)
-        if value.shape != (size,):
-            raise ValueError(
-                f"the query of {where!r} must return an array of shape ({size},), as its "
-                f"sensitivity was declared for; got shape {value.shape}. The privacy cost of this "
-                "release stays spent."
-            )
-        # Says neither where nor which: that would be a statement about the data.
-        if not np.isfinite(value).all():
-            raise ValueError(
-                f"the query of {where!r} must return finite numbers; got NaN or infinity. The "
-                "privacy cost of this release stays spent, and that this error was raised is "
-                "itself not covered by the guarantee: bound the data first."
-            )
-        return value
-
-    def _recorded(
-        self, make: Callable[[], T], *, rng: "SecureGenerator", ledger: Ledger, where: str
-    ) -> T:
-        """Return ``make()``, an answer that pays by itself, or what is known of it.
-
-        See :mod:`dpfast.privacy.checkpoint`.
-        """
-        log = getattr(ledger, "log", None)
-        if log is None:
-            return make()
-        answer: T = log.release(lambda: ledger.spend(self.event(where)), make, rng)
-        return answer
 
     @classmethod
     def _smallest(cls, target: float, noise: float, **settings: Any) -> Self:

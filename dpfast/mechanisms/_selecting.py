@@ -1,14 +1,12 @@
 """What the mechanisms share that choose one of several candidates by their scores."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._validation import check_flag, check_integer
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
-from dpfast.privacy import Ledger
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -55,41 +53,3 @@ class SelectingMechanism(Mechanism[int]):
         return rng.noisy_max(
             -scores if self.minimum else scores, self.integer_scale, self.noise_kind
         )
-
-    def release(
-        self,
-        query: Callable[[], ArrayLike],
-        *,
-        rng: "SecureGenerator",
-        ledger: Ledger,
-        where: str,
-    ) -> int:
-        """Return the chosen candidate's index, after the ledger was charged.
-
-        Parameters
-        ----------
-        query : callable
-            Called without arguments, once, after the event was spent: nothing is to touch the data
-            before. It returns the scores, an array of shape (candidates,).
-        rng : SecureGenerator
-        ledger : Ledger
-        where : str
-            The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        index : int
-
-        Raises
-        ------
-        BudgetExceeded, UnsupportedEvent, ValueError
-            By the ledger; nothing was spent and `query` was not called.
-        ValueError
-            If the scores have another shape or are not finite. The event stays spent.
-        """
-
-        def make() -> int:
-            looked = self._look(query, self.candidates, ledger=ledger, where=where)
-            return self._chosen(looked, rng)
-
-        return self._recorded(make, rng=rng, ledger=ledger, where=where)

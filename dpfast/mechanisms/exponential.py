@@ -80,10 +80,14 @@ class Exponential(SelectingMechanism):
     --------
     Twenty sums of losses clipped to [0, 3], of which the smallest is wanted:
 
+    >>> from dpfast import ProblemShape
     >>> from dpfast.mechanisms import Exponential
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Exponential.calibrate(Budget(rho=0.005), score_range=3.0, candidates=20,
-    ...                                   minimum=True, neighboring_relation="add_or_remove_one")
+    >>> from dpfast.queries import CandidateLosses
+    >>> shape = ProblemShape(n_samples=1000, n_features=5, data_norm=1.0)
+    >>> query = CandidateLosses(shape, candidates=20, loss_clip=3.0, radius=1.0)
+    >>> budget = Budget(rho=0.005)
+    >>> mechanism = Exponential.calibrate(budget, query, "add_or_remove_one", minimum=True)
     >>> round(mechanism.epsilon, 6), round(mechanism.scale, 6)
     (0.2, 15.0)
     """

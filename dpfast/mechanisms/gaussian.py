@@ -92,8 +92,9 @@ class Gaussian(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import Gaussian
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Gaussian.calibrate(Budget(1.0, 1e-6), sensitivity=1.0, dimension=3,
-    ...                                neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l2")  # one record moves it by 1
+    >>> mechanism = Gaussian.calibrate(Budget(1.0, 1e-6), query, "replace_one")
     >>> round(mechanism.stddev, 4)
     4.2247
     """

@@ -70,8 +70,9 @@ class L2Laplace(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import L2Laplace
     >>> from dpfast.privacy import Budget
-    >>> mechanism = L2Laplace.calibrate(Budget(0.5), sensitivity=1.0, dimension=3,
-    ...                                 neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l2")  # one record moves it by 1
+    >>> mechanism = L2Laplace.calibrate(Budget(0.5), query, "replace_one")
     >>> round(mechanism.scale, 6)
     2.0
     """

@@ -81,8 +81,9 @@ class Laplace(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import Laplace
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Laplace.calibrate(Budget(0.5), sensitivity=1.0, dimension=3,
-    ...                               neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l1")  # one record moves it by 1
+    >>> mechanism = Laplace.calibrate(Budget(0.5), query, "replace_one")
     >>> round(mechanism.scale, 6)
     2.0
     """

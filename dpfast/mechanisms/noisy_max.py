@@ -100,10 +100,13 @@ class NoisyMax(SelectingMechanism):
     --------
     Twenty sums of losses clipped to [0, 3], of which the smallest is wanted:
 
+    >>> from dpfast import ProblemShape
     >>> from dpfast.mechanisms import NoisyMax
     >>> from dpfast.privacy import Budget
-    >>> mechanism = NoisyMax.calibrate(Budget(0.5), sensitivity=3.0, candidates=20, monotone=True,
-    ...                                minimum=True, neighboring_relation="add_or_remove_one")
+    >>> from dpfast.queries import CandidateLosses
+    >>> shape = ProblemShape(n_samples=1000, n_features=5, data_norm=1.0)
+    >>> query = CandidateLosses(shape, candidates=20, loss_clip=3.0, radius=1.0)
+    >>> mechanism = NoisyMax.calibrate(Budget(0.5), query, "add_or_remove_one", minimum=True)
     >>> round(mechanism.scale, 6)
     6.0
     """

@@ -26,7 +26,7 @@ from dpfast._files import (
 from dpfast._validation import check_flag, check_integer
 from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
-from dpfast.privacy.events import Event, event_from_dict
+from dpfast.privacy.events import Event, event_from_dict, sampler_delta
 from dpfast.privacy.filters import budget_filter
 from dpfast.privacy.ledger import Guarantee, Ledger, kinds, merged, whole_guarantee
 from dpfast.privacy.open_accounts import enter, leave
@@ -278,7 +278,9 @@ budget)
         events = ledger.events
         if not events or self._filter is None:
             return replace(ledger.guarantee(), adaptive=self._adaptive)
-        return whole_guarantee(self._filter, self._budget, events[0].neighboring_relation)
+        return whole_guarantee(
+            self._filter, self._budget, events[0].neighboring_relation, sampler_delta(events)
+        )
 
     def to_text(self) -> str:
         """Return the account for human eyes."""

@@ -5,7 +5,7 @@ costs is not its business: see :mod:`dpfast.privacy.accountants`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, get_type_hints
@@ -21,6 +21,18 @@ the same in both, and public; that somebody can be left out of the count is not 
 
 _LARGEST = 2**63 - 1
 """Of the numbers that count something: accountants multiply them in floating point."""
+
+_VALUE = 2.0**-1000
+"""What the sampler of one value, or of one candidate's noise, adds to delta."""
+
+_ABSTRACT = 2.0**-900
+"""The same for an access of whatever kind, of less than 2^63 values and 2^30 steps."""
+
+_BATCH = 2.0**-199
+"""The same for a Poisson batch."""
+
+_SEARCH = 2.0**-200
+"""The same for a random number of runs."""
 
 _LEAST = 1e-300
 """Of what one access costs: a ratio that underflows would make it free, any number of times."""
@@ -87,6 +99,29 @@ class Event:
         for name, kind in _numbers(type(self)):  # type: ignore[arg-type]  # classes have hashes
             object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
 
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range.
+
+        Every price here is that of an ideal law, say Q for the noise. What is drawn is Q given an
+        event of probability ``1 - t``, t below 2^-1000 for each value or candidate; so an output
+        is as likely as under Q, but for a factor that neighbors have in common, except that a part
+        of mass u lies beyond what the neighbor's noise can reach. That mass is beyond 1023 scales
+        less the neighbors' distance, so ``u <= exp(e - 1023)``, ``e`` being the price of the one
+        access in scales: below 2^-1000 for every price up to 300. Such an access is the ideal one
+        with probability ``1 - u``. By induction over the accesses, all of them are within the ideal
+        total but for the sum of the u, which adds to delta as it is: without a factor
+        ``exp(epsilon)``, the neighbor's side being left as it is.
+
+        A choice by noisy maximum has no common factor, but is within ``(1 + exp(e)) n 2^-1475`` of
+        one that is e-DP, the bound of n candidates' noises; the same follows. A Poisson batch of
+        more rows than there is room for, of probability ``t < 2^-200``, is drawn again: the
+        batches that are left pair up as without that (the same others, with and without the record)
+        but for those of just the largest size, and the record's rate grows by a factor of at most
+        ``1 + 2 t``: 2^-199 in all.
+        """
+        return _ABSTRACT
+
     def describe(self) -> dict[str, float | int | str]:
         """Return what a reader should see of the event: field names to values."""
         common = {"neighboring_relation", "where", "count"}
@@ -126,6 +161,11 @@ class QueryEvent(Event):
     def noise(self) -> float:
         """Scale of the noise, in the query's unit."""
         raise NotImplementedError
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return self.dimension * _VALUE
 
     @property
     def ratio(self) -> float:
@@ -283,6 +323,11 @@ class _SampledEvent(QueryEvent):
             )
 
     @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return super().sampler_delta + (_BATCH if self.sampling == "poisson" else 0.0)
+
+    @property
     def sampling_rate(self) -> float:
         """``batch / n_samples``."""
         return self.batch / self.n_samples
@@ -381,6 +426,11 @@ class NoisyMaxEvent(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("noise_kind", self.noise_kind, ("laplace", "exponential", "gumbel"))
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return self.candidates * _VALUE
 
     @property
     def noise(self) -> float:
@@ -627,6 +677,18 @@ class _SelectionOfRunsEvent(Event):
         super().__post_init__()
         law_parameter(self.repetitions, self.mean_runs, self.shape)
 
+    @property
+    def sampler_delta(self) -> float:
+        """What one search adds to delta: its own part, and that of its runs.
+
+        The number of runs is drawn within ``t = 2^-640`` of its law, on both sides of neighbors:
+        ``(1 + exp(e)) t`` for a search that costs e, below 2^-200 for every price up to 300.
+        """
+        return _SEARCH + self.mean_runs * self._run_sampler_delta()
+
+    def _run_sampler_delta(self) -> float:
+        return _ABSTRACT
+
 
 @dataclass(frozen=True, kw_only=True)
 class PureSelectionEvent(_SelectionOfRunsEvent):
@@ -697,6 +759,9 @@ class SelectionEvent(_SelectionOfRunsEvent):
                     f"selection; got one of {event.neighboring_relation!r}."
                 )
 
+    def _run_sampler_delta(self) -> float:
+        return max(map(sampler_delta, self.alternatives))
+
     def describe(self) -> dict[str, float | int | str]:
         """Return the law of the number of runs, and what one of them may cost."""
         lists = (
@@ -731,6 +796,11 @@ EVENTS: dict[str, type[Event]] = {
     )
 }
 """Every class of events by the name of its mechanism."""
+
+
+def sampler_delta(events: Iterable[Event]) -> float:
+    """Return what `events` add to delta because samplers end at a finite range."""
+    return math.fsum(event.count * event.sampler_delta for event in events)
 
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:

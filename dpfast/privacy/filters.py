@@ -38,9 +38,11 @@ smallest positive number.
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from scipy.optimize import minimize_scalar
+from scipy.special import ndtr
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
@@ -302,9 +304,10 @@ class RenyiFilter(PrivacyFilter):
     ``exp(L - h epsilon + h log h - a log a)`` (:mod:`dpfast.privacy.renyi`): this gives the limit.
 
     An objective perturbation has a privacy loss of at most ``J + max_k X_k``, ``X_k`` the loss of a
-    Gaussian release of ``mu = |v_k|`` (:mod:`dpfast.privacy.accountants.objective`). As
-    ``exp(h max_k X_k) <= sum_k exp(h X_k)``, whose means are ``exp(h a |v_k|^2 / 2)``, its
-    log-moment is at most ``h J + log sum_k exp(h a |v_k|^2 / 2)``.
+    Gaussian release of ``mu = |v_k|`` (:mod:`dpfast.privacy.accountants.objective`), normal of mean
+    ``mu^2 / 2`` and variance ``mu^2``. As ``exp(h max_k X_k) <= 1 + sum_k (exp(h X_k) - 1)_+``, its
+    log-moment is at most ``h J`` plus the logarithm of ``1 + sum_k (exp(h a mu_k^2 / 2)
+    Phi((h + 1/2) mu_k) - Phi(mu_k / 2))``.
 
     Examples
     --------
@@ -322,22 +325,8 @@ class RenyiFilter(PrivacyFilter):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         budget = Budget(epsilon, check_real("delta", delta, low=0.0, low_open=True))
-        assert budget.epsilon is not None
-
-        def limit(excess: float) -> float:
-            entropy = math.log1p(excess) + excess * math.log1p(1.0 / excess)
-            return excess * epsilon + math.log(delta) + entropy
-
-        # Divided by h a, the limit of rho; the maximum is about where zCDP's simple rule has it.
-        center = 0.5 * math.log(-math.log(delta) / zcdp_rho(epsilon, delta))
-        found = minimize_scalar(
-            lambda x: -limit(math.exp(x)) / math.exp(x) / (1.0 + math.exp(x)),
-            bounds=(center - 10.0, center + 10.0),
-            method="bounded",
-            options={"xatol": 1e-9},
-        )
-        self._excess = math.exp(float(found.x))
-        super().__init__(limit(self._excess) * (1.0 - 1e-12))
+        self._excess, limit = _best_order(budget.limit, budget.delta)
+        super().__init__(limit)
 
     def supports(self, event: Event) -> bool:
         """Say whether `event` has a log-moment."""
@@ -349,12 +338,19 @@ class RenyiFilter(PrivacyFilter):
         if isinstance(event, L2LaplaceObjectiveEvent):
             return pure_log_moment(h, event.epsilon)
         if isinstance(event, ObjectivePerturbationEvent):
-            half = 0.5 * h * (1.0 + h)
-            exponents = [(many, half * norm * norm) for many, norm in event.shifts]
-            top = max(exponent for _, exponent in exponents)
+            corners = [(many, mu, 0.5 * h * (1.0 + h) * mu * mu) for many, mu in event.shifts]
+            top = max(exponent for _, _, exponent in corners)
             if top == math.inf:
                 return top
-            total = math.fsum(many * math.exp(exponent - top) for many, exponent in exponents)
+            total = math.exp(-top) + math.fsum(
+                many
+                * (
+                    math.exp(t - top) * ndtr((h + 0.5) * mu)
+                    - math.exp(-top) * ndtr(0.5 * mu)
+                    + 1e-15
+                )
+                for many, mu, t in corners
+            )
             return (h * event.log_jacobian + top + math.log(total)) * (1.0 + 1e-14)
         accountant = ACCOUNTANTS["rdp"]
         assert isinstance(accountant, RDPAccountant)
@@ -362,6 +358,27 @@ class RenyiFilter(PrivacyFilter):
 
 
 _OBJECTIVES = (ObjectivePerturbationEvent, L2LaplaceObjectiveEvent)
+
+
+@lru_cache(maxsize=256)
+def _best_order(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the order, minus 1, that buys the most zCDP, and the log-moment allowed there."""
+
+    def limit(excess: float) -> float:
+        entropy = math.log1p(excess) + excess * math.log1p(1.0 / excess)
+        return excess * epsilon + math.log(delta) + entropy
+
+    # Divided by h a it limits rho; the maximum is about where zCDP's simple rule has it.
+    center = 0.5 * math.log(-math.log(delta) / zcdp_rho(epsilon, delta))
+    found = minimize_scalar(
+        lambda x: -limit(math.exp(x)) / math.exp(x) / (1.0 + math.exp(x)),
+        bounds=(center - 10.0, center + 10.0),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    excess = math.exp(float(found.x))
+    return excess, limit(excess) * (1.0 - 1e-12)
+
 
 _BY_KIND = {"pure": "pure", "approximate": "zcdp", "zcdp": "zcdp", "gdp": "gdp"}
 

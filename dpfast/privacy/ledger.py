@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, Addit
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
-from dpfast.privacy.events import Event, event_from_dict
+from dpfast.privacy.events import Event, event_from_dict, sampler_delta
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 from dpfast.privacy.open_accounts import Charged, active_accountants
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _SCHEMA = "dpfast.ledger"
 _VERSION = 2
+
+SAMPLERS_SHARE = 1e-13
+"""Of a delta, what is set aside for the finite range of samplers."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Guarantee:
     adaptive : bool
         Whether the accesses were chosen along the way; then all of this is the budget's, whatever
         was spent of it. Otherwise it holds if they were fixed beforehand.
+    sampler_delta : float
+        What the finite range of the samplers adds to delta
+        (:attr:`~dpfast.privacy.Event.sampler_delta`). A delta above 0 has it in it; it is on top
+        of a delta of 0, of `mu` and of `rho`, which are those of ideal noise.
     """
 
     epsilon: float
@@ -56,6 +64,7 @@ class Guarantee:
     mu: float | None = None
     rho: float | None = None
     adaptive: bool = False
+    sampler_delta: float = 0.0
 
     def __str__(self) -> str:
         how = "chosen along the way: the whole budget" if self.adaptive else "fixed beforehand"
@@ -75,6 +84,10 @@ class Ledger:
     budget: what it enforces and what it reports are one number. Used from several threads it stays
     correct. In a forked child nothing can be spent on it: parent and child would both have its
     budget.
+
+    What the samplers' finite range adds to delta is part of it: a budget with a delta admits at
+    most 1e-13 times delta of that, which every conversion between epsilon and delta makes up for by
+    what it rounds up.
 
     Parameters
     ----------
@@ -139,6 +152,7 @@ class Ledger:
         self._paid: list[Charged] = []
         # What was checked together before anything was spent: of one that is not adaptive, all.
         self._plan: tuple[Event, ...] = ()
+        self._sampler_delta = 0.0
         self._process = this_process()
 
     @property
@@ -283,12 +297,12 @@ class Ledger:
             is 0 if the guarantee is pure, otherwise the budget's.
         """
         with self._lock:
-            events, budget = _merged(self._tally), self._budget
+            events, budget, ends = _merged(self._tally), self._budget, self._sampler_delta
         if not events:
             # The first access is chosen without looking, so without it nothing was looked at.
             return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
         if self._filter is not None:
-            return whole_guarantee(self._filter, budget, events[0].neighboring_relation)
+            return whole_guarantee(self._filter, budget, events[0].neighboring_relation, ends)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
             for accountant in self._supporting(events)
@@ -302,6 +316,7 @@ class Ledger:
             accountant=best.name,
             mu=totals.get("mu"),
             rho=totals.get("rho"),
+            sampler_delta=ends,
         )
 
     def totals(self) -> dict[str, float]:
@@ -453,11 +468,14 @@ class Ledger:
         if limited is not None:
             limited.spend(*new)
         tally.update(kinds(new))
-        self._filter, self._tally = limited, tally
+        ends = math.nextafter(self._sampler_delta + sampler_delta(new), 1.0)
+        self._filter, self._tally, self._sampler_delta = limited, tally, ends
         self._events += new
 
     def _affords(self, new: Sequence[Event]) -> bool:
         """Say whether the budget allows `new`. The lock is held."""
+        if not self._samplers_allow(new):
+            return False
         if self._filter is not None:
             return self._filter.can_afford(*new)
         events, accountants = self._priced(new)
@@ -469,11 +487,24 @@ class Ledger:
         # Lazily: mostly the first one says yes. Written so that a NaN is refused.
         return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
 
+    def _samplers_allow(self, new: Sequence[Event]) -> bool:
+        """Say whether delta has room for the samplers' finite range. The lock is held."""
+        check_one_relation(new, None)
+        ends = self._sampler_delta + sampler_delta(new)
+        return self._budget.delta == 0.0 or ends <= SAMPLERS_SHARE * self._budget.delta
+
     def _check(self, new: Sequence[Event]) -> None:
         """Raise if the budget does not allow `new`. The lock is held."""
         if self._affords(new):
             return
         budget = self._budget
+        if not self._samplers_allow(new):
+            raise BudgetExceeded(
+                f"delta={budget.delta:g} is too small for the release(s) "
+                f"{sorted({event.where for event in new})}: the finite range of samplers adds "
+                f"{self._sampler_delta + sampler_delta(new):.3g} to it in all, and must add at "
+                f"most {SAMPLERS_SHARE:g} of it. Nothing was spent. Give a larger delta."
+            )
         if self._filter is not None:
             self._filter.spend(*new)  # which says why not
         events, accountants = self._priced(new)
@@ -531,8 +562,12 @@ class Ledger:
         return events, accountants
 
 
-def whole_guarantee(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
+def whole_guarantee(
+    limited: PrivacyFilter, budget: Budget, neighboring_relation: str, ends: float
+) -> Guarantee:
     """Return what an adaptive ledger promises, whatever was spent.
+
+    `ends` is what samplers add to a delta of 0; of another one a part is set aside for them.
 
     A budget in epsilon promises just that. Otherwise the limit is converted: mu-GDP is
     (mu^2 / 2)-zCDP, epsilon-DP is (epsilon^2 / 2)-zCDP (Bun & Steinke 2016, Proposition 1.4).
@@ -556,6 +591,7 @@ def whole_guarantee(limited: PrivacyFilter, budget: Budget, neighboring_relation
         mu=mu,
         rho=rho,
         adaptive=True,
+        sampler_delta=SAMPLERS_SHARE * budget.delta or ends,
     )
 
 

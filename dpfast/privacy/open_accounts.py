@@ -143,7 +143,8 @@ def _announce() -> None:
                 _held = None
                 Path(f"{place}.lock").unlink(missing_ok=True)
             return
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        if not place.parent.exists():
+            place.parent.mkdir(mode=0o700, exist_ok=True)
         if not _is_ours(place.parent):
             raise PermissionError(f"{place.parent} belongs to somebody else")
         if _held is None:

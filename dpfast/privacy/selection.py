@@ -65,8 +65,8 @@ _ORDERS = [10.0 ** (k / 8.0) for k in range(-24, 65)]
 # Nobody waits for more runs than this; so hardly any of the mean may lie beyond.
 _MANY_RUNS = 10**7
 _RARE = 1e-6
-# Of the law's probabilities: digits enough for 256 random bits and sums of many terms.
-_EXACT = Context(prec=300)
+# Of the law's probabilities: digits enough for 640 random bits and sums of many terms.
+_EXACT = Context(prec=400)
 _ROUND_UP = 1.0 + 1e-9
 
 
@@ -122,8 +122,8 @@ def number_of_runs(
 ) -> int:
     """Return a draw of K, or its quantile at a number.
 
-    The probabilities are added up in decimal arithmetic of 300 digits, and of the random number as
-    many bits are drawn as decide, up to 256: the law is met within 2^-250 in total variation.
+    The probabilities are added up in decimal arithmetic of 400 digits, and of the random number as
+    many bits are drawn as decide, up to 704: the law is met within 2^-640 in total variation.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def number_of_runs(
                 low += int(uniform()) * width
 
 
-_LAST_BIT = Decimal(2) ** -250
+_LAST_BIT = _EXACT.power(2, -640)
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from dpfast.queries.coordinates import (
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
-from dpfast.queries.minimizer import CertifiedMinimizer, LastIterate
+from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
 from dpfast.queries.targets import TargetCounts
@@ -33,9 +33,9 @@ __all__ = [
     "ColumnMoments",
     "ColumnSums",
     "CoordinateGradient",
+    "DescentIterate",
     "GradientStep",
     "Gram",
-    "LastIterate",
     "LineSearchLosses",
     "ProductSums",
     "RankScores",

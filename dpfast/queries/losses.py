@@ -90,8 +90,8 @@ class LineSearchLosses(Query):
 
     ``Σ_i c_i min(ℓ_i, K)`` at ``w - a d`` for each step a, and n times the change of the ridge,
     which is the same for neighbors.  Where the ridge outweighs all losses it decides, by whatever
-    amount: so it is brought to the range of the losses.  The arguments are w, the direction and the
-    steps.
+    amount: so it is brought to the range of the losses.  The arguments are w, the direction, the
+    steps and the public number n of the rows that are asked.
 
     Sensitivity: a record present in one of two neighbors only moves all scores by amounts in
     ``[0, c K]``, or in ``[-c K, 0]``, c the largest weight; a replaced record by amounts in
@@ -100,7 +100,7 @@ class LineSearchLosses(Query):
     Parameters
     ----------
     shape : ProblemShape
-        The number of rows may be one that no part exceeds, if parts of the rows are asked.
+        Its number of rows is the largest n, if parts of the rows are asked.
     candidates : int
         Number of steps.
     loss_clip : float
@@ -125,13 +125,12 @@ class LineSearchLosses(Query):
 
     def __call__(self, prepared: Problem, *point: Any) -> Vector:
         """The scores."""
-        w, direction, steps = point
+        w, direction, steps, n = point
         scores: Vector = prepared.line_search_losses(w, direction, steps, self.loss_clip)
         alpha = self.shape.alpha or 0.0
         if alpha == 0.0:
             return scores
         squares = steps * (steps * float(direction @ direction) - 2.0 * float(w @ direction))
-        n = prepared.shape.n_samples
         largest = n * self.shape.max_weight * self.loss_clip
         with_ridge: Vector = scores + np.clip(0.5 * alpha * n * squares, -largest, largest)
         return with_ridge

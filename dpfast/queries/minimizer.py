@@ -151,7 +151,7 @@ class CertifiedMinimizer(Query):
         )
 
 
-class LastIterate(Query):
+class DescentIterate(Query):
     """``w_T`` of T steps of gradient descent on the mean loss with a ridge, from a public start.
 
     Sensitivity: :func:`dpfast.theory.zhang2017.descent_sensitivity` with ``g = k L/n``.  One
@@ -372,8 +372,8 @@ def check_certifiable(shape: Any) -> None:
     if reason is not None:
         raise ValueError(f"loss must be {reason}; got {shape.problem.loss.name!r}.")
     # Kinks are certified by what only these know of them.
-    rounded = isinstance(shape, ErmShape) and shape.problem.loss.smoothed is not None
-    if has_kinks(shape) and not (rounded or isinstance(shape, SaddleShape)):
+    hinge = isinstance(shape, ErmShape) and shape.problem.loss.smoothed is not None
+    if has_kinks(shape) and not (hinge or isinstance(shape, SaddleShape)):
         raise ValueError(
             "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
             f"{type(shape).__name__} with smoothness={shape.smoothness!r}."

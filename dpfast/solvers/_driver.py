@@ -467,6 +467,7 @@ def solve_multinomial(
     settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
 
     def run(settled: Plan[Any], made: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+        check_planned(settled, made)
         return run_multinomial(settled, Curator(made, ledger, rng))
 
     (outcome,), report = fit_each(

@@ -4,8 +4,8 @@ r"""Output perturbation: minimize, prove how close, add noise once.
 minimizer (:class:`~dpfast.queries.CertifiedMinimizer`), plus Gaussian or l2-Laplace noise.
 
 **mode="iterate"**.  Zhang et al. 2017, Algorithm 1: T steps of gradient descent from a fixed
-``w_0``, whose iterate itself is perturbed (:class:`~dpfast.queries.LastIterate`).  No certificate
-is needed, and no ridge.
+``w_0``, whose iterate itself is perturbed (:class:`~dpfast.queries.DescentIterate`).  No
+certificate is needed, and no ridge.
 
 The noisy weights are projected onto a ball that holds the minimizer of every data set, which is
 post-processing and can only bring them closer to it.
@@ -33,7 +33,7 @@ from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
-from dpfast.queries import CertifiedMinimizer, LastIterate
+from dpfast.queries import CertifiedMinimizer, DescentIterate
 from dpfast.queries.minimizer import has_kinks, least_tolerance
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -264,7 +264,7 @@ class _Settled:
 
     Attributes
     ----------
-    query : CertifiedMinimizer or LastIterate
+    query : CertifiedMinimizer or DescentIterate
     goal : object
         Public shape of the objective.
     ridge : float
@@ -278,7 +278,7 @@ class _Settled:
         Of the mode alone.
     """
 
-    query: CertifiedMinimizer | LastIterate
+    query: CertifiedMinimizer | DescentIterate
     goal: Any
     ridge: float
     exact_sensitivity: float
@@ -349,7 +349,7 @@ def _settle_iterate(
     if step is None:
         step = 1.0 / beta if mu == 0.0 else (1.0 if paper else 2.0) / (beta + mu)
     count = _predictions.zhang_iterations(task, mu, beta) if iterations is None else iterations
-    query = LastIterate(shape, mu, count, step, w0, paper=paper)
+    query = DescentIterate(shape, mu, count, step, w0, paper=paper)
     away = task.norm + float(np.linalg.norm(query.start))
     return _Settled(
         query,
@@ -362,12 +362,12 @@ def _settle_iterate(
     )
 
 
-def _expected_seconds(task: Task, query: CertifiedMinimizer | LastIterate) -> dict[str, float]:
+def _expected_seconds(task: Task, query: CertifiedMinimizer | DescentIterate) -> dict[str, float]:
     """For the mean loss of a problem; of other objectives the plan knows too little."""
     shape = task.problem
     if shape is None or task.name != "erm":
         return {}
-    if isinstance(query, LastIterate):
+    if isinstance(query, DescentIterate):
         passes = query.iterations * _seconds.gradient(shape)
         return {"seconds": _seconds.preparation(shape) + passes + _seconds.release(shape.dim)}
     return _seconds.whole_fit(shape, str(query.optimizer))
@@ -427,7 +427,7 @@ def _choose_noise(noise: str, dim: int, budget: Budget, accountant: str) -> str:
 
 
 def _mechanism(
-    query: CertifiedMinimizer | LastIterate,
+    query: CertifiedMinimizer | DescentIterate,
     noise: str,
     budget: Budget,
     neighboring_relation: str,

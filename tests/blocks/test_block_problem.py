@@ -13,7 +13,7 @@ from dpfast.errors import DataError
 from dpfast.losses import Loss
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, _additions
-from dpfast.solvers import SOLVERS
+from dpfast.solvers import SOLVERS, carry_out
 
 FULL_BATCH = [
     ("output-perturbation", {"optimizer": "newton"}),
@@ -270,5 +270,5 @@ def test_bad_rows_are_named_and_their_look_is_paid_for(rows):
     with pytest.raises(
         DataError, match=r"X, rows 300 to 359, column 3: X must hold finite numbers only"
     ):
-        SOLVERS["dp-gd"].run(settled, problem, SecureGenerator(1), ledger)
+        carry_out(settled, problem, SecureGenerator(1), ledger)
     assert len(ledger.events) == 1

@@ -74,18 +74,18 @@ WEIGHT = 5.0
 def first_release(monkeypatch, solver, X, y, weight, **settings):
     """What the first mechanism of a fit is asked for, and its event; no noise is added."""
     seen = []
-    look = Mechanism._look
+    look = Mechanism._value
 
-    def record(self, query, size, *, ledger, where):
-        value = look(self, query, size, ledger=ledger, where=where)
-        seen.append((value, self.event(where)))
+    def record(self, *given):
+        value = look(self, *given)
+        seen.append((value, self.event()))
         return value
 
-    monkeypatch.setattr(Mechanism, "_look", record)
+    monkeypatch.setattr(Mechanism, "_value", record)
     of(LogisticRegression, solver=solver, max_weight=WEIGHT, **settings).fit(
         X, y, sample_weight=weight
     )
-    monkeypatch.setattr(Mechanism, "_look", look)
+    monkeypatch.setattr(Mechanism, "_value", look)
     return seen[0]
 
 

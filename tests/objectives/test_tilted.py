@@ -93,7 +93,7 @@ def test_results_do_not_depend_on_threads(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 40))
     y = rng.choice([-1.0, 1.0], 3000)
-    monkeypatch.setattr("dpfast.problem._CHUNK_BYTES", 40_000)
+    monkeypatch.setattr("dpfast.shape._CHUNK_BYTES", 40_000)
     monkeypatch.setattr("dpfast.problem._THREADING_BYTES", 0)
     w = np.linspace(-1.0, 1.0, 41)
     one, three = (

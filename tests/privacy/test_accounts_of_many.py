@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from dpfast.privacy import (
     SubsampledGaussianEvent,
     ZCDPEvent,
     gaussian_mu,
+    smallest_noise,
     zcdp_rho,
 )
 from dpfast.privacy.open_accounts import ENTERED, active_accountants
@@ -547,3 +549,65 @@ class TestChoices:
         pure = RenyiFilter(epsilon, delta)  # cheaper than its bound in zCDP
         pure.spend(ExponentialEvent(epsilon=(2.0 * rho) ** 0.5, **COMMON))
         assert pure.spent < limited.spent
+
+
+class TestPrice:
+    """The table of docs/guide/several_fits.md."""
+
+    PAGE = Path(__file__).parents[2] / "docs" / "guide" / "several_fits.md"
+
+    def fits(self, budget):
+        """What a fit is charged that has a fifth of the budget, in the order of the table."""
+        part = Budget(budget.epsilon / 5, budget.delta / 5)
+
+        def sampled(noise):
+            return [
+                SubsampledGaussianEvent(
+                    sensitivity=1.0, stddev=noise, dimension=5, batch=100, n_samples=10_000,
+                    sampling="fixed-size", count=500, **COMMON,
+                )
+            ]  # fmt: skip
+
+        def objective(noise):
+            return [
+                ObjectivePerturbationEvent(
+                    lipschitz=1.0, smoothness=0.25, ridge=5.0 / budget.epsilon, dimension=5,
+                    stddev=noise, monotone=True, **COMMON,
+                )
+            ]  # fmt: skip
+
+        yield [GDPEvent(mu=gaussian_mu(part.epsilon, part.delta), **COMMON)]
+        yield sampled(smallest_noise(sampled, part))
+        yield objective(smallest_noise(objective, part))
+        yield [L2LaplaceEvent(sensitivity=part.epsilon, scale=1.0, dimension=5, **COMMON)]
+        yield [ExponentialEvent(epsilon=part.epsilon, **COMMON)]
+
+    @pytest.mark.parametrize(
+        ("row", "budget", "noise"),
+        [
+            ("0.1, 10⁻⁶", Budget(0.1, 1e-6), "1.087"),
+            ("1, 10⁻⁶", Budget(1.0, 1e-6), "1.072"),
+            ("1, 10⁻⁹", Budget(1.0, 1e-9), "1.052"),
+            ("8, 10⁻⁶", Budget(8.0, 1e-6), "1.056"),
+        ],
+    )
+    def test_the_table_is_true(self, row, budget, noise):
+        page = self.PAGE.read_text(encoding="utf-8")
+        counts = {}
+        for adaptive in (False, True):
+            counts[adaptive] = []
+            for events in self.fits(budget):
+                account = BudgetAccountant(budget, adaptive=adaptive)
+                with pytest.raises(BudgetExceeded):
+                    while True:
+                        account.charge(events)
+                counts[adaptive].append(account.charges)
+        lines = (
+            f"| {row} | fixed beforehand | {' | '.join(map(str, counts[False]))} |\n"
+            f"| | chosen along the way | {' | '.join(map(str, counts[True]))} |\n"
+        )
+        assert lines in page
+        more = gaussian_mu(budget.epsilon, budget.delta) / np.sqrt(
+            2.0 * zcdp_rho(budget.epsilon, budget.delta)
+        )
+        assert f"{more:.3f}" == noise and noise in page

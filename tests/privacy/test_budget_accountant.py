@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from declared import release
 from hostile_files import damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,8 +80,7 @@ def test_a_refused_release_does_not_touch_the_data(path):
     mechanism = Gaussian(1.0, sensitivity=1.0, dimension=2, neighboring_relation="replace_one")
     ledger = Ledger(Budget(rho=100.0))
     with BudgetAccountant(Budget(rho=0.1), path), pytest.raises(BudgetExceeded):
-        mechanism.release(
-            lambda: pytest.fail("data was touched"),
+        release(mechanism, lambda: pytest.fail("data was touched"),
             rng=SecureGenerator(),
             ledger=ledger,
             where="x",
@@ -97,7 +97,7 @@ def test_what_fails_after_the_charge_stays_charged(path):
     ledger = Ledger(Budget(rho=1.0))
     with BudgetAccountant(BUDGET, path) as accountant:
         with pytest.raises(KeyboardInterrupt):
-            mechanism.release(interrupted, rng=SecureGenerator(), ledger=ledger, where="x")
+            release(mechanism, interrupted, rng=SecureGenerator(), ledger=ledger, where="x")
         assert ledger.events == accountant.events == (mechanism.event("x"),)
 
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
@@ -16,6 +17,7 @@ from dpfast.privacy import (
     L2LaplaceObjectiveEvent,
     Ledger,
     ObjectivePerturbationEvent,
+    RenyiFilter,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -343,3 +345,25 @@ def test_a_jacobian_that_underflows_leaves_the_rest_of_the_price(relation, smoot
 def test_ever_so_many_objectives_end_in_an_answer():
     event = event_for(Loss("logistic"), 1.0, 1.0, "replace_one", count=2**60)
     assert ACCOUNTANT.epsilon([event], 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_the_log_moment_of_a_filter_is_above_the_exact_one(loss, setting, relation):
+    loss = LOSSES[loss]
+    ridge, stddev = setting[0] * loss.smoothness, setting[1] * loss.lipschitz
+    density = Densities(loss, ridge, stddev, 1)
+    event = event_for(loss, ridge, stddev, relation)
+    row, other = ((1.0,), 1.0), ((-1.0,), 1.0)
+    neighbors = [[]] if relation == "add_or_remove_one" else [[other], [((1.0,), -1.0)]]
+    laws = [(density([row]), density(rows)) for rows in neighbors]
+    for budget in ((0.5, 1e-3), (4.0, 1e-2), (8.0, 0.3)):
+        limited = RenyiFilter(*budget)
+        excess, bound = limited._excess, limited.price(event)
+        for one, two in laws:
+            for p, q in ((one, two), (two, one)):
+                exponent = (1.0 + excess) * p - excess * q + np.log(density.cell)
+                exact = logsumexp(exponent)
+                assert exact <= bound + 1e-5
+                assert bound < np.inf

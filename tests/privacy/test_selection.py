@@ -119,7 +119,7 @@ def test_as_many_bits_are_drawn_as_decide():
     first = (1.0 - parameter) / -math.log(parameter)  # P(K = 1)
     edge = math.floor(first * 2**64)
     for words, expected, drawn in (
-        ([edge - 2**20], 1, 1), ([edge + 2**20], 2, 1), ([2**64 - 1] * 9, None, None),
+        ([edge - 2**20], 1, 1), ([edge + 2**20], 2, 1), ([2**64 - 1] * 20, None, None),
     ):  # fmt: skip
         left = list(words)
         runs = number_of_runs("negative-binomial", mean, shape, lambda left=left: left.pop(0))

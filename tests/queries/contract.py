@@ -18,15 +18,20 @@ import scipy.sparse
 
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.mechanisms import Query
+from dpfast.objectives import objective_shape
 from dpfast.queries import (
     BatchSum,
     CandidateLosses,
+    CertifiedMinimizer,
     ClassGradient,
     ClippedGradient,
     ColumnMoments,
     ColumnSums,
     CoordinateGradient,
+    DescentIterate,
+    GradientStep,
     Gram,
+    LineSearchLosses,
     ProductSums,
     RankScores,
     RelativeGradient,
@@ -195,6 +200,17 @@ def shape_of(
     return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT)
 
 
+def mean_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
+    """The same for means over the public number of rows: who is absent contributes nothing."""
+    rows = problem_of(loss, **settings)
+
+    def padded(records: list[Record], storage: str, size: int) -> Problem:
+        absent = Record((0.0,) * len(records[0].x), 1.0, 0.0)
+        return rows([*records, *[absent] * (size - len(records))], storage, size)
+
+    return padded
+
+
 def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
     return np.array([record.x for record in records])
 
@@ -224,6 +240,16 @@ def transform_of(query: Any) -> np.ndarray:
 def stretched(query: Any) -> np.ndarray:
     """A transform that takes the rows beyond every radius."""
     return 5.0 * np.eye(query.shape.dim)
+
+
+_STEPS = np.linspace(0.0, 40.0, 9)
+
+
+def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
+    """Scores of no rows."""
+    squares = np.array([np.sum((w - a * direction) ** 2) - w @ w for a in steps])
+    most = n * WEIGHT * BOUND
+    return np.clip(0.5 * query.shape.alpha * n * squares, -most, most)
 
 
 def _cases() -> list[Case]:
@@ -316,6 +342,38 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+    for loss, options, reached in (
+        (LOGISTIC, {}, 0.5),
+        (LOGISTIC, {"clip_norm": 0.7}, 0.5),
+        (LOGISTIC, {"data_l1_norm": 2.5}, 0.9),
+        (HUBER, {"data_l1_norm": 2.5}, 0.9),
+    ):
+        cases.append(
+            Case(
+                f"gradient in l1, {loss.name}, {options}",
+                lambda size, loss=loss, options=options: ClippedGradient(
+                    shape_of(loss, size, 3), norm="l1", **options
+                ),
+                lambda query: [(w,) for w in weights_of(4)],
+                ball(3, SIGNS if loss is LOGISTIC else NUMBERS),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, reached),
+                ALL,
+            )
+        )
+    cases += [
+        Case(
+            f"step of descent, {loss.name}",
+            lambda size, loss=loss: GradientStep(shape_of(loss, size, 3, alpha=0.3), 0.7, 2e3),
+            lambda query: [(w,) for w in weights_of(4)],
+            ball(3, targets),
+            problem_of(loss),
+            dict.fromkeys(RELATIONS, 0.9),
+            ALL,
+            lambda query, w: w - 0.7 * 0.3 * w,
+        )
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS))
+    ]
     cases.append(
         Case(
             "gradient of classes",
@@ -344,6 +402,51 @@ def _cases() -> list[Case]:
             ALL,
         )
     )
+    # A ridge beside which margins stay on the steep side of a hinge.
+    for name, loss, targets, replaced, removed in (
+        ("erm", Loss("huberized-hinge"), SIGNS, 0.99, 0.99),
+        ("erm", Loss("hinge"), SIGNS, 0.97, 0.97),
+        ("erm", LOGISTIC, SIGNS, 0.49, 0.49),
+        ("erm", HUBER, NUMBERS, 0.99, 0.99),
+        ("tilted", Loss("huberized-hinge"), SIGNS, 0.99, 0.7),
+        ("adversarial", Loss("huberized-hinge"), SIGNS, 0.95, 0.92),
+    ):
+
+        def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
+            public = objective_shape(name, shape_of(loss, size, 2), 200.0)
+            tolerance = 1e-2 if loss.smoothed else 1e-8
+            return CertifiedMinimizer(public, tolerance, name=name)
+
+        cases.append(
+            Case(
+                f"minimizer, {name}, {loss.name}",
+                minimizer,
+                lambda query: [()],
+                ball(2, targets, count=4),
+                mean_of(loss),
+                {"replace_one": replaced, "add_or_remove_one": removed},
+                ALL,
+            )
+        )
+    for alpha, iterations, step in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
+
+        def iterate(
+            size: int, alpha: float = alpha, iterations: int = iterations, step: float = step
+        ) -> DescentIterate:
+            shape = shape_of(Loss("huberized-hinge"), size, 2)
+            return DescentIterate(shape, alpha, iterations, step)
+
+        cases.append(
+            Case(
+                f"descent, alpha {alpha}, {iterations} steps of {step}",
+                iterate,
+                lambda query: [()],
+                ball(2, SIGNS, count=4),
+                mean_of(Loss("huberized-hinge")),
+                dict.fromkeys(RELATIONS, 0.98 if iterations < 30 else 0.1),
+                ALL,
+            )
+        )
     candidates = np.vstack([np.zeros(4), 3.0 * np.eye(4), -3.0 * np.eye(4)])
     for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
         cases.append(
@@ -358,6 +461,23 @@ def _cases() -> list[Case]:
                 dict.fromkeys(RELATIONS, 0.9),
                 ALL,
                 lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses at steps, {loss.name}",
+                lambda size, loss=loss: LineSearchLosses(
+                    shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
+                ),
+                lambda query: [
+                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
+                ]
+                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.9),
+                ALL,
+                _ridge_alone,
             )
         )
     for differences in (False, True):

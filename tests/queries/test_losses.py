@@ -25,7 +25,7 @@ def test_scores_of_neighbors_stay_in_the_declared_range(relation, other, weight)
         problem = Problem(X, np.ones(n), "hinge", data_norm=1.0, intercept=0.0, alpha=0.01,
                           sample_weight=w8, max_weight=weight)  # fmt: skip
         query = LineSearchLosses(problem.shape, 30, K)
-        scores.append(query.evaluate(problem, np.array([-20.0]), np.array([-1.0]), steps))
+        scores.append(query.evaluate(problem, np.array([-20.0]), np.array([-1.0]), steps, n))
     change = scores[0] - scores[1]
     length = max(change.max(), 0.0) - min(change.min(), 0.0)
     declared = query.sensitivity(relation)
@@ -60,7 +60,8 @@ def test_scores_are_those_of_a_slow_twin(loss, classification):
         np.minimum(problem.shape.loss(Z @ v, y)[0], 1.2).sum() + 500 * 0.025 * (v @ v - w @ w)
         for v in (w - a * direction for a in steps)
     ])  # fmt: skip
-    np.testing.assert_allclose(query.evaluate(problem, w, direction, steps), expected, rtol=1e-9)
+    scores = query.evaluate(problem, w, direction, steps, 500)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
     assert 0.0 < query.rounding_error() < 1e-8
 
 
@@ -68,6 +69,7 @@ def test_a_huge_ridge_stays_in_the_public_range(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0, alpha=1e20)
     query = LineSearchLosses(problem.shape, 3, 1.0)
-    scores = query.evaluate(problem, np.ones(7), np.full(7, 7**-0.5), np.array([0.0, 1.0, 5.0]))
+    steps = np.array([0.0, 1.0, 5.0])
+    scores = query.evaluate(problem, np.ones(7), np.full(7, 7**-0.5), steps, 500)
     assert np.all(np.abs(scores) <= query.bound)
     assert np.argmin(scores) in (1, 2)

@@ -19,7 +19,7 @@ from dpfast.solvers import SOLVERS, carry_out, dp_whitened_gd
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 BUDGET = Budget(1.0, 1e-6)
-EXACT = dict(dp_whitened_gd.exact)
+EXACT = dict(dp_whitened_gd.SOLVER.exact)
 
 
 def correlated(n=3000, seed=0, d=6):
@@ -357,4 +357,4 @@ def test_few_rows_are_left_alone():
 def test_one_column_has_no_correlations():
     settled = plan(ProblemShape(1000, 1, data_norm=1.0), "dp-whitened-gd", BUDGET)
     assert {event.where for event in settled.events} == {"column moments", "gradient"}
-    assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd
+    assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd.SOLVER

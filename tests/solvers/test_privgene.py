@@ -8,7 +8,8 @@ import pytest
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.privacy import ExponentialEvent, audit_epsilon
 from dpfast.random import SecureGenerator
-from dpfast.solvers import carry_out, privgene
+from dpfast.solvers import carry_out
+from dpfast.solvers.papers import privgene
 
 SHAPE = ProblemShape(10_000, 8, 1.0)
 

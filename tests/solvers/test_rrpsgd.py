@@ -7,8 +7,8 @@ from scipy import stats
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
 from dpfast.fused import State, Walk
 from dpfast.random import SecureGenerator
-from dpfast.solvers import rrpsgd
 from dpfast.solvers._noisy_epochs import SCHEDULES
+from dpfast.solvers.papers import rrpsgd
 
 BUDGET = Budget(1.0, 1e-3)
 SCHEDULE_NAMES = ["constant", "1/sqrt(t)", "1/t"]

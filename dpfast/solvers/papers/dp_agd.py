@@ -331,7 +331,7 @@ def _by_points(plan: Plan[Settings], curator: Curator, descent: _Descent) -> Non
             # A zero noisy gradient has no direction; it takes zero noise to meet one.
             if not slope.any() or not curator.can_afford(choice):
                 return
-            if descent.step(curator, slope, known.price):
+            if descent.step(curator, n, slope, known.price):
                 break
             cost = settings.gamma * known.price
             measurement = _measurement(query, plan.neighboring_relation, cost, _AGAIN)
@@ -351,7 +351,7 @@ def _by_blocks(plan: Plan[Settings], curator: Curator, descent: _Descent) -> Non
         failures = 0
         for part, size in zip(curator.disjoint(edges, gradient, choice), sizes, strict=True):
             slope = part.release(gradient, descent.w) / size + alpha * descent.w
-            failures += not descent.step(part, slope, price)
+            failures += not descent.step(part, size, slope, price)
             if descent.finished:
                 return
         if failures > 0:
@@ -398,13 +398,13 @@ class _Descent:
         """Whether as many steps were taken as were asked for."""
         return len(self._taken) == self._settings.max_iterations
 
-    def step(self, rows: Curator, slope: Vector, price: float) -> bool:
-        """Choose a step against a noisy slope and take it; False if it is none."""
+    def step(self, rows: Curator, n: int, slope: Vector, price: float) -> bool:
+        """Ask n rows for a step against a noisy slope and take it; False if it is none."""
         settings = self._settings
         moving = slope + settings.momentum * self._velocity
         direction = moving / (float(np.linalg.norm(moving)) or 1.0)
         steps = candidate_steps(self._max_step, settings.candidates, settings.step_ratio)
-        index = rows.release(settings.accesses.choice, self.w, direction, steps)
+        index = rows.release(settings.accesses.choice, self.w, direction, steps, n)
         size = float(steps[index])
         norm = float(np.linalg.norm(slope))
         values = norm, price, self._max_step, size, self._curator.used()

@@ -24,7 +24,6 @@ from scipy.special import gammainccinv
 
 from dpfast._validation import check_real
 from dpfast.curator import Curator
-from dpfast.errors import BudgetExceeded
 from dpfast.fused import BallSample
 from dpfast.fused.ball_sample import check_shape
 from dpfast.mechanisms import L2Laplace
@@ -140,10 +139,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         See :class:`~dpfast.queries.CertifiedMinimizer`.
     """
     settings = plan.settings
-    if not curator.can_afford(settings.first.settings.mechanism, settings.ball):
-        raise BudgetExceeded(
-            f"the ledger cannot afford the two releases of {NAME} together. Nothing was spent."
-        )
+    curator.check(settings.first.settings.mechanism, settings.ball)
     center = output_perturbation.run(settings.first, curator).w
     return Outcome(curator.release(settings.ball, center))
 
