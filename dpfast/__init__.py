@@ -11,11 +11,14 @@ from dpfast.errors import (
     UnsupportedEvent,
 )
 from dpfast.estimators import (
+    GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
+    TweedieRegressor,
 )
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
@@ -29,6 +32,7 @@ __all__ = [
     "BudgetExceeded",
     "CertificateNotReached",
     "DpfastError",
+    "GammaRegressor",
     "HuberRegressor",
     "Ledger",
     "LinearRegression",
@@ -36,12 +40,14 @@ __all__ = [
     "LogisticRegression",
     "Loss",
     "Plan",
+    "PoissonRegressor",
     "PrivacyLeakWarning",
     "PrivacyReport",
     "Problem",
     "ProblemShape",
     "QuantileRegressor",
     "Result",
+    "TweedieRegressor",
     "UnsupportedEvent",
     "__version__",
     "plan",

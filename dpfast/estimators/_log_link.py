@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import d2_tweedie_score
 
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._targets import LogMean, Targets
@@ -74,7 +73,9 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         float
             Not private: it is computed from `y`.
         """
-        predicted = self.predict(X)
-        return float(
-            d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=self._power())
+        from sklearn.metrics import d2_tweedie_score  # takes long to import
+
+        found = d2_tweedie_score(
+            y, self.predict(X), sample_weight=sample_weight, power=self._power()
         )
+        return float(found)

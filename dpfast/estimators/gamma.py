@@ -81,7 +81,7 @@ class GammaRegressor(PrivateLogLinkRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from dpfast.estimators.gamma import GammaRegressor
+    >>> from dpfast import GammaRegressor
     >>> X = np.linspace(-1.0, 1.0, 20_000)[:, np.newaxis]
     >>> y = np.random.default_rng(0).gamma(2.0, 0.5 * np.exp(1.0 + X[:, 0]))
     >>> model = GammaRegressor(data_norm=1.0, target_bounds=(0.1, 50.0), random_state=0)

@@ -81,7 +81,7 @@ class PoissonRegressor(PrivateLogLinkRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from dpfast.estimators.poisson import PoissonRegressor
+    >>> from dpfast import PoissonRegressor
     >>> X = np.linspace(-1.0, 1.0, 20_000)[:, np.newaxis]
     >>> y = np.random.default_rng(0).poisson(np.exp(1.0 + X[:, 0]))
     >>> model = PoissonRegressor(data_norm=1.0, target_bounds=(0, 20), random_state=0)

@@ -88,7 +88,7 @@ class TweedieRegressor(PrivateLogLinkRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from dpfast.estimators.tweedie import TweedieRegressor
+    >>> from dpfast import TweedieRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = np.linspace(-1.0, 1.0, 20_000)[:, np.newaxis]
     >>> y = rng.gamma(rng.poisson(np.exp(X[:, 0])))
