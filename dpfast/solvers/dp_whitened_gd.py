@@ -11,6 +11,10 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
    with momentum where there are rows enough, and averages the late iterates: `descend`.
 
+Losses with a log link come with no scale of their slopes: a run learns mean and spread of the
+targets first, and corrects intercept and length of the weights in the end
+(`dpfast/solvers/_log_link.py`).
+
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
@@ -147,7 +151,7 @@ def plan(
         Gradient steps.
     clip : float or "auto"
         Radius of the gradients in the learned coordinates is ``clip √dim`` times the largest slope
-        of the loss.
+        of the loss; with a log link, times the spread of the slopes, which is learned.
     rounds : int or "auto"
         Rounds in which the columns' moments are learned.
     learning_clip : float or "auto"
@@ -160,7 +164,7 @@ def plan(
         Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
     step, intercept_step : float or "auto"
         Steps of the weights and of the intercept, in units of one over the loss's largest
-        curvature; at most 2.
+        curvature (with a log link, over that at the mean, which is learned); at most 2.
     momentum : float or "auto"
         Nesterov's, less than 1.
     shrinkage : float or "auto"
