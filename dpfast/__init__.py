@@ -25,6 +25,7 @@ from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, Result, plan, solve
+from dpfast.tabular import TableModel
 
 __all__ = [
     "Budget",
@@ -47,6 +48,7 @@ __all__ = [
     "ProblemShape",
     "QuantileRegressor",
     "Result",
+    "TableModel",
     "TweedieRegressor",
     "UnsupportedEvent",
     "__version__",
