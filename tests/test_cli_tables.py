@@ -87,7 +87,8 @@ class TestFit:
     @pytest.mark.parametrize("family", FAMILIES)
     def test_every_family(self, run, family):
         classes = family in ("logistic", "svm")
-        bounds = BOUNDS if classes else regression()
+        positive = family in ("poisson", "gamma", "tweedie")
+        bounds = BOUNDS if classes else regression(**({"range": [1, 1e6]} if positive else {}))
         more = ("--quantile", 0.8) if family == "quantile" else ()
         code, out, _ = run(
             *FIT, "--family", family, "--test", "t.csv", "--json", *more, bounds=bounds

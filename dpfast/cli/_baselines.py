@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression
+from sklearn.linear_model import (
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+)
 from sklearn.svm import LinearSVC
 
 from dpfast.tabular import Scores, TableFit, TableModel, output_of, scores_of
@@ -18,6 +24,8 @@ _USUAL: dict[str, Any] = {
     "svm": LinearSVC,
     "linear": LinearRegression,
     "huber": lambda: HuberRegressor(max_iter=1000),
+    "poisson": lambda: PoissonRegressor(alpha=0.0, max_iter=1000),
+    "gamma": lambda: GammaRegressor(alpha=0.0, max_iter=1000),
 }
 
 

@@ -26,8 +26,9 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         """The loss, of any width; parameters checked."""
         raise NotImplementedError
 
-    def _power(self) -> float:
-        """Power of the mean that the variance is in proportion to."""
+    @property
+    def deviance_power(self) -> float:
+        """Power of the mean that the variance is taken to be in proportion to."""
         raise NotImplementedError
 
     def _loss(self) -> Loss:
@@ -56,7 +57,9 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         ndarray of shape (n_samples,)
         """
         margins = super().predict(X)
-        targets: LogMean = self._targets
+        # A model from a file has no more than its declared bounds.
+        targets = vars(self).get("_targets") or self._resolve_targets(None)[0]
+        assert isinstance(targets, LogMean)
         return targets.means(margins)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -76,6 +79,6 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         from sklearn.metrics import d2_tweedie_score  # takes long to import
 
         found = d2_tweedie_score(
-            y, self.predict(X), sample_weight=sample_weight, power=self._power()
+            y, self.predict(X), sample_weight=sample_weight, power=self.deviance_power
         )
         return float(found)

@@ -93,5 +93,7 @@ class GammaRegressor(PrivateLogLinkRegressor):
     def _family(self) -> Loss:
         return Loss("gamma")
 
-    def _power(self) -> float:
+    @property
+    def deviance_power(self) -> float:
+        """Power of the mean that the variance is taken to be in proportion to: 2."""
         return 2.0

@@ -93,5 +93,7 @@ class PoissonRegressor(PrivateLogLinkRegressor):
     def _family(self) -> Loss:
         return Loss("poisson")
 
-    def _power(self) -> float:
+    @property
+    def deviance_power(self) -> float:
+        """Power of the mean that the variance is taken to be in proportion to: 1."""
         return 1.0

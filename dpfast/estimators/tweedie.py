@@ -141,12 +141,14 @@ class TweedieRegressor(PrivateLogLinkRegressor):
         self.power = power
 
     def _family(self) -> Loss:
-        power = self._power()
+        power = self.deviance_power
         if power == 1.0:
             return Loss("poisson")
         return Loss("gamma") if power == 2.0 else Loss("tweedie", power)
 
-    def _power(self) -> float:
+    @property
+    def deviance_power(self) -> float:
+        """Power of the mean that the variance is taken to be in proportion to: `power`."""
         return check_real(
             "power", self.power, low=1.0, high=2.0, hint="Others have no bounded gradients."
         )
