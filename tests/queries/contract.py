@@ -35,7 +35,9 @@ from dpfast.queries import (
     LineSearchLosses,
     ProductSums,
     RankScores,
+    RelativeGradient,
     ScoreSum,
+    TargetCounts,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -217,6 +219,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 # ---- the table ----------------------------------------------------------------------------------
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
 ALL = tuple(STORAGES)
 
@@ -307,6 +310,38 @@ def _cases() -> list[Case]:
                     ball(3, targets),
                     problem_of(loss),
                     dict.fromkeys(RELATIONS, 0.9),
+                    ALL,
+                )
+            )
+    for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
+        cases.append(
+            Case(
+                f"targets by size, {loss.name}",
+                lambda size, loss=loss: TargetCounts(shape_of(loss, size, 3), 6),
+                lambda query: [()],
+                ball(3, targets, count=1),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
+        )
+        for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf)):
+            cases.append(
+                Case(
+                    f"relative gradient, {loss.name}, {columns} columns, to {longest}",
+                    lambda size, loss=loss, columns=columns, longest=longest: RelativeGradient(
+                        shape_of(loss, size, 3), 0.7, 60.0, columns, longest
+                    ),
+                    lambda query: [
+                        (transform[:, -query.dimension :], w, unit)
+                        for transform in (transform_of(query), stretched(query))
+                        for w in weights_of(4)
+                        for unit in (1e-3, 1.0, 30.0)
+                    ],
+                    ball(3, targets, count=6),
+                    problem_of(loss),
+                    # Two slopes that pull in opposite directions need a target of zero.
+                    {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
                     ALL,
                 )
             )
