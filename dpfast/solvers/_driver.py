@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
@@ -263,6 +264,7 @@ def plan(
     return result
 
 
+@one_blas_thread()
 def carry_out(
     settled: Plan[Any],
     problem: Any,
