@@ -227,8 +227,6 @@ class TableFit:
     plan : FitPlan
     unused : tuple of str
         Columns of the table that are not read.
-    tally : Tally
-        What was never declared; not covered by the guarantee.
     """
 
     def __init__(
@@ -239,7 +237,7 @@ class TableFit:
         keep: Callable[[TableSchema, Any, PrivacyReport], Any],
         random_state: Any,
     ) -> None:
-        self.plan, self.unused, self.tally = plan, unused, rows.tally
+        self.plan, self.unused = plan, unused
         self._rows, self._keep, self._random_state = rows, keep, random_state
 
     @property
