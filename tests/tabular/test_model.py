@@ -23,6 +23,7 @@ from dpfast import (
     TableModel,
 )
 from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
 from dpfast.tabular import model as model_room
@@ -334,6 +335,7 @@ class TestUndeclared:
             odd = table.astype({"city": object, "age": float})
             odd.loc[: rows - 1, "city"] = "Cologne"
             odd.loc[: rows - 1, "age"] = 1000.0
+            FITS.forget()
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 model = fitted(odd, undeclared=undeclared)
@@ -370,6 +372,7 @@ class TestUndeclared:
         odd = table.head(500).assign(city="Cologne")
         with pytest.raises(DataError, match=r"never declared.*undeclared='warn'"):
             fitted(odd, undeclared="error").predict(odd)
+        FITS.forget()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fitted(odd, undeclared="ignore").predict(odd)
