@@ -22,10 +22,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.md5", "gallery", "sg_execution_times.rst"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -51,6 +52,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -63,13 +65,14 @@ warnings.filterwarnings("error", category=dpfast.PrivacyLeakWarning)
 
 
 def _solver_pages():
-    """A page for each solver from its own docstrings, and their list."""
+    """A page for each solver from its own docstrings; docs/guide/solvers.md lists them."""
     folder = HERE / "solvers"
     folder.mkdir(exist_ok=True)
-    rows = []
+    for page in folder.glob("*.rst"):
+        if page.stem not in {*SOLVERS, *_beside_the_table()}:
+            page.unlink()  # of a solver that is gone: docs/guide/solvers.md takes all there are
     for name, solver in SOLVERS.items():
         text = inspect.cleandoc(solver.doc)
-        summary = " ".join(text.split("\n\n")[0].split())
         budgets = ", ".join(_BUDGETS[kind] for kind in solver.budgets)
         facts = [
             ("Budgets", budgets),
@@ -83,8 +86,6 @@ def _solver_pages():
             # Solvers of one family share their functions.
             page += [f".. autofunction:: {owner}.{function}", "   :no-index:", ""]
         _write(folder / f"{name}.rst", "\n".join(page))
-        rows += [f"   * - :doc:`{name}`", f"     - {budgets}", f"     - {summary}"]
-    names = list(SOLVERS)
     for name in _beside_the_table():
         module = importlib.import_module(f"dpfast.solvers.{name}")
         text = inspect.cleandoc(module.__doc__)
@@ -96,14 +97,6 @@ def _solver_pages():
         title = f"``{name}``"
         lines = [title, "=" * len(title), "", text, "", *functions, ""]
         _write(folder / f"{name}.rst", "\n".join(lines))
-        summary = " ".join(text.split("\n\n")[0].split())
-        rows += [f"   * - :doc:`{name}`", "     -", f"     - {summary}"]
-        names.append(name)
-    head = _HEAD.read_text(encoding="utf-8")
-    table = [".. list-table::", "   :header-rows: 1", "   :widths: 24 18 58", ""]
-    table += ["   * - solver", "     - budgets", "     - what it does", *rows]
-    toctree = ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in names), ""]
-    _write(folder / "index.rst", "\n".join([head, *table, *toctree]))
 
 
 def _beside_the_table():
@@ -123,7 +116,6 @@ def _exported(module):
 
 
 _BUDGETS = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ-zCDP", "gdp": "µ-GDP"}
-_HEAD = HERE / "guide" / "solvers_head.txt"
 
 
 def _write(path, text):
