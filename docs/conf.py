@@ -40,6 +40,7 @@ html_title = "dpfast"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "header_links_before_dropdown": 7,
     "navigation_depth": 2,
     "show_nav_level": 1,
     "secondary_sidebar_items": ["page-toc"],
