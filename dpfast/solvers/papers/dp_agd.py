@@ -91,6 +91,7 @@ class Settings:
     calibration: str
     max_iterations: int | None
     blocks: int
+    limit: float
     accesses: Accesses
 
 
@@ -155,7 +156,8 @@ def plan(
         "paper" chooses by a noisy minimum at (η²/2)-zCDP and divides the budget as Lee & Kifer do:
         ``ε / (2 splits)`` each for choice and gradient, the latter's noise by the classical
         formula.  Its defaults are theirs: ``splits=60``, ``gamma=0.1``, ``clip_norm=3``,
-        ``max_step=2``, ``step_ratio=1``, ``momentum=0``.
+        ``max_step=2``, ``step_ratio=1``, ``momentum=0``.  It ends at the ρ of their equation (5),
+        ``ε = ρ + 2 √(ρ log(1/δ))``, less than what (ε, δ) allow.
     noise : {"exponential", "laplace"}
         Of the paper's noisy minimum.
     max_iterations : int or None, default=None
@@ -250,8 +252,10 @@ def plan(
             minimum=True,
             where=_CHOICE,
         )
-        course = max(1, math.floor(_BELOW_ONE * total / (price + 0.5 * part**2)))
+        limit = _equation_5(budget)
+        course = max(1, math.floor(_BELOW_ONE * limit / (price + choice_price(choice))))
     else:
+        limit = math.inf
         course = max(1, round(settled["splits"] / blocks))
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
@@ -273,6 +277,7 @@ def plan(
             calibration=calibration,
             max_iterations=max_iterations,
             blocks=blocks,
+            limit=limit,
             accesses=Accesses(query, price, first, choice),
         ),
         expected=MappingProxyType(
