@@ -35,13 +35,17 @@ from dpfast.queries import (
     LineSearchLosses,
     ProductSums,
     RankScores,
+    RelativeGradient,
     ScoreSum,
+    TargetCounts,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 NORM, BOUND, WEIGHT = 2.0, 0.8, 2.5
 SIZES = (1, 2, 3, 5, 40)
 _DRAWN = 3
+ALL_ROWS = "all rows"
+"""Stands in arguments for the numbers of all the rows there are."""
 STORAGES: dict[str, Callable[[np.ndarray], Any]] = {
     "float64": lambda X: X,
     "float32": lambda X: X.astype(np.float32),
@@ -82,6 +86,7 @@ def value(case: Case, query: Query, records: list[Record], point: tuple[Any, ...
     """The query's value; of no record, that of an empty sum."""
     if not records:
         return np.asarray(case.empty(query, *point))
+    point = tuple(np.arange(len(records)) if part is ALL_ROWS else part for part in point)
     return np.asarray(query.evaluate(case.rows(records, storage, query_size(query)), *point))
 
 
@@ -232,6 +237,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 # ---- the table ----------------------------------------------------------------------------------
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
 ALL = tuple(STORAGES)
 
@@ -278,8 +284,10 @@ def _cases() -> list[Case]:
         Case(
             f"moments, radius {radius}",
             lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
-            lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
-            + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))],
+            lambda query: (
+                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+            ),
             ball(3, (1.0,)),
             problem_of(LOGISTIC),
             # √4.5 of √6 is all that a replaced row can do.
@@ -328,6 +336,38 @@ def _cases() -> list[Case]:
                     ball(3, targets),
                     problem_of(loss),
                     dict.fromkeys(RELATIONS, 0.99),
+                    ALL,
+                )
+            )
+    for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
+        cases.append(
+            Case(
+                f"targets by size, {loss.name}",
+                lambda size, loss=loss: TargetCounts(shape_of(loss, size, 3), 6),
+                lambda query: [()],
+                ball(3, targets, count=1),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
+        )
+        for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf)):
+            cases.append(
+                Case(
+                    f"relative gradient, {loss.name}, {columns} columns, to {longest}",
+                    lambda size, loss=loss, columns=columns, longest=longest: RelativeGradient(
+                        shape_of(loss, size, 3), 0.7, 60.0, columns, longest
+                    ),
+                    lambda query: [
+                        (transform[:, -query.dimension :], w, unit)
+                        for transform in (transform_of(query), stretched(query))
+                        for w in weights_of(4)
+                        for unit in (1e-3, 1.0, 30.0)
+                    ],
+                    ball(3, targets, count=6),
+                    problem_of(loss),
+                    # Two slopes that pull in opposite directions need a target of zero.
+                    {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
                     ALL,
                 )
             )
@@ -458,10 +498,10 @@ def _cases() -> list[Case]:
                 lambda size, loss=loss: LineSearchLosses(
                     shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
                 ),
-                lambda query: [
-                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
-                ]
-                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                lambda query: (
+                    [(-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)]
+                    + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)]
+                ),
                 ball(3, targets),
                 problem_of(loss),
                 dict.fromkeys(RELATIONS, 0.99),
@@ -480,10 +520,9 @@ def _cases() -> list[Case]:
             return BatchSum(shape, "fixed-size", size, clip, differences=differences)
 
         def points(query: Any, differences: bool = differences) -> list[tuple[Any, ...]]:
-            rows = np.arange(query_size(query))
             if not differences:
-                return [(w, rows) for w in weights_of(4)]
-            return [(w, rows, -w) for w in weights_of(4)]
+                return [(w, ALL_ROWS) for w in weights_of(4)]
+            return [(w, ALL_ROWS, -w) for w in weights_of(4)]
 
         # The slope of the logistic loss has one sign, so that two differ by half as much.
         half = differences and clip == math.inf and loss is LOGISTIC
@@ -517,7 +556,8 @@ def _cases() -> list[Case]:
             "counts beyond places",
             lambda size: _Counted(2, size),
             lambda query: [
-                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
+                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
             ],
             [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
             table_of,
@@ -532,6 +572,7 @@ def _cases() -> list[Case]:
             [Record((v,), 0.0) for v in (-1.0, 0.0, 0.1, 0.5, 0.99, 1.0, 7.0)],
             table_of,
             dict.fromkeys(RELATIONS, 1.0),
+            empty=lambda query, column, ends, target: np.full(len(ends), -float(target)),
             others=(Record((0.3,), 0.0),) * 2,
         )
     )
