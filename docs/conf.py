@@ -137,6 +137,22 @@ _solver_pages()
 
 #: Pages of the API: title, and for each module the names on it; None takes all that it exports.
 API = {
+    "tables": (
+        "Tables",
+        {
+            "dpfast.tabular": [
+                "TableModel",
+                "TableSchema",
+                "TableFit",
+                "FitPlan",
+                "EncodedRows",
+                "Tally",
+                "ClassTarget",
+                "RangeTarget",
+                "read_bounds",
+            ],
+        },
+    ),
     "estimators": ("Estimators", {"dpfast.estimators": None, "dpfast.model_selection": None}),
     "planning": (
         "Planning and solving",
@@ -149,8 +165,7 @@ API = {
         {
             "dpfast.preprocessing": None,
             "dpfast.datasets": ["load_randhie", "make_uniform_classification"],
-            "dpfast.tabular": ["TableSchema", "read_bounds"],
-            "dpfast.model_file": ["TabularModel", "load_model", "save_model"],
+            "dpfast.column_blocks": ["ColumnBlock"],
         },
     ),
     "plotting": ("Pictures", {"dpfast.plotting": None}),

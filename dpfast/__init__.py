@@ -22,6 +22,7 @@ from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, Result, plan, solve
+from dpfast.tabular import TableModel
 
 __all__ = [
     "Budget",
@@ -42,6 +43,7 @@ __all__ = [
     "ProblemShape",
     "QuantileRegressor",
     "Result",
+    "TableModel",
     "UnsupportedEvent",
     "__version__",
     "plan",

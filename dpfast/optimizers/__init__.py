@@ -7,7 +7,6 @@ kind of problem, ``min_w max_v H(w, v)``.  What may be believed of their results
 :mod:`~dpfast.optimizers.certificates`, the one file here that privacy rests on.
 """
 
-from dpfast.objectives import SaddleProblem
 from dpfast.optimizers import agd, gd, katyusha, lbfgs, newton, sgd, smoothing, subgradient, svrg
 from dpfast.optimizers._contract import Minimizer
 from dpfast.optimizers.certificates import OptimizeResult, SaddleWitness, witness
@@ -31,7 +30,6 @@ __all__ = [
     "MinimaxResult",
     "Minimizer",
     "OptimizeResult",
-    "SaddleProblem",
     "SaddleWitness",
     "as_minimizer",
     "minimax_appa",

@@ -7,6 +7,7 @@ pipeline's total is one number.
 """
 
 from dpfast.preprocessing.private_quantile_scaler import PrivateQuantileScaler
+from dpfast.preprocessing.private_range_scaler import PrivateRangeScaler
 from dpfast.preprocessing.private_standard_scaler import PrivateStandardScaler
 from dpfast.preprocessing.public import (
     BoundedScaler,
@@ -19,6 +20,7 @@ from dpfast.queries.columns import scale_to_range
 __all__ = [
     "BoundedScaler",
     "PrivateQuantileScaler",
+    "PrivateRangeScaler",
     "PrivateStandardScaler",
     "PublicOneHotEncoder",
     "RowNormClipper",

@@ -7,7 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
-from dpfast.queries.columns import ColumnSums, RankScores
+from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
     ColumnMoments,
@@ -31,6 +31,7 @@ __all__ = [
     "ColumnMoments",
     "ColumnSums",
     "CoordinateGradient",
+    "CountsBeyond",
     "DescentIterate",
     "GradientStep",
     "Gram",

@@ -1,6 +1,7 @@
 """The private scalers: sensitivity, noise, budgets, and pipelines on one account."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,16 +15,26 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
-from dpfast.preprocessing import PrivateQuantileScaler, PrivateStandardScaler, RowNormClipper
+from dpfast.preprocessing import (
+    PrivateQuantileScaler,
+    PrivateRangeScaler,
+    PrivateStandardScaler,
+    RowNormClipper,
+)
+from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import gaussian_epsilon
-from dpfast.queries import ColumnSums, RankScores
+from dpfast.queries import ColumnSums, CountsBeyond, RankScores
 
-SCALERS = [PrivateStandardScaler, PrivateQuantileScaler]
+SCALERS = [PrivateStandardScaler, PrivateQuantileScaler, PrivateRangeScaler]
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
 
 @parametrize_with_checks(
-    [PrivateStandardScaler(bounds=(-10, 10)), PrivateQuantileScaler(bounds=(-10, 10), delta=0.0)]
+    [
+        PrivateStandardScaler(bounds=(-10, 10)),
+        PrivateQuantileScaler(bounds=(-10, 10), delta=0.0),
+        PrivateRangeScaler(bounds=(-10, 10)),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -195,6 +206,84 @@ class TestQuantiles:
         assert narrow[0] <= low < high <= narrow[1]
 
 
+class TestRanges:
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_the_declared_sensitivity_covers_and_is_reached(self, relation):
+        rng = np.random.default_rng(0)
+        columns = 3
+        search = RangeSearch.plan(100, columns, Budget(1.0, 1e-6), relation)
+        declared, counts = search.mechanism.sensitivity, CountsBeyond(columns)
+        assert declared == np.sqrt(2 * columns)
+
+        def distance(X, first, places):
+            other = X.copy()
+            other[0] = first
+            other = other[1:] if relation == "add_or_remove_one" else other
+            return np.linalg.norm(counts(X, places) - counts(other, places))
+
+        for _ in range(200):
+            X = rng.integers(-2, 3, size=(6, columns)).astype(float)
+            # The two places are asked for independently: either may be the higher one.
+            places = rng.integers(-2, 3, size=(2, columns)) + 0.5
+            assert distance(X, rng.integers(-2, 3, columns), places) <= declared * (1.0 + 1e-12)
+        low, high = np.full((2, columns), [[-1.0], [1.0]])
+        worst = np.stack([high, low]) if relation == "add_or_remove_one" else np.zeros((2, columns))
+        assert distance(np.stack([low, low]), high, worst + 0.5 * worst) == pytest.approx(declared)
+
+    @pytest.mark.parametrize("width", [1.0, 1e3, 1e6])
+    @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 0.0)])
+    def test_whatever_the_width_of_the_bounds(self, width, epsilon, delta):
+        rng = np.random.default_rng(1)
+        X = np.column_stack(
+            [
+                rng.normal(40.0, 10.0, 20_000),
+                rng.lognormal(3.0, 0.5, 20_000),
+                rng.normal(0.0, 1.0, 20_000),
+                2000.0 + rng.normal(0.0, 10.0, 20_000),
+            ]
+        )
+        bounds = [(-200 * width, 200 * width), (0, 500 * width), (-9 * width, 9 * width),
+                  (0, 4000 * width)]  # fmt: skip
+        settings = {"epsilon": epsilon, "delta": delta, "random_state": 0}
+        low, high = PrivateRangeScaler(bounds, **settings).fit(X).range_
+        first, last = np.quantile(X, [0.05, 0.95], axis=0)
+        inside = np.mean((low <= X) & (high >= X), axis=0)
+        assert (inside > 0.85).all()
+        assert (high - low < 6.0 * (last - first)).all()
+
+    def test_without_noise_it_leaves_out_one_row_in_a_hundred(self, noiseless):
+        X = np.random.default_rng(0).uniform(0.0, 1.0, (10_000, 1))
+        scaler = PrivateRangeScaler((-50, 50), epsilon=1e4).fit(X)
+        # One in a hundred on either side, and to three deviations of a normal law.
+        further = 0.5 * (3.0 / scipy.stats.norm.ppf(0.99) - 1.0) * 0.98
+        assert scaler.range_[0, 0] == pytest.approx(0.01 - further, abs=0.01)
+        assert scaler.range_[1, 0] == pytest.approx(0.99 + further, abs=0.01)
+
+    def test_a_column_of_zeros_and_a_few(self):
+        X = np.zeros((20_000, 1))
+        X[:1000, 0] = np.random.default_rng(0).exponential(1000.0, 1000)
+        low, high = PrivateRangeScaler((0, 1e7), random_state=0).fit(X).range_[:, 0]
+        assert low == 0.0
+        assert 500.0 < high < 20_000.0
+
+    def test_a_constant_column_keeps_its_bounds_or_finds_it(self):
+        X = np.full((5000, 1), 0.3)
+        low, high = PrivateRangeScaler((0, 1), random_state=0).fit(X).range_[:, 0]
+        assert 0.0 <= low < high <= 1.0
+        assert low <= 0.3 <= high
+
+    def test_the_number_of_rows_that_it_takes_is_known_beforehand(self):
+        needed = RangeSearch.plan(10, 2, Budget(0.5, 1e-6), "replace_one").rows_needed
+        X = np.random.default_rng(0).normal(size=(needed, 2))
+        settings = {"epsilon": 0.5, "random_state": 0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            low, high = PrivateRangeScaler((-1e4, 1e4), **settings).fit(X).range_
+        assert (low < 0.0).all() and (high > 0.0).all() and (high - low < 100.0).all()
+        with pytest.warns(UserWarning, match=f"It takes {needed:,} rows"):
+            PrivateRangeScaler((-1e4, 1e4), **settings).fit(X[:-1])
+
+
 @pytest.mark.parametrize("cls", SCALERS)
 class TestBoth:
     @pytest.mark.parametrize("relation", RELATIONS)
@@ -238,7 +327,10 @@ class TestBoth:
 
     def test_the_report_lists_every_access(self, cls, table):
         privacy = cls(BOUNDS).fit(table).privacy_
-        assert len(privacy.events) == (1 if cls is PrivateStandardScaler else 6)
+        assert (
+            len(privacy.events)
+            == {PrivateStandardScaler: 1, PrivateQuantileScaler: 6, PrivateRangeScaler: 14}[cls]
+        )
         assert cls.__name__ not in str(privacy)
         assert "Differential privacy with epsilon" in str(privacy)
 

@@ -28,6 +28,7 @@ from dpfast.queries import (
     ColumnMoments,
     ColumnSums,
     CoordinateGradient,
+    CountsBeyond,
     DescentIterate,
     GradientStep,
     Gram,
@@ -485,6 +486,18 @@ def _cases() -> list[Case]:
         )
     cases.append(
         Case(
+            "counts beyond places",
+            lambda size: _Counted(2, size),
+            lambda query: [
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+            ],
+            [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
+            table_of,
+            dict.fromkeys(RELATIONS, 0.99),
+        )
+    )
+    cases.append(
+        Case(
             "ranks",
             lambda size: _Sized(5, size),
             lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
@@ -512,6 +525,14 @@ class _Sized(RankScores):
 
     def __init__(self, candidates: int, size: int) -> None:
         super().__init__(candidates)
+        self.n_samples = size
+
+
+class _Counted(CountsBeyond):
+    """With a number of rows, which this query has no use for."""
+
+    def __init__(self, n_columns: int, size: int) -> None:
+        super().__init__(n_columns)
         self.n_samples = size
 
 
