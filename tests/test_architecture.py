@@ -26,12 +26,13 @@ LAYERS = [
     {"objectives"},
     {"blocks"},
     {"problem"},
+    {"sums"},
     {"shape"},
     {"curator"},
     {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
-    {"_files", "_show_versions"},
+    {"_files", "_show_versions", "chunks"},
     {"_validation", "errors", "_kernels", "_version", "_compiled"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

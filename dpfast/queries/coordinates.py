@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dpfast import _kernels
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -69,7 +69,7 @@ class ColumnMoments(Query):
         """Return the error of the sum, of whose rows each adds at most ``2 C``."""
         return _unit(self.shape) * 2.0 * self.radius
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
         d, radius = self.shape.n_features, self.radius
@@ -150,11 +150,11 @@ class Gram(_InCoordinates):
         """Return the error of the sum, and of products of entries that are wrong by the reach."""
         return _unit(self.shape) * self.radius * (self.radius + 2.0 * self.limit)
 
-    def prepare(self, rows: Problem, *fixed: Any) -> tuple[Problem, Matrix]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the transform's columns but the intercept's."""
         return rows, np.ascontiguousarray(fixed[0][:, : self.shape.n_features])
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The triangle."""
         problem, columns = prepared
         d, radius = self.shape.n_features, self.radius
@@ -207,12 +207,12 @@ class CoordinateGradient(_InCoordinates):
         """Return the error of the sum, of whose rows each adds at most L times the reach."""
         return _unit(self.shape) * (self.slope * self.shape.max_weight) * self.limit
 
-    def prepare(self, rows: Problem, *fixed: Any) -> tuple[Problem, Matrix]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
         return rows.clipped_by_lengths(_lengths_in(self.shape, transform)), transform
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w."""
         view, transform = prepared
         gradient: Vector = transform.T @ view.clipped_gradient(point[0], self.clip_norm)[0]
@@ -253,15 +253,15 @@ class ClassGradient(CoordinateGradient):
         unit = 1.01 * UNIT * chain * self.shape.n_samples
         return unit * CLASS_SLOPE * self.shape.max_weight * self.limit
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradients at the weights."""
-        view, transform = prepared
+        view, transform = single_rows(prepared[0], "several classes"), prepared[1]
         gradient: Vector = multinomial_gradient(view, point[0].T, self.clip_norm)[0].T
         return (transform.T @ gradient).ravel()
 
 
 def multinomial_gradient(
-    problem: Problem, w: Matrix, clip_norm: float = math.inf
+    problem: RowAccess, w: Matrix, clip_norm: float = math.inf
 ) -> tuple[Matrix, float]:
     """Sum of the rows' gradients and of their losses, in one read of X; **not private**.
 
@@ -287,7 +287,7 @@ def multinomial_gradient(
         return out, loss
 
     total, losses = np.zeros_like(w), 0.0
-    for part, loss in problem.map_blocks(work):
+    for part, loss in problem.map_chunks(work):
         total += part
         losses += loss
     return total, losses
@@ -345,7 +345,7 @@ def _additions(shape: ProblemShape) -> int:
 
 def _dense_additions(shape: ProblemShape) -> int:
     """The same over dense blocks of rows that are one array."""
-    rows = min(shape.block_rows(), shape.n_samples)
+    rows = min(shape.dense_rows(), shape.n_samples)
     return rows + -(-shape.n_samples // rows)
 
 

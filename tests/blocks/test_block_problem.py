@@ -11,9 +11,11 @@ from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.blocks import BlockProblem, from_batches, from_npy
 from dpfast.errors import DataError
 from dpfast.losses import Loss
+from dpfast.objectives import Adversarial, Erm, Tilted
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, _additions
 from dpfast.solvers import SOLVERS, carry_out
+from dpfast.sums import RowAccess, RowSums
 
 FULL_BATCH = [
     ("output-perturbation", {"optimizer": "newton"}),
@@ -187,7 +189,7 @@ def test_sums_stay_within_the_bound_at_worst():
     problem = BlockProblem(source, "huber", data_norm=1.0, intercept=0.0)
     found = problem.clipped_gradient(np.zeros(1))[0][0]
     exact = -sum(fractions.Fraction(float(x)) for x in X[:, 0])
-    assert abs(fractions.Fraction(float(found)) - exact) <= problem.gradient_sum_error()
+    assert abs(fractions.Fraction(float(found)) - exact) <= problem.shape.gradient_sum_error()
 
 
 # ---- refusals -----------------------------------------------------------------------------------
@@ -222,21 +224,18 @@ def test_what_needs_single_rows_is_refused_before_anything_is_read(solver, optio
     assert not reads
 
 
-def test_vectors_with_an_entry_for_every_row_are_refused(rows):
+def test_what_needs_single_rows_is_refused(rows):
     problem = both(rows)[1]
+    assert not isinstance(problem, RowAccess)
+    assert isinstance(problem, RowSums)
+    w = np.zeros(problem.shape.dim)
     for work in (
-        lambda: problem.target,
-        lambda: problem.sample_weight,
-        lambda: problem.sparse,
-        lambda: problem.kernel_rows(),
-        lambda: problem.blocks(),
-        lambda: problem.part(0, 3),
-        lambda: problem.map_rows(len),
-        lambda: problem.map_blocks(len),
-        lambda: problem.clipped_by(np.ones(500)),
-        lambda: problem.clipped_gradient(np.zeros(6), rows=np.arange(3)),
+        lambda: Tilted(problem, 0.1),
+        lambda: Adversarial(problem, 0.1),
+        lambda: Erm(problem, 0.1).snapshot(w),
+        lambda: Erm(problem, 0.1).sgd_epoch(w, np.arange(3), 0.1),
     ):
-        with pytest.raises(TypeError, match="not available for rows in blocks"):
+        with pytest.raises(TypeError, match=r"problem must have its rows in memory for .* blocks"):
             work()
     with pytest.raises(TypeError, match="y must be a function"):
         problem.with_target(np.ones(500))

@@ -172,9 +172,9 @@ def test_a_held_partition_is_pure_and_travels_without_what_was_made_of_it(rows):
     w, direction = np.random.default_rng(1).standard_normal((2, 6))
     source = _OneBlock(held)
     problem = BlockProblem(source, data_norm=2.0, max_weight=1.0)
-    first = next(iter(problem.map_shards(search)))
-    list(problem.map_shards(functools.partial(_step, w=w + 0.5 * direction)))
-    again = next(iter(problem.map_shards(search)))
+    first = next(iter(problem.map_blocks(search)))
+    list(problem.map_blocks(functools.partial(_step, w=w + 0.5 * direction)))
+    again = next(iter(problem.map_blocks(search)))
     np.testing.assert_array_equal(first, again)
     travelled = pickle.loads(pickle.dumps(held))
     assert travelled.block.made == {}

@@ -56,7 +56,8 @@ def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
     computed = CoordinateGradient(problem.shape, 0.4, 1e6).evaluate(problem, W, w)
     np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-6)
     # Rounded to the safe side: no row is longer than the clip.
-    one = Problem(X[:1], y[:1], data_norm=0.7).clipped_by(lengths[:1]).clipped_gradient(w, 1e-3)[0]
+    single = Problem(X[:1], y[:1], data_norm=0.7).clipped_by_lengths(lambda rows: lengths[:1])
+    one = single.clipped_gradient(w, 1e-3)[0]
     assert np.linalg.norm(W.T @ one) <= 1e-3
 
 
