@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.open_accounts import Charged
@@ -258,8 +260,27 @@ def plan(
     return result
 
 
-def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def carry_out(
+    settled: Plan[Any],
+    problem: Any,
+    rng: SecureGenerator,
+    ledger: Ledger,
+) -> Outcome:
     """Run a plan on what it was made for.
+
+    All accesses of a plan are paid for, also those that its run leaves out, unless they depend on
+    what was released and the ledger accounts for that.
+
+    Parameters
+    ----------
+    settled : Plan
+    problem : Problem or Objective
+    rng : SecureGenerator
+    ledger : Ledger
+
+    Returns
+    -------
+    Outcome
 
     Raises
     ------
@@ -274,7 +295,17 @@ def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Le
             "depend on what was released; got one that is not adaptive."
         )
     run = run_multinomial if is_multinomial(settled) else SOLVERS[settled.solver].run
-    return run(settled, Curator(problem, ledger, rng))
+    curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
+    try:
+        outcome = run(settled, curator)
+    except Exception:
+        # That it failed here may follow from what was released, too.  With a log it can go on.
+        with suppress(BudgetExceeded):
+            if curator.made and ledger.log is None:
+                curator.finish()
+        raise
+    curator.finish()
+    return outcome
 
 
 def fit_each(

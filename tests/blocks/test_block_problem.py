@@ -260,7 +260,7 @@ def test_arguments(rows):
         BlockSizes(1, ())
 
 
-def test_bad_rows_are_named_and_their_look_is_paid_for(rows):
+def test_bad_rows_are_named_and_the_fit_is_paid_for(rows):
     X, y, _ = rows
     X[321, 3] = np.nan
     problem = BlockProblem(from_npy(X, y, block_rows=60), data_norm=2.0)
@@ -270,4 +270,4 @@ def test_bad_rows_are_named_and_their_look_is_paid_for(rows):
         DataError, match=r"X, rows 300 to 359, column 3: X must hold finite numbers only"
     ):
         carry_out(settled, problem, SecureGenerator(1), ledger)
-    assert len(ledger.events) == 1
+    assert len(ledger.events) == 3
