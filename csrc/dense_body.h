@@ -108,11 +108,12 @@ DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w
 
 /* Margins of rows [start, start + m). */
 DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w, ptrdiff_t start,
-                                       ptrdiff_t m, int alike, double *DPFAST_RESTRICT z)
+                                       ptrdiff_t m, double *DPFAST_RESTRICT z)
 {
     const ptrdiff_t d = rows->d, stride = rows->row_stride;
     ptrdiff_t i;
-    NAME(dots)((const SCALAR *)rows->x + start * stride, stride, w, d, m, alike, z);
+    NAME(dots)((const SCALAR *)rows->x + start * stride, stride, w, d, m,
+               rows->alike, z);
     if (rows->row_scale != NULL) {
         for (i = 0; i < m; i++) {
             z[i] *= rows->row_scale[start + i];
@@ -209,13 +210,8 @@ static void NAME(margins)(const dpfast_dense *rows, const double *w, double *out
     ptrdiff_t start;
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        NAME(margins_block)(rows, w, start, m, 0, out + start);
+        NAME(margins_block)(rows, w, start, m, out + start);
     }
-}
-
-static void NAME(margins_alike)(const dpfast_dense *rows, const double *w, double *out)
-{
-    NAME(margins_block)(rows, w, 0, rows->n, 1, out);
 }
 
 static void NAME(add_rows)(const dpfast_dense *rows, const double *s, double *sum)
@@ -254,7 +250,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
         const double *weight = rows->weight != NULL ? rows->weight + start : NULL;
-        NAME(margins_block)(rows, w, start, m, 0, z);
+        NAME(margins_block)(rows, w, start, m, z);
         loss_sum += losses_of_block(m, z, rows->target + start, weight, loss, loss_clip,
                                     out != NULL ? s : NULL);
         if (out == NULL) {
@@ -282,7 +278,7 @@ static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *lo
 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        NAME(margins_block)(rows, w, start, m, 0, z);
+        NAME(margins_block)(rows, w, start, m, z);
         curvature_blocks[loss->id](m, z, rows->target + start, loss, c);
         for (i = 0; i < m; i++) {
             const SCALAR *DPFAST_RESTRICT x =

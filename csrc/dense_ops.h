@@ -9,8 +9,6 @@
 typedef struct dpfast_dense_ops {
     void (*row_square_sums)(const dpfast_dense *rows, double *sums);
     void (*margins)(const dpfast_dense *rows, const double *w, double *margins);
-    /* the same, each row's margin whatever its place */
-    void (*margins_alike)(const dpfast_dense *rows, const double *w, double *margins);
     /* sum += sum_i s_i x~_i */
     void (*add_rows)(const dpfast_dense *rows, const double *s, double *sum);
     /* gradient may be NULL: the loss sum alone */

@@ -177,7 +177,9 @@ static ptrdiff_t dense_block(const dpfast_dense *rows)
 
 static void dense_margins(const dpfast_dense *rows, const double *w, double *z)
 {
-    DPFAST_OF_ISA_IN_USE(dpfast_dense_ops)[rows->scalar].margins_alike(rows, w, z);
+    dpfast_dense alike = *rows;
+    alike.alike = 1;
+    DPFAST_OF_ISA_IN_USE(dpfast_dense_ops)[rows->scalar].margins(&alike, w, z);
 }
 
 static void dense_add_rows(const dpfast_dense *rows, const double *s, double *sum)

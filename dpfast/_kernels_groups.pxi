@@ -117,7 +117,8 @@ cdef class RowGroups:
 
 def group_gradient(rows, ptrdiff_t start, RowGroups groups not None, ptrdiff_t first,
                    ptrdiff_t last, LossSpec loss, const double[::1] label,
-                   const double[:, ::1] w not None, dict clip not None, double[:, ::1] out not None):
+                   const double[:, ::1] w not None, dict clip not None,
+                   double[:, ::1] out not None):
     """The share of groups [first, last), and out = the sum of their clipped gradients.
 
     Their rows are those from `start` on.  With `label`, the classes of these rows, `w` and `out`

@@ -76,6 +76,12 @@ class GroupedRows:
         """`values`, one a row, in the new order."""
         return values if self.order is None else values[self.order]
 
+    def room(self, most: int) -> Indices:
+        """Where the products of each group's rows are kept: for 2 to `most` rows."""
+        sizes = self.sizes
+        held = np.where((sizes > 1) & (sizes <= most), sizes * (sizes + 1) // 2, 0)
+        return np.append(0, np.cumsum(held)).astype(np.int64)
+
     def edges(self, step: int) -> Indices:
         """Numbers of groups between which there are about `step` rows, or one group."""
         marks = np.searchsorted(self.start, np.arange(0, self.start[-1], step))
