@@ -633,16 +633,25 @@ class Problem(RowAccess):
         """Compute margins afresh in the next line search, instead of updating kept ones."""
         self._line = None
 
-    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Self:
-        return self._clipped_by(np.concatenate(list(self.map_rows(lengths))))
+    def clipped_by_lengths(
+        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+    ) -> Self:
+        return self._clipped_by(np.concatenate(list(self.map_rows(lengths))), longest)
 
-    def _clipped_by(self, lengths: Vector) -> Self:
+    def _clipped_by(self, lengths: Vector, longest: float = math.inf) -> Self:
         norms = as_vector("lengths", lengths, self._rows.n_samples)
+        weight = self._weight
+        if longest < math.inf:
+            counted = np.minimum(1.0, longest * (1.0 - 4.0 * UNIT) / np.maximum(norms, longest))
+            weight = counted if weight is None else counted * weight
+            norms = np.minimum(norms, longest)
         with np.errstate(divide="ignore", over="ignore"):
             inverse = _rounded_down((1.0 - 8.0 * UNIT) / norms)
-        rows = self._rows_of(self._rows.matrix, self._target, inverse)
+        twin = self._view(_weight=weight)
         # In place of those of the Euclidean norm.
-        return self._view(_rows=rows, _inverse_norms=(2, inverse))
+        twin._inverse_norms = 2, inverse
+        twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
+        return twin
 
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
@@ -752,6 +761,12 @@ def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
     target = as_vector("y", y, length)
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
         raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
+    low, high = loss.target_range
+    if target.min() < low or target.max() > high:
+        raise ValueError(
+            f"y must be in [{low:.17g}, {high:.17g}] for the loss {loss.name!r} of width "
+            f"{loss.width:g}; it has other targets. Divide them by a public constant, or clip them."
+        )
     if np.abs(target).max() > _LARGEST_TARGET:
         target = np.clip(target, -_LARGEST_TARGET, _LARGEST_TARGET)
     return target

@@ -144,7 +144,9 @@ class RowSums(ABC):
         """
 
     @abstractmethod
-    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Self:
+    def clipped_by_lengths(
+        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+    ) -> Self:
         """The same problem, whose gradients are clipped by other lengths of the rows.
 
         Parameters
@@ -154,6 +156,9 @@ class RowSums(ABC):
             function of that row alone, in whatever norm the clipping is to be done.
             ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to ``± clip_norm``
             over its length.
+        longest : float, default=inf
+            The weights of longer rows are divided by what they are too long by, instead of the
+            bound of their derivatives.
         """
 
     @abstractmethod

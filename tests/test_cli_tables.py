@@ -85,9 +85,13 @@ class TestFit:
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
     @pytest.mark.parametrize("family", FAMILIES)
-    def test_every_family(self, run, family):
+    def test_every_family(self, run, table, family):
         classes = family in ("logistic", "svm")
         bounds = BOUNDS if classes else regression()
+        if family in ("poisson", "gamma", "tweedie"):
+            bounds = regression(range=[1, 1e6])
+            assert run(*FIT, "--family", family, "--test", "t.csv", bounds=bounds)[0] == 0
+            table.assign(cost=table["cost"].clip(lower=1.0)).to_csv("t.csv", index=False)
         more = ("--quantile", 0.8) if family == "quantile" else ()
         code, out, _ = run(
             *FIT, "--family", family, "--test", "t.csv", "--json", *more, bounds=bounds

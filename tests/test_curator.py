@@ -1,6 +1,7 @@
 """The curator holds a run to its plan, and pays for all of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import Outcome, Plan, carry_out
+from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
 
 BUDGET, RELATION = Budget(1.0, 1e-6), "replace_one"
 
@@ -50,9 +51,15 @@ def faithful(settled, curator):
     return Outcome(w)
 
 
+def made_up(run):
+    """A solver of that run takes the place of the plan's."""
+    return mock.patch.dict(SOLVERS, {"dp-gd": replace(SOLVERS["dp-gd"], run=run)})
+
+
 def carried_out(settled, problem, run, seed=0, **ledger):
     ledger = Ledger(BUDGET, **ledger)
-    return carry_out(settled, problem, SecureGenerator(seed), ledger, run), ledger
+    with made_up(run):
+        return carry_out(settled, problem, SecureGenerator(seed), ledger), ledger
 
 
 def test_what_was_planned_is_released(settled, problem):
@@ -156,8 +163,8 @@ def fails(settled, curator):
 
 def test_a_run_that_fails_has_paid_for_all_of_it(settled, problem):
     ledger = Ledger(BUDGET)
-    with pytest.raises(RuntimeError, match="do not like"):
-        carry_out(settled, problem, SecureGenerator(0), ledger, fails)
+    with pytest.raises(RuntimeError, match="do not like"), made_up(fails):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
     assert ledger.events == carried_out(settled, problem, faithful)[1].events
 
 
@@ -166,8 +173,8 @@ def test_a_run_that_fails_before_it_has_seen_anything_has_paid_nothing(settled, 
         raise RuntimeError
 
     ledger = Ledger(BUDGET)
-    with pytest.raises(RuntimeError):
-        carry_out(settled, problem, SecureGenerator(0), ledger, fails_early)
+    with pytest.raises(RuntimeError), made_up(fails_early):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
     assert ledger.events == ()
 
 
@@ -179,15 +186,15 @@ def test_an_interrupted_run_has_paid_for_what_it_saw(settled, problem):
         raise KeyboardInterrupt
 
     ledger = Ledger(BUDGET)
-    with pytest.raises(KeyboardInterrupt):
-        carry_out(settled, problem, SecureGenerator(0), ledger, interrupted)
+    with pytest.raises(KeyboardInterrupt), made_up(interrupted):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
     assert [e.where for e in ledger.events] == ["once"]
 
 
 def test_a_budget_that_is_too_small_for_the_rest_pays_for_what_it_can(settled, problem):
     ledger = Ledger(Budget(mu=0.07))
-    with pytest.raises(BudgetExceeded):
-        carry_out(settled, problem, SecureGenerator(0), ledger, stops)
+    with pytest.raises(BudgetExceeded), made_up(stops):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
     assert [e.where for e in ledger.events] == ["once", "thrice"]
 
 

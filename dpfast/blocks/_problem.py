@@ -123,6 +123,7 @@ class BlockProblem(RowSums):
         )
         self.make_target = target
         self._lengths: Callable[[Matrix], Vector] | None = None
+        self._longest = math.inf
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -137,6 +138,7 @@ class BlockProblem(RowSums):
             self.source.weighted,
             self.make_target,
             self._lengths,
+            self._longest,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -208,8 +210,10 @@ class BlockProblem(RowSums):
 
     # ---- other views ----------------------------------------------------------------------------
 
-    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Self:
-        return self._view(_lengths=lengths)  # found in every pass
+    def clipped_by_lengths(
+        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+    ) -> Self:
+        return self._view(_lengths=lengths, _longest=longest)  # found in every pass
 
     def with_target(self, y: Any) -> Self:
         """The same rows, weights and bounds with other targets.
@@ -235,6 +239,7 @@ class _Recipe:
     weighted: bool
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[Matrix], Vector] | None
+    longest: float
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -278,7 +283,9 @@ class _Recipe:
             max_weight=shape.max_weight if self.weighted else None,
             n_jobs=self.n_jobs,
         )
-        return problem if self.lengths is None else problem.clipped_by_lengths(self.lengths)
+        if self.lengths is None:
+            return problem
+        return problem.clipped_by_lengths(self.lengths, self.longest)
 
 
 def _on_block(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +12,11 @@ from numpy.typing import NDArray
 from dpfast.losses import Loss
 
 Vector = NDArray[np.float64]
+
+# Means from a twentieth of the highest target are above the margin 0, from which solvers start.
+_COUNT_WIDTH = 3.0
+# A range of log-means is at least so wide, lest rounding matter.
+_LEAST_WIDTH = 0.1
 
 
 class Targets(Protocol):
@@ -77,3 +83,48 @@ class Affine:
         """The loss's targets."""
         scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
         return np.clip(scaled, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LogMean:
+    """Targets of a loss with a log link: divided by a public constant, which moves the intercept.
+
+    `low` and `high` are the range of the targets, and what predictions are kept in.
+    """
+
+    loss: Loss
+    center: float
+    low: float
+    high: float
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> LogMean:
+        """From the loss, of any width, and the public range of the targets.
+
+        With an intercept margins are 0 in the middle of the range of positive targets (in
+        logarithms), and at a twentieth of the highest one for those that can be 0; without one
+        nothing can be divided.
+        """
+        positive = loss.target_range[0] > 0.0
+        log_low, log_high = math.log(low) if positive else -math.inf, math.log(high)
+        if centered and positive:
+            center, width = 0.5 * (log_low + log_high), 0.5 * (log_high - log_low)
+        elif centered:
+            center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
+        else:
+            center, width = 0.0, max(log_high, -log_low if positive else 0.0)
+        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
+        return cls(wide, center, low, high)
+
+    def __call__(self, y: NDArray[Any]) -> Vector:
+        """The loss's targets."""
+        clipped = np.clip(np.asarray(y, dtype=np.float64), self.low, self.high)
+        scaled: Vector = np.clip(clipped / math.exp(self.center), *self.loss.target_range)
+        return scaled
+
+    def means(self, margins: Vector) -> Vector:
+        """Means of the targets, kept in their range and above 0."""
+        lowest = self.low or self.high * 2.0**-500
+        means: Vector = np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)
+        return means

@@ -93,9 +93,10 @@ class TiltedShape:
         loss = self.problem.loss
         check_real("alpha", self.alpha, low=1e-100, high=1e100)
         check_real("tilt", self.tilt, low=1e-100, high=1e100, hint='Use objective="erm" for 0.')
-        if not loss.convex or not math.isfinite(loss.lipschitz):
+        if not loss.convex or not math.isfinite(loss.lipschitz) or loss.log_link:
             raise ValueError(
-                f"loss must be convex and of bounded slope, for a tilted risk; got {loss.name!r}."
+                "loss must be convex, of bounded slope, and of targets on both sides of zero, for "
+                f"a tilted risk; got {loss.name!r}."
             )
         if loss.kind == "classification":
             if self.target_bound is not None:

@@ -219,6 +219,63 @@ class CoordinateGradient(_InCoordinates):
         return gradient
 
 
+class RelativeGradient(CoordinateGradient):
+    """``Wᵀ Σ_i c_i ω_i clip(ℓ'_i / s) x̃_i``: the gradient in units of a slope s that was learned.
+
+    Rows that are longer than `longest` in the coordinates count less, ``ω_i = longest / ‖z_i‖``;
+    cut by their slopes alone, they would be cut on one side where the targets are skewed.  With
+    ``l_i`` the length ``‖z_i‖``, at least 1 and at most `longest`, the derivative over s is clamped
+    to ``± C / l_i``.  The arguments are the transform, of any number of columns, the weights ``w``
+    of the rows' own columns, and ``s > 0``.
+
+    Sensitivity: ``k C c``, c the largest weight, whatever s is: ``ω_i ‖z_i‖ <= l_i``.  And no slope
+    is beyond ``± C``, by which rounding is bounded.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    clip_norm : float
+        ``C``.
+    limit : float
+        Of the transform's reach.
+    columns : int
+        Of the transform.
+    longest : float, default=inf
+        At least 1.
+    """
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        clip_norm: float,
+        limit: float,
+        columns: int,
+        longest: float = math.inf,
+    ) -> None:
+        super().__init__(shape, clip_norm, limit)
+        self.slope = clip_norm
+        self.dimension, self.longest = columns, longest
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
+
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
+        """The rows with their lengths in the coordinates, and the transform."""
+        (transform,) = fixed
+        lengths = _lengths_in(self.shape, transform, least=1.0)
+        return rows.clipped_by_lengths(lengths, self.longest), transform
+
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
+        """The gradient at w, in units of the slope."""
+        view, transform = prepared
+        w, unit = point
+        # Less than C by what the product and the division may round up.
+        clip_norm = self.clip_norm * unit * (1.0 - 4.0 * UNIT)
+        gradient: Vector = transform.T @ view.clipped_gradient(w, clip_norm)[0] / unit
+        return gradient
+
+
 class ClassGradient(CoordinateGradient):
     """The gradients of all K classes of the multinomial loss, in the coordinates, clipped together.
 
@@ -369,7 +426,9 @@ def _reach(shape: ProblemShape, transform: Matrix) -> float:
     return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
 
 
-def _lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
+def _lengths_in(
+    shape: ProblemShape, transform: Matrix, least: float = 0.0
+) -> Callable[[Matrix], Vector]:
     """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
@@ -377,16 +436,17 @@ def _lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Ve
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
     grow = (shape.dim + 8) * UNIT
     more = grow * _reach(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more)
+    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
 
 
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more`` for the rows of a block."""
+def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
+    """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
     found = []
     for part in _pieces(block):
         z = part @ transform
         found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    return np.concatenate(found)
+    lengths: Vector = np.maximum(np.concatenate(found), least)
+    return lengths
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

@@ -59,8 +59,11 @@ def _resolve(
     if (
         served(whitened, shape, budget, options)
         and accountant not in ("pure", "optimal", "objective")
-        and dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-        < _PLENTY_OF_ROWS
+        and (
+            shape.loss.log_link  # the others have noise for slopes that no row has
+            or dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+            < _PLENTY_OF_ROWS
+        )
     ):
         return whitened
     if served(objective, shape, budget, options) and accountant in (

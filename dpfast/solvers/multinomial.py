@@ -174,5 +174,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     transform = dp_whitened_gd.learn_coordinates(plan, curator)
-    w, norms = dp_whitened_gd.descend(plan, curator, transform)
-    return Outcome(np.ascontiguousarray(w.T), MappingProxyType({"gradient_norm": norms}))
+    v, norms = dp_whitened_gd.descend(plan, curator, transform)
+    return Outcome(
+        np.ascontiguousarray((transform @ v).T), MappingProxyType({"gradient_norm": norms})
+    )

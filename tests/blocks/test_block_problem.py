@@ -58,7 +58,7 @@ def both(rows, loss="logistic", block_rows=60, **settings):
 
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_every_full_batch_solver_finds_the_same(solver, options, rows):
-    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
+    loss = SOLVERS[solver].loss if solver in SOLVERS else "logistic"
     whole, blocks = both(rows, loss)
     results = [
         solve(problem, solver, Budget(5.0, 1e-6), random_state=7, **options)
@@ -99,6 +99,7 @@ def test_every_sum_is_that_of_one_array(block_rows, rows):
         lambda p: p.margins(w),
         lambda p: p.sum_rows(column_sums),
         lambda p: p.clipped_by_lengths(row_lengths).clipped_gradient(w, 0.2)[0],
+        lambda p: p.clipped_by_lengths(row_lengths, 1.2).clipped_gradient(w, 0.2)[0],
         lambda p: p.with_loss(Loss("squared-hinge")).objective(w),
     ):
         np.testing.assert_allclose(quantity(blocks), quantity(whole), rtol=1e-12, atol=1e-12)

@@ -157,9 +157,7 @@ def test_rrpsgd_stays_below_theorems_5_and_6():
     weights = bounds.stopping_weights(steps, beta)
     means = [weights @ rounds(sigmoid, 3, steps, noise, seed)[0] for seed in range(20)]
     assert np.mean(means) <= bound
-    sure = bounds.rrpsgd_high_probability_bound(
-        step, beta, lipschitz, 3, noise, 0.5, 0.01, count
-    )
+    sure = bounds.rrpsgd_high_probability_bound(step, beta, lipschitz, 3, noise, 0.5, 0.01, count)
     assert max(means) <= sure
     assert sure > bound
 
