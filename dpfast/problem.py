@@ -142,9 +142,15 @@ class Problem(RowAccess):
             self._groups = index_groups(groups, records, most or MOST_ROWS)
             records = self._groups.count
             matrix, target = _rows_at(matrix, self._groups.order), self._groups.ordered(target)
+        elif max_rows_per_group is not None:
+            raise ValueError(
+                f"max_rows_per_group must be None without groups; got {max_rows_per_group!r}."
+            )
+        # What a group contributes must not depend on where its rows are.
+        self._alike = groups is not None and max_rows_per_group != 1
         self._target = target
         self._matrix = matrix
-        self._rows = as_rows(matrix, self._target, intercept, alike=groups is not None)
+        self._rows = as_rows(matrix, self._target, intercept, alike=self._alike)
         self._inverse_norms: tuple[int, NDArray[np.float32]] | None = None
         self._line: _Line | None = None
         self._measured: _kernels.RowGroups | None = None
@@ -268,8 +274,7 @@ class Problem(RowAccess):
             matrix = np.array(matrix, dtype=np.float64)
             matrix *= factors[:, np.newaxis]
         self._matrix = matrix
-        alike = self._groups is not None
-        self._rows = as_rows(matrix, self._target, self.shape.intercept, alike=alike)
+        self._rows = as_rows(matrix, self._target, self.shape.intercept, alike=self._alike)
         if self._weight is not None:
             self._rows.set_weight(self._weight)
         return True
@@ -331,7 +336,7 @@ class Problem(RowAccess):
         which: slice | NDArray[np.int64] = _ALL,
     ) -> Rows:
         """Rows of `matrix`, which are those at `which` here, with all that belongs to them."""
-        rows = as_rows(matrix, target, self.shape.intercept, alike=self._groups is not None)
+        rows = as_rows(matrix, target, self.shape.intercept, alike=self._alike)
         if self._weight is not None:
             rows.set_weight(self._weight[which])
         if self._row_scale is not None:
@@ -593,7 +598,7 @@ class Problem(RowAccess):
         return self._groups
 
     def _refuse_groups(self, what: str) -> None:
-        if self._groups is not None:
+        if self.shape.several_rows:
             raise TypeError(
                 f"problem must have no groups for {what}; got some: what rows promise holds for "
                 "one row of a group only."

@@ -159,6 +159,11 @@ class ProblemShape:
         return self.loss.smoothness * self.row_norm**2 * self.max_weight
 
     @property
+    def several_rows(self) -> bool:
+        """Whether a record can have several rows."""
+        return self.unit == "group" and self.max_rows_per_group != 1
+
+    @property
     def most_rows(self) -> int:
         """Bound of the number of rows, which is private where a record is a group."""
         if self.unit == "row":
@@ -195,6 +200,10 @@ class ProblemShape:
         """
         records = records_apart(neighboring_relation)
         return records * self.lipschitz / (alpha * self.n_samples)
+
+    def group_additions(self) -> int:
+        """The same for :meth:`Problem.group_gradient`."""
+        return self.longest_chain(_group_additions)
 
     def chunk_rows(self) -> int:
         """Rows of one chunk; depends on the shape alone, never on the number of threads."""
@@ -317,6 +326,12 @@ def _additions(shape: ProblemShape) -> int:
 def _gram_additions(shape: ProblemShape) -> int:
     longest = min(shape.n_samples, max(gram_rows(shape.dim), -(-shape.n_samples // 16)))
     return max(_additions(shape), longest + -(-shape.n_samples // gram_rows(shape.dim)))
+
+
+def _group_additions(shape: ProblemShape) -> int:
+    chunk = min(shape.chunk_rows() + MOST_ROWS, shape.n_samples)
+    within = _kernels.group_addition_depth(chunk, min(MOST_ROWS, shape.n_samples))
+    return int(within) + -(-shape.n_samples // shape.chunk_rows())
 
 
 def _line_search_additions(shape: ProblemShape) -> int:

@@ -180,48 +180,6 @@ class RowSums(ABC):
         If a record is a group, the number of groups that so many rows are on average.
         """
 
-    @abstractmethod
-    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
-        """As :meth:`sum_rows`, where a record is a group.
-
-        Parameters
-        ----------
-        work : callable
-            Takes one over the number of rows of each row's group, too.
-        """
-
-    @abstractmethod
-    def count_groups(self, edges: Vector) -> Vector:
-        """Groups whose numbers of rows are between two edges, from one to before the next."""
-
-    @abstractmethod
-    def measured_by(
-        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
-    ) -> Self:
-        """The same problem, whose groups' gradients are measured in other coordinates.
-
-        Parameters
-        ----------
-        measure : callable
-            From a piece of the rows to their coordinates and upper bounds of their lengths there.
-        transform : ndarray of shape (dim, dim)
-            The coordinates are ``transform.T @ x̃_i``.
-        """
-
-    @abstractmethod
-    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
-        """Sum of the gradients of whole groups, each clipped as one vector.
-
-        Of the multinomial loss if `w` has several rows, one a class.
-
-        Returns
-        -------
-        gradient_sum : ndarray of the shape of `w`
-        share : float
-            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
-            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
-        """
-
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
 
@@ -347,6 +305,48 @@ class RowAccess(RowSums):
     @abstractmethod
     def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
         """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
+
+    @abstractmethod
+    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
+        """As :meth:`sum_rows`, where a record is a group.
+
+        Parameters
+        ----------
+        work : callable
+            Takes one over the number of rows of each row's group, too.
+        """
+
+    @abstractmethod
+    def count_groups(self, edges: Vector) -> Vector:
+        """Groups whose numbers of rows are between two edges, from one to before the next."""
+
+    @abstractmethod
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        """The same problem, whose groups' gradients are measured in other coordinates.
+
+        Parameters
+        ----------
+        measure : callable
+            From a piece of the rows to their coordinates and upper bounds of their lengths there.
+        transform : ndarray of shape (dim, dim)
+            The coordinates are ``transform.T @ x̃_i``.
+        """
+
+    @abstractmethod
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        """Sum of the gradients of whole groups, each clipped as one vector.
+
+        Of the multinomial loss if `w` has several rows, one a class.
+
+        Returns
+        -------
+        gradient_sum : ndarray of the shape of `w`
+        share : float
+            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
+            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
+        """
 
     @abstractmethod
     def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
