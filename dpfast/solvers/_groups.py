@@ -39,6 +39,11 @@ SIZES_SHARE = 0.01
 _ALIKE = 0.25
 # Deviations of the noise by which a count must stand out.
 _SEEN = 2.0
+# Radius of a group's gradient over a row's times its length in rows; rows are cut as one by one
+# would lose more than the group's radius saves.
+_RADIUS, _ROW = 0.7, 3.0
+# More steps than for rows, where few are planned: each is worth more.
+_MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is taken to be m to this power, until it is known.
 _POWER = 0.75
 # How far the alikeness is believed to be from that guess.
@@ -76,6 +81,13 @@ class Groups:
         """The mean size to this power."""
         assert self.mean is not None
         return self.mean**exponent
+
+
+def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
+    """`settings` for so many groups behind one weight, with more steps."""
+    found = settings(u)
+    more = min(_MOST_STEPS, settings(_MORE * u)["iterations"])
+    return found | {"iterations": max(found["iterations"], more)}
 
 
 def gradient_query(
@@ -155,12 +167,12 @@ class Pace:
     def norm(self) -> float:
         """Bound of a group's gradient."""
         share = max(self._share, self._gauge / self._largest)
-        return self._unit * max(1.0, self._gauge / min(share, 1.0))
+        return self._unit * max(1.0, _RADIUS * self._gauge / share)
 
     @property
     def point(self) -> tuple[float, float, float]:
         """What the next gradient is asked with."""
-        return self._row_norm, self.norm, self._gauge
+        return _ROW * self._row_norm, self.norm, self._gauge
 
     def gradient(self, answer: Vector) -> Vector:
         """The gradient of a noisy answer, whose alikeness the next one follows."""

@@ -207,8 +207,11 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked = shape.loss.log_link
-    settings = automatic_settings(u, shape)
+    automatic = partial(automatic_settings, shape=shape)
+    settings = automatic(u)
     grouped = clips_groups(shape)
+    if grouped:
+        settings = _groups.automatic_settings(automatic, u)
     if linked:
         settings |= _log_link.automatic_settings(u)
     chosen = {
@@ -281,7 +284,6 @@ def plan(
     groups = None
     if grouped:
         query = _groups.gradient_query(shape, limit, neighboring_relation)
-        automatic = partial(automatic_settings, shape=shape)
         groups = _groups.planned(release, shape, free, automatic, u)
     gradient = release(for_gradients / steps, query, _GRADIENT)
     accesses = [(mechanism, 1) for mechanism in moments]
