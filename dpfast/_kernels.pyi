@@ -161,6 +161,7 @@ def multinomial_sum(
     clip_norm: float,
     out: _F64,
 ) -> float: ...
+
 class RowGroups:
     n_groups: int
     n_samples: int

@@ -17,6 +17,11 @@ from dpfast.random import SecureGenerator
 
 Indices = NDArray[np.int64]
 
+_FLOATS = (
+    "groups must hold integers, texts or other exact ids; got floating-point numbers. Ids with "
+    "missing values are often read as such: give every row an id, and convert them to integers."
+)
+
 
 @dataclass(frozen=True)
 class GroupClip:
@@ -136,10 +141,7 @@ def _choice(size: int, most: int) -> Indices:
 
 def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
     """Groups as integers; messages never quote one."""
-    raw = np.asarray(groups)
-    if raw.ndim == 2 and isinstance(groups, list):  # of tuples
-        raw = np.empty(len(groups), dtype=object)
-        raw[:] = groups
+    raw = _as_array(groups)
     if raw.ndim != 1 or len(raw) != n_rows:
         raise ValueError(
             f"groups must name the group of each of the {n_rows} rows, in one vector; got shape "
@@ -147,12 +149,8 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
         )
     if raw.dtype.kind in "iub":
         return raw
-    if raw.dtype.kind == "f":
-        raise TypeError(
-            "groups must hold integers, texts or other exact ids; got floating-point numbers. "
-            "Ids with missing values are often read as such: give every row an id, and convert "
-            "them to integers."
-        )
+    if raw.dtype.kind in "fc":
+        raise TypeError(_FLOATS)
     known: dict[Any, int] = {}
     try:
         codes = [known.setdefault(value, len(known)) for value in raw.tolist()]
@@ -166,7 +164,22 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
             "groups must name a group for every row; at least one is missing. A row without an id "
             "would be protected alone: give it one, a new one if nobody else's row it is."
         )
+    if any(isinstance(value, float) for value in known):
+        raise TypeError(_FLOATS)
     return np.array(codes, dtype=np.int64)
+
+
+def _as_array(groups: Any) -> NDArray[Any]:
+    """Groups as an array in which no id has become another."""
+    if not isinstance(groups, list | tuple):
+        return np.asarray(groups)
+    raw = np.fromiter(groups, dtype=object, count=len(groups))
+    whole = all(type(value) is int for value in groups)
+    return raw.astype(np.int64) if whole and _fits(groups) else raw
+
+
+def _fits(values: Any) -> bool:
+    return not values or (min(values) >= -(2**63) and max(values) < 2**63)
 
 
 def _is_missing(value: Any) -> bool:

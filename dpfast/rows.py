@@ -89,9 +89,7 @@ class ConvertedRows:
 
     sparse = False
 
-    def __init__(
-        self, array: NDArray[Any], target: Vector, intercept: float, alike: bool
-    ) -> None:
+    def __init__(self, array: NDArray[Any], target: Vector, intercept: float, alike: bool) -> None:
         self._array = self.matrix = array
         self._target = target
         self._intercept, self._alike = intercept, alike

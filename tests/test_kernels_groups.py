@@ -42,9 +42,7 @@ def made(sizes, d, storage="float64", intercept=1.0, seed=0, scaled=True):
     transform = np.eye(rows.shape[1]) + 0.3 * rng.standard_normal((rows.shape[1],) * 2)
     if storage == "csr":
         matrix = scipy.sparse.csr_array(X)
-        kernel = _kernels.CsrRows(
-            matrix.indptr, matrix.indices, matrix.data, d, target, intercept
-        )
+        kernel = _kernels.CsrRows(matrix.indptr, matrix.indices, matrix.data, d, target, intercept)
     else:
         kernel = _kernels.DenseRows(X, target, intercept)
     kernel.set_row_scale(row_scale)

@@ -473,9 +473,7 @@ def _sum_of_records(rows: RowSums, shape: ProblemShape, sums: Callable[..., Matr
     return single_rows(rows, "groups").sum_over_groups(sums)
 
 
-def _pieces(
-    block: Matrix, parts: Vector | None = None
-) -> Iterator[tuple[Matrix, Vector | None]]:
+def _pieces(block: Matrix, parts: Vector | None = None) -> Iterator[tuple[Matrix, Vector | None]]:
     """The rows of a block in pieces that stay in cache, and what belongs to them of `parts`."""
     rows = max(256, _PIECE_ENTRIES // block.shape[1])
     for start in range(0, len(block), rows):

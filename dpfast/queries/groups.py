@@ -8,7 +8,6 @@ errors are charged for the largest number that is possible.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np

@@ -75,10 +75,15 @@ def _resolve(
         )
     ):
         return whitened
-    if served(objective, shape, budget, options) and not shape.several_rows and accountant in (
-        "auto",
-        "objective",
-        "pure",
+    if (
+        served(objective, shape, budget, options)
+        and not shape.several_rows
+        and accountant
+        in (
+            "auto",
+            "objective",
+            "pure",
+        )
     ):
         return objective
     return SOLVERS[output_perturbation.NAME]

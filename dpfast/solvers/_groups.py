@@ -80,7 +80,7 @@ class Groups:
     def power(self, exponent: float) -> float:
         """The mean size to this power."""
         assert self.mean is not None
-        return self.mean**exponent
+        return math.pow(self.mean, exponent)
 
 
 def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:

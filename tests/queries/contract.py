@@ -332,7 +332,8 @@ def group_cases() -> list[Case]:
         )
     ]
     for most in (None, 3):
-        orders = (grouped(partial(problem, max_rows_per_group=most), order) for order in (in_turn, mixed))
+        limited = partial(problem, max_rows_per_group=most)
+        orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
             for classes in (1, 3):
                 cases.append(
