@@ -1,12 +1,36 @@
 """Groups of rows, such as persons: which rows belong together, and what problems make of them."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import sklearn
+from replay import Forced, Recording
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from dpfast import Budget, Problem, ProblemShape, plan, solve
+from dpfast import (
+    Budget,
+    GammaRegressor,
+    HuberRegressor,
+    Ledger,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    Problem,
+    ProblemShape,
+    QuantileRegressor,
+    plan,
+    solve,
+)
+from dpfast.blocks import from_npy
 from dpfast.groups import index_groups
+from dpfast.model_selection import PrivateSearchCV, _means
+from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
+from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
 
 BUDGET = Budget(1.0, 1e-6)
@@ -217,3 +241,218 @@ def test_what_weighs_rows_needs_their_largest_number(name, loss):
     shape = ProblemShape(60, 3, 1.0, loss, unit="group")
     with pytest.raises(ValueError, match="max_rows_per_group must be given"):
         plan(shape, name, BUDGET)
+
+
+# ---- what nobody is told ------------------------------------------------------------------------
+
+
+def outcome_of(problem, settled, script=None):
+    """Weights and what was asked, with the answers of `script` forced upon the run."""
+    kind = Recording if script is None else Forced
+    ledger = Ledger(settled.budget, adaptive=settled.adaptive)
+    planned = None if settled.adaptive else settled.accesses
+    curator = kind(problem, ledger, SecureGenerator(3), planned)
+    curator.seen, curator.script = [], script
+    outcome = SOLVERS[settled.solver].run(settled, curator)
+    report = PrivacyReport.from_ledger(ledger, reproducible=False)
+    return outcome, curator.seen, report
+
+
+@pytest.mark.parametrize("name", ["dp-whitened-gd", "dp-gd", "dp-agd"])
+def test_the_number_of_rows_leaves_only_by_releases(name):
+    """With the same answers, a table of three times the rows gives the same to the last bit."""
+    X, y, ids = rows()
+    once, more = np.arange(len(y)), np.repeat(np.arange(len(y)), 3)
+    few, many = (
+        Problem(X[k], y[k], data_norm=1.0, groups=ids[k], max_rows_per_group=30)
+        for k in (once, more)
+    )
+    settled = plan(few, name, BUDGET)
+    assert str(plan(many, name, BUDGET)) == str(settled)
+    one, asked, report = outcome_of(few, settled)
+    two, _, other = outcome_of(many, settled, asked)
+    np.testing.assert_array_equal(one.w, two.w)
+    for entry, values in one.history.items():
+        np.testing.assert_array_equal(values, two.history[entry])
+    assert report.to_json() == other.to_json()
+
+
+def test_nothing_that_is_printed_says_how_many_rows_there_are():
+    X, y, ids = rows(211, most=30)
+    result = solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET, random_state=0)
+    n = len(y)
+    told = "\n".join(
+        [str(result.plan), repr(result.plan), str(result.privacy), result.privacy.to_json()]
+    )
+    assert str(n) not in told and f"{n:,}" not in told
+    assert "211" in told
+
+
+def test_one_group_may_have_all_rows():
+    X, y, _ = rows()
+    problem = Problem(X, y, data_norm=1.0, groups=np.zeros(len(y), dtype=int))
+    assert problem.shape.n_samples == 1
+    result = solve(problem, "auto", BUDGET, random_state=0)
+    assert np.all(np.isfinite(result.w))
+
+
+def test_reports_state_the_unit():
+    X, y, ids = rows()
+    report = solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET).privacy
+    assert report.unit == "group"
+    assert report.neighboring_relation == "replace_one_group"
+    assert "all rows of any one group (person)" in str(report)
+    assert "several" not in str(report) and "one group with all its rows" in str(report)
+    assert PrivacyReport.from_json(report.to_json()) == report
+    certificate = Certificate(report)
+    assert certificate.unit == "person"
+    assert certificate.to_dict()["guarantee"]["unit"] == "group"
+    for relation in ("replace_one", "add_or_remove_one"):
+        shape = ProblemShape(60, 3, 1.0, unit="group")
+        settled = plan(shape, "auto", BUDGET, neighboring_relation=relation)
+        assert settled.neighboring_relation == relation_of(relation, "group")
+
+
+def test_different_units_do_not_add_up():
+    X, y, ids = rows()
+    account = BudgetAccountant(Budget(3.0, 1e-5))
+    with account:
+        solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET)
+        solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET)
+        with pytest.raises(ValueError, match="cannot mix neighboring relations"):
+            solve(Problem(X, y, data_norm=1.0), "auto", BUDGET)
+    assert account.guarantee().neighboring_relation == "replace_one_group"
+    with pytest.raises(ValueError, match="neighboring_relation"):
+        plan(ProblemShape(60, 3, 1.0), "auto", BUDGET, neighboring_relation="replace_one_group")
+
+
+# ---- searches -----------------------------------------------------------------------------------
+
+
+class TestSearch:
+    GRID: ClassVar = {"alpha": [1e-3, 1e-2]}
+
+    def test_groups_are_held_out_as_a_whole_and_paid_for(self):
+        X, y, ids = rows(200)
+        seen = []
+
+        def scoring(model, X, y):
+            seen.append(X)
+            return np.ones(len(y))
+
+        model = LogisticRegression(data_norm=1.0, classes=[-1, 1])
+        search = PrivateSearchCV(model, self.GRID, scoring=scoring, epsilon=2.0, random_state=3)
+        search.fit(X, y, groups=ids)
+        assert search.privacy_.unit == "group"
+        assert search.n_train_ == 160
+        held = {tuple(x) for x in seen[0]}
+        of_held = {ids[k] for k, x in enumerate(X) if tuple(x) in held}
+        assert len(of_held) == 40
+        assert len(held) == np.isin(ids, list(of_held)).sum()
+        # A group's score is a mean: a score of one for every row is a one for every group.
+        assert search.best_score_ == pytest.approx(1.0, abs=0.5)
+
+    def test_one_row_a_group_is_the_search_over_rows(self):
+        X, y, _ = rows(200)
+        model = LogisticRegression(data_norm=1.0, classes=[-1, 1])
+        found = [
+            PrivateSearchCV(
+                model.set_params(max_rows_per_group=most), self.GRID, epsilon=2.0, random_state=3
+            ).fit(X, y, **groups)
+            for most, groups in ((None, {}), (1, {"groups": np.arange(len(y))}))
+        ]
+        np.testing.assert_array_equal(
+            found[0].best_estimator_.coef_, found[1].best_estimator_.coef_
+        )
+        assert found[0].best_score_ == found[1].best_score_
+
+
+def test_means_of_scores_are_of_groups():
+    groups = index_groups([2, 1, 2, 2], 4, 4)
+    means = _means([1.0, 7.0, 0.5, np.nan], groups, 4)
+    np.testing.assert_allclose(means, [1.0, 0.5])
+    np.testing.assert_array_equal(_means([1.0], groups, 4), [0.0, 0.0])
+
+
+# ---- estimators ---------------------------------------------------------------------------------
+
+
+class TestEstimators:
+    def model(self, **settings):
+        return LogisticRegression(data_norm=1.0, classes=[-1, 1], random_state=0, **settings)
+
+    def test_columns_of_a_frame(self):
+        X, y, ids = rows()
+        frame = pd.DataFrame(X, columns=list("abc")).assign(person=[f"p{k}" for k in ids], y=y)
+        named = self.model().fit(frame[list("abc")], frame["y"], groups=frame["person"])
+        assert named.privacy_.unit == "group"
+        # The same groups in the order of their texts.
+        texts = np.array([f"p{k}" for k in ids])
+        again = self.model().fit(X, y, groups=np.unique(texts, return_inverse=True)[1])
+        assert again.privacy_.epsilon == named.privacy_.epsilon
+        np.testing.assert_allclose(again.coef_, named.coef_, rtol=1e-9)
+
+    def test_several_classes(self):
+        X, _, ids = rows(300)
+        labels = np.digitize(X[:, 0], [-0.2, 0.2])
+        for multi_class in ("multinomial", "ovr"):
+            model = LogisticRegression(
+                data_norm=1.0, classes=[0, 1, 2], multi_class=multi_class, random_state=0,
+                epsilon=20.0,
+            ).fit(X, labels, groups=ids)  # fmt: skip
+            assert model.privacy_.unit == "group"
+            assert model.score(X, labels) > 0.6
+
+    @pytest.mark.parametrize("kind", [HuberRegressor, QuantileRegressor, LinearSVC])
+    def test_every_family_that_clips_groups(self, kind):
+        X, y, ids = rows(300)
+        own = {} if kind is LinearSVC else {"target_bounds": (-1.0, 1.0)}
+        if kind is LinearSVC:
+            own = {"classes": [-1, 1]}
+        model = kind(data_norm=1.0, max_rows_per_group=5, **own).fit(X, y, groups=ids)
+        assert model.privacy_.unit == "group"
+
+    @pytest.mark.parametrize("kind", [LinearRegression, PoissonRegressor, GammaRegressor])
+    def test_every_family_that_weighs_rows(self, kind):
+        X, _, ids = rows(300)
+        y = 1.5 + X[:, 0]
+        model = kind(data_norm=1.0, target_bounds=(0.5, 3.0), max_rows_per_group=4)
+        assert model.fit(X, y, groups=ids).privacy_.unit == "group"
+        with pytest.raises(ValueError, match="max_rows_per_group must be given"):
+            model.set_params(max_rows_per_group=None).fit(X, y, groups=ids)
+
+    def test_metadata_routing(self):
+        X, y, ids = rows(100)
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = self.model().set_fit_request(groups=True)
+            pipe = Pipeline([("same", FunctionTransformer()), ("model", model)])
+            pipe.fit(X, y, groups=ids)
+            assert pipe["model"].privacy_.unit == "group"
+            unasked = Pipeline([("same", FunctionTransformer()), ("model", self.model())])
+            with pytest.raises(Exception, match="groups"):
+                unasked.fit(X, y, groups=ids)
+
+    def test_what_is_missing(self, tmp_path):
+        X, y, ids = rows()
+        with pytest.raises(ValueError, match="groups must be given to fit with max_rows_per_group"):
+            self.model(max_rows_per_group=3).fit(X, y)
+        with pytest.raises(ValueError, match="the group of each of the"):
+            self.model().fit(X, y, groups=ids[:-1])
+        np.save(tmp_path / "X.npy", X)
+        np.save(tmp_path / "y.npy", y)
+        source = from_npy(tmp_path / "X.npy", tmp_path / "y.npy")
+        with pytest.raises(ValueError, match="and groups, which blocks would cut in two"):
+            self.model().fit(source, groups=ids)
+        array = pytest.importorskip("dask.array")
+        with pytest.raises(ValueError, match="groups must be left out for rows in dask"):
+            self.model().fit(array.from_array(X), array.from_array(y), groups=ids)
+
+    def test_the_report_counts_weights_of_groups(self):
+        X, y, ids = rows()
+        weight = np.where(ids % 2, 1.0, 3.0)
+        model = self.model(max_weight=2.0)
+        model.fit(X, y, groups=ids, sample_weight=weight)
+        plain = self.model(max_weight=2.0).fit(
+            X, y, groups=ids, sample_weight=np.minimum(weight, 2.0)
+        )
+        np.testing.assert_array_equal(model.coef_, plain.coef_)

@@ -63,11 +63,11 @@ class GroupGradient(InCoordinates):
     """``(Wᵀ Σ_u g_u / C, ω Σ_u a_u)``: gradients of groups, clipped as one vector, and how alike.
 
     With ``s_i`` the slope of row i, clamped to ``± R / ‖z_i‖`` and times the row's weight,
-    ``Σ_i s_i x̃_i`` over the rows of a group u, scaled down as a whole, is ``g_u``: its length in the
-    coordinates, rounding included, is at most C, and its ``Σ_i |s_i|`` at most
-    ``MASS · C``.  A group of one row has ``‖g_u‖ <= R c <= C``, c the largest weight, and is left
-    to that.  The alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's
-    gradient before it is scaled and r the root mean square of its rows'.
+    ``Σ_i s_i x̃_i`` over the rows of a group u, scaled down as a whole, is ``g_u``: its length in
+    the coordinates, rounding included, is at most C, and its ``Σ_i |s_i|`` at most ``MASS · C``.
+    A group of one row has ``‖g_u‖ <= R c <= C``, c the largest weight, and is left to that.  The
+    alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's gradient before
+    it is scaled and r the root mean square of its rows'.
 
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights

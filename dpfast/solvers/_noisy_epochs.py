@@ -40,9 +40,7 @@ def default_sampling(sampling: str, neighboring_relation: str) -> str:
     check_choice("sampling", sampling, ("auto", *SAMPLINGS))
     unit = unit_of(neighboring_relation)
     right = next(
-        name
-        for name, pair in SAMPLINGS.items()
-        if relation_of(pair, unit) == neighboring_relation
+        name for name, pair in SAMPLINGS.items() if relation_of(pair, unit) == neighboring_relation
     )
     if sampling not in ("auto", right):
         raise ValueError(
