@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
@@ -19,7 +20,7 @@ from dpfast.privacy import (
     PrivacyReport,
     relation_of,
 )
-from dpfast.privacy.open_accounts import Charged
+from dpfast.privacy.open_accounts import Charged, active_accountants
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
@@ -309,6 +310,7 @@ def plan(
     return result
 
 
+@one_blas_thread()
 def carry_out(
     settled: Plan[Any],
     problem: Any,
@@ -402,7 +404,9 @@ def fit_each(
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
     pricing = "auto" if accountant == LAST_ITERATE else accountant
-    ledger = Ledger(budget, pricing, settled.adaptive, accounts)
+    # Looked up once, and not at every access: it takes a system call or two.
+    payers = active_accountants() if accounts is None else accounts
+    ledger = Ledger(budget, pricing, settled.adaptive, payers)
     rng = SecureGenerator(random_state)
     with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:
