@@ -1,5 +1,6 @@
 """Groups of rows, such as persons: which rows belong together, and what problems make of them."""
 
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from dpfast import (
     solve,
 )
 from dpfast.blocks import from_npy
+from dpfast.errors import RepeatedFitWarning
 from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
@@ -63,12 +65,9 @@ def rows(n_groups=60, seed=0, most=6):
 def test_rows_of_a_group_come_together_in_their_order(ids):
     found = index_groups(ids, 6, 1000)
     assert found.count == 3
-    groups = [
-        set(found.order[first:last])
-        for first, last in zip(found.start[:-1], found.start[1:], strict=True)
-    ]
+    groups = [set(found.order[first:last]) for first, last in pairwise(found.start)]
     assert sorted(map(sorted, groups)) == [[0, 2, 5], [1, 4], [3]]
-    for first, last in zip(found.start[:-1], found.start[1:], strict=True):
+    for first, last in pairwise(found.start):
         assert list(found.order[first:last]) == sorted(found.order[first:last])
 
 
@@ -326,6 +325,15 @@ def test_different_units_do_not_add_up():
         plan(ProblemShape(60, 3, 1.0), "auto", BUDGET, neighboring_relation="replace_one_group")
 
 
+def test_fits_of_different_units_are_said_to_be():
+    X, y, ids = rows(seed=9)
+    model = LogisticRegression(data_norm=1.0, classes=[-1, 1])
+    model.fit(X, y, groups=ids)
+    with pytest.warns(RepeatedFitWarning, match="for one row"):
+        model.fit(X, y)
+    assert "for one row (some were for groups of rows)" in model.privacy_.notes[-1]
+
+
 # ---- searches -----------------------------------------------------------------------------------
 
 
@@ -403,7 +411,9 @@ class TestEstimators:
             assert model.privacy_.unit == "group"
             assert model.score(X, labels) > 0.6
 
-    @pytest.mark.parametrize("kind", [HuberRegressor, QuantileRegressor, LinearSVC])
+    @pytest.mark.parametrize(
+        "kind", [HuberRegressor, QuantileRegressor, LinearSVC, LinearRegression]
+    )
     def test_every_family_that_clips_groups(self, kind):
         X, y, ids = rows(300)
         own = {} if kind is LinearSVC else {"target_bounds": (-1.0, 1.0)}
@@ -412,7 +422,7 @@ class TestEstimators:
         model = kind(data_norm=1.0, max_rows_per_group=5, **own).fit(X, y, groups=ids)
         assert model.privacy_.unit == "group"
 
-    @pytest.mark.parametrize("kind", [LinearRegression, PoissonRegressor, GammaRegressor])
+    @pytest.mark.parametrize("kind", [PoissonRegressor, GammaRegressor])
     def test_every_family_that_weighs_rows(self, kind):
         X, _, ids = rows(300)
         y = 1.5 + X[:, 0]

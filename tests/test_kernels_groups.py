@@ -1,6 +1,7 @@
 """The gradients of groups of rows against their slow twin, on every instruction set."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def made(sizes, d, storage="float64", intercept=1.0, seed=0, scaled=True):
     n = sum(sizes)
     X = rng.standard_normal((n, d))
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    for g, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
+    for g, (first, last) in enumerate(pairwise(start)):
         if g % 3 == 1 and last > first:
             X[first:last] = X[first]
         if g % 3 == 2:
@@ -69,7 +70,7 @@ def kernel_gradient(
         "absolute": 1e-13,
     }  # fmt: skip
     total, share = np.zeros_like(w), 0.0
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
+    for first, last in pairwise(edges):
         out = np.full_like(w, np.nan)
         at, end = np.asarray(groups.start)[[first, last]]
         share += _kernels.group_gradient(
@@ -177,7 +178,7 @@ def test_slopes_and_factors_do_not_depend_on_the_place(isa, storage, d):
 
 
 def test_a_group_never_passes_its_bound(isa):
-    """Alike, opposed and long, at and far from the bound: never by an ulp beyond what is charged."""
+    """Alike, opposed and long, at and far from the bound: never an ulp beyond what is charged."""
     rng = np.random.default_rng(5)
     for m in (1, 2, 3, 20, 400):
         X = rng.standard_normal((m, 4)) * 10.0 ** rng.integers(-3, 4)

@@ -113,6 +113,19 @@ class GroupGradient(InCoordinates):
         problem = single_rows(rows, _WHAT).measured_by(measure, transform)
         return problem, transform, reach_of(self.shape, transform)
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse bounds with which products would leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if not all(1e-100 <= bound <= 1e100 for bound in point[1:]):
+            raise ValueError(
+                f"R, C and γ must be between 1e-100 and 1e100; got {point[1:]}. Nothing was spent."
+            )
+
     def __call__(self, prepared: tuple[RowAccess, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared

@@ -1,6 +1,7 @@
 """Slow twin of the gradients of groups: one row at a time, straight from the definition."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from reference.dense import points
@@ -30,7 +31,7 @@ def group_gradient(
     z = rows @ transform
     total, share = np.zeros_like(w), 0.0
     slopes = slopes_of(rows, target, w, loss)
-    for first, last in zip(start[:-1], start[1:], strict=True):
+    for first, last in pairwise(start):
         gradient, seen = np.zeros_like(w), np.zeros((len(w), z.shape[1]))
         size, squares = 0.0, 0.0
         for i in range(first, last):
