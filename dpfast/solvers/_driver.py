@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
-from dpfast.objectives import Saddle, leaks_of
+from dpfast.objectives import Saddle
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.open_accounts import Charged, active_accountants
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
@@ -263,6 +264,7 @@ def plan(
     return result
 
 
+@one_blas_thread()
 def carry_out(
     settled: Plan[Any],
     problem: Any,
@@ -370,7 +372,7 @@ def fit_each(
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
     report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*leaks_of(whole), *notes)
+        ledger, reproducible=rng.reproducible, notes=(*getattr(whole, "leaks", ()), *notes)
     )
     return outcomes, report
 

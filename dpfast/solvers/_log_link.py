@@ -168,10 +168,9 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
 
 def curvature(loss: Loss, mean: float | Vector) -> Vector:
     """Of the loss where it is least, for targets of this mean: a slope over a relative residual."""
-    means = np.atleast_1d(np.asarray(mean, dtype=np.float64))
-    # At the ends of the range the loss goes on straight: the mean of equal ends is still inside.
-    within = float(loss.width or 0.0) * (1.0 - 2.0**-40)
-    found: Vector = loss(np.clip(np.log(means), -within, within), means)[2]
+    # The mean of a rounded law may lie a rounding beyond the targets, where the loss is linear.
+    means = np.clip(np.atleast_1d(np.asarray(mean, dtype=np.float64)), *loss.target_range)
+    found: Vector = loss(np.log(means), means)[2]
     return found
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from dpfast import Problem
 from dpfast.objectives import Erm, ErmShape, General, GeneralShape
-from dpfast.objectives._contract import check_shape
 from dpfast.objectives.linear_term import LinearTerm
 from dpfast.optimizers import OPTIMIZERS
 

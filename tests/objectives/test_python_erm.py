@@ -15,7 +15,6 @@ from dpfast.objectives import (
     make_objective,
     objective_shape,
 )
-from dpfast.objectives._contract import check_shape
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.optimizers import OPTIMIZERS
 
