@@ -10,7 +10,7 @@ import numpy as np
 import scipy.optimize
 
 from dpfast._validation import check_real
-from dpfast.objectives import objective_shape
+from dpfast.objectives import RiskShape, objective_shape
 from dpfast.privacy import Budget
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN
@@ -43,7 +43,11 @@ class Task:
                 f"got objective={objective!r}."
             )
         self.bare = shape
-        self.problem: ProblemShape | None = getattr(shape, "problem", None if self.given else shape)
+        self.problem: ProblemShape | None = None
+        if not self.given:
+            self.problem = shape
+        elif isinstance(shape, RiskShape):
+            self.problem = shape.problem
         self.budget, self.relation, self.risk = budget, neighboring_relation, risk
         self.noise, self.factor = noise, factor
         if minimizer_norm is not None:
@@ -103,7 +107,7 @@ def settle_alpha(task: Task, alpha: float | str | None, *, iterate: bool) -> flo
             raise ValueError(
                 f"alpha must be None for a given objective, which has its own; got {alpha!r}."
             )
-        return float(getattr(task.bare, "alpha", 0.0))
+        return float(task.bare.alpha) if isinstance(task.bare, RiskShape) else 0.0
     assert task.problem is not None
     if alpha is None:
         alpha = task.problem.alpha if task.problem.alpha is not None else "auto"

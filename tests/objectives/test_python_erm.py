@@ -151,7 +151,6 @@ def test_kernels_refuse_bad_ranges(case):
 def test_the_table(name, case):
     problem = case("float64", "logistic").problem
     objective, shape = make_objective(name, problem, 0.2), objective_shape(name, problem.shape, 0.2)
-    check_shape(shape)
     assert objective.shape == shape
     for attribute in ("dim", "strong_convexity", "smoothness"):
         assert getattr(objective, attribute) == getattr(shape, attribute)

@@ -16,7 +16,7 @@ from dpfast import (
     plan,
     solve,
 )
-from dpfast.objectives import Erm
+from dpfast.objectives import Erm, ErmShape
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.privacy.calibration import gaussian_mu
