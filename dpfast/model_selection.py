@@ -57,6 +57,7 @@ from dpfast.privacy import (
     budget_filter,
     gaussian_epsilon,
 )
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.ledger import merged
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
@@ -191,7 +192,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
             **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
             random_state=seed, verbose=0,
         )  # fmt: skip
-        model._fit(*training, {}, accounts=())
+        model._fit(*training, {}, accounts=(), alone=False)
         report = model.privacy_
         if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
             raise RuntimeError(
@@ -344,6 +345,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rows, target = validate_data(
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
+        check_promise(budget, len(target))
         held_out = self._held_out(len(target))
         self._check_target(candidates, target)
         settled = self._settle(budget, candidates, len(target) - held_out, held_out, rows.shape[1])

@@ -30,6 +30,13 @@ from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.sums import RowSums
 
+#: Names of scikit-learn's solvers, and what to say of them.
+_NOT_PRIVATE = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga", "highs")
+_OTHER_SOLVERS = (
+    "(That one is not private. What finds the exact minimizer inside of 'output-perturbation' and "
+    "'objective-perturbation' is chosen by optimizer.)"
+)
+
 
 def _resolve(
     solver: str,
@@ -46,7 +53,8 @@ def _resolve(
     so many rows that noise hardly matters. Output perturbation serves every budget. The squared
     loss has a solver of its own.
     """
-    check_choice("solver", solver, ("auto", *SOLVERS))
+    hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
+    check_choice("solver", solver, ("auto", *SOLVERS), hint)
     if solver != "auto":
         return SOLVERS[solver]
     if not isinstance(shape, ProblemShape):
