@@ -440,37 +440,40 @@ class Problem(RowAccess):
         self, w: Vector, loss: Loss, max_rows: int | None = None
     ) -> tuple[Matrix, int]:
         n, dim = self.shape.n_samples, self.shape.dim
-        total = np.zeros((dim, dim))
-        signs = (1,) if loss.convex else (1, -1)
         step, stride = min(n, gram_rows(dim)), 1
         if self.sparse:
-            # Each call touches all of a dim x dim matrix.
+            # Each chunk has a sum of its own, of dim x dim entries.
             step = max(step, -(-n // 16))
         if max_rows is not None and n > 2 * max_rows:
             # Short chunks, so that they are many.
             step = max(64, max_rows // (8 if self.sparse else 100))
             stride = n // max_rows
-        buffer = np.empty((0 if self.sparse else step, dim))
-        rows = 0
-        # One chunk after another: BLAS brings its own threads.
-        for start in range(0, n, stride * step):
-            stop = min(start + step, n)
-            rows += stop - start
-            kernel, first, last = self._rows.chunk(start, stop)
-            if self.sparse:
-                # Each chunk has a sum of its own, or an entry would pass through an addition for
-                # every row, and `ProblemShape.gram_additions` promises fewer.
-                own = np.zeros((dim, dim))
-                kernel.add_hessian(first, last, loss.spec, w, own)
-                total += own
-                continue
-            for sign in signs:
-                kernel.curvature_rows(first, last, loss.spec, w, buffer, sign)
-                part = buffer[: stop - start]
-                total += sign * (part.T @ part)
+        gram = self._sparse_gram if self.sparse else self._dense_gram
+
+        def work(start: int, _: int) -> Matrix:
+            return gram(*self._rows.chunk(start, min(start + step, n)), w, loss)
+
+        total = add_up(self._map(work, stride * step))
         if not np.all(np.isfinite(total)):
             raise FloatingPointError("Hessian: a result is too large for float64.")
+        rows = sum(min(step, n - start) for start in range(0, n, stride * step))
         return total, rows
+
+    def _dense_gram(self, kernel: Any, first: int, last: int, w: Vector, loss: Loss) -> Matrix:
+        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` over rows of a kernel object, by BLAS."""
+        rows = np.empty((last - first, self.shape.dim))
+        kernel.curvature_rows(first, last, loss.spec, w, rows, 1)
+        total: Matrix = rows.T @ rows
+        if not loss.convex:
+            kernel.curvature_rows(first, last, loss.spec, w, rows, -1)
+            total -= rows.T @ rows
+        return total
+
+    def _sparse_gram(self, kernel: Any, first: int, last: int, w: Vector, loss: Loss) -> Matrix:
+        """The same over sparse rows, by their non-zeros."""
+        total = np.zeros((self.shape.dim, self.shape.dim))
+        kernel.add_hessian(first, last, loss.spec, w, total)
+        return total
 
     def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
         dim, intercept, d = self.shape.dim, self.shape.intercept, self.shape.n_features
