@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
-from dpfast.errors import PrivacyLeakWarning
+from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._messages import (
     hints,
@@ -338,6 +338,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         if alone and not isinstance(X, Executor):
             report = FITS.note(rows, report, stacklevel=3)
+        if alone:
+            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center

@@ -113,10 +113,13 @@ class Outcome:
     history : mapping
         Released quantities along the way, each an array with one entry an iteration: covered by the
         ledger, like `w`.
+    said : tuple of str
+        What the releases tell of settings that might be better; covered by the ledger, too.
     """
 
     w: Vector
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

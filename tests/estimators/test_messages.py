@@ -1,6 +1,7 @@
 """What whoever comes from scikit-learn reads: promises in sight, other names, text, NaN, bounds."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from dpfast import (
     Budget,
     BudgetAccountant,
     HuberRegressor,
+    LinearRegression,
     LinearSVC,
     LogisticRegression,
     QuantileRegressor,
@@ -20,6 +22,7 @@ from dpfast import (
 )
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.model_selection import PrivateSearchCV
+from dpfast.privacy.repeats import FITS
 
 
 @pytest.fixture
@@ -172,6 +175,34 @@ class TestBounds:
             warnings.simplefilter("always")
             TableModel(bounds, "quantile", epsilon=2.0).fit(table)
         assert len(caught) == (not learn)
+
+    @pytest.mark.parametrize(
+        ("make", "learns"),
+        [
+            (partial(LogisticRegression, classes=[0, 1]), True),
+            (partial(LogisticRegression, classes=[0, 1, 2]), True),
+            (partial(LinearRegression, target_bounds=(0, 2), solver="dp-adassp"), True),
+            (partial(HuberRegressor, target_bounds=(0, 2)), True),
+            (partial(LogisticRegression, classes=[0, 1], delta=0.0), False),
+        ],
+        ids=["classes", "more classes", "squares", "Huber", "pure"],
+    )
+    def test_a_norm_far_above_the_rows_is_said_where_releases_tell_it(self, make, learns):
+        """Of solvers that learn the lengths; the others know nothing, and say nothing."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20_000, 3))
+        X /= np.linalg.norm(X, axis=1)[:, np.newaxis]
+        y = np.digitize(X[:, 0], [-0.3, 0.3]) % len(make().get_params().get("classes", "012"))
+        said = {}
+        for data_norm in (1.0, 3.0, 100.0):
+            FITS.forget()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                make(data_norm=data_norm, epsilon=2.0).fit(X, y)
+            said[data_norm] = [str(w.message) for w in caught]
+        assert said[1.0] == said[3.0] == []
+        assert len(said[100.0]) == learns
+        assert not learns or "data_norm = 100 is far above the norms" in said[100.0][0]
 
     def test_classes_are_sorted_and_the_message_says_so(self, data):
         X, y = data
