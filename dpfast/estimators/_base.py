@@ -18,7 +18,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.curator import Curator
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
+from dpfast.estimators._classes import (
+    balanced,
+    budget_left,
+    check_class_weight,
+    declared,
+    heaviest,
+    learned_shares,
+    planned_count,
+)
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._messages import (
     hints,
@@ -29,15 +39,16 @@ from dpfast.estimators._messages import (
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event
+from dpfast.privacy import Budget, Event, Ledger
 from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
+from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, fit_each
+from dpfast.solvers import Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.sums import RowSums
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -323,6 +334,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
+            begun, learned = None, {}
+            if self._counts_classes():
+                begun = begin(settled, budget, self.accountant, self.random_state, accounts)
+                begun[0].check(*events)
+                learned = self._learned(settled, budget, stored, targets[-1], begun)
+            problem = self._weighed(problem, stored, targets[-1], learned)
             outcomes, report = fit_each(
                 settled,
                 self._problems(settled, problem, targets, stored),
@@ -335,6 +352,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 checkpoint=fit_params.get("checkpoint"),
                 accounts=accounts,
                 distinction=(self._settings(), targets),
+                begun=begun,
             )
         if alone and not isinstance(X, Executor):
             report = FITS.note(rows, report, stacklevel=3)
@@ -354,6 +372,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _noise=WeightNoise.of(settled),
             _constant_column=constant,
             _targets=targets[-1],
+            **learned,
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -396,7 +415,39 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """Plan of a fit to rows of this shape, and the accesses of all its problems."""
         parts = self._parts() if parts is None else parts
+        return self._planned_parts(shape, budget, parts)
+
+    def _planned_parts(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        """The same for so many problems, of which each has its share of the budget."""
         return planned(shape, parts, self.solver, budget, **self._settings())
+
+    def _counts_classes(self) -> bool:
+        """Whether a fit begins with a private count of the classes."""
+        return False
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        """Fitted attributes that a private count of the classes gives."""
+        raise NotImplementedError
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        """The problem whose rows count as much as their classes do."""
+        del stored, targets, learned
+        return problem
 
     def _parts(self) -> int:
         """Problems of a fit."""
@@ -498,6 +549,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes: ArrayLike | None = None
     objective: str = "erm"
     objective_options: Mapping[str, Any] | None = None
+    class_weight: Mapping[Any, float] | str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -520,6 +572,57 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         classes, notes = self._resolve_classes(y)
         positives = classes if len(classes) > 2 else classes[-1:]
         return tuple(Signs(loss, classes, positive) for positive in positives), notes
+
+    def _counts_classes(self) -> bool:
+        return isinstance(self.class_weight, str)
+
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        parts = self._parts() if parts is None else parts
+        weights = check_class_weight(self.class_weight)
+        counts, n_classes = self._counts_classes(), max(2, parts)
+        if shape.blocks is not None and (weights or counts):
+            raise ValueError(
+                "class_weight must be None, and threshold a number, for rows in blocks; got "
+                f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        shape = shape.weighted_by(heaviest(weights, n_classes))
+        if not counts:
+            return self._planned_parts(shape, budget, parts)
+        settled, events = self._planned_parts(shape, budget_left(budget), parts)
+        return settled, (*planned_count(settled, n_classes, budget).events(), *events)
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        assert stored is not None and isinstance(targets, Signs)
+        access = planned_count(settled, len(targets.classes), budget)
+        positions = np.searchsorted(targets.classes, stored)
+        return {"class_shares_": learned_shares(Curator(positions, *begun), access)}
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        if self.class_weight is None:
+            return problem
+        assert stored is not None and isinstance(targets, Signs)
+        weights = check_class_weight(self.class_weight)
+        values = declared(weights, targets.classes)
+        if self.class_weight == "balanced":
+            values = balanced(learned["class_shares_"])
+        factors = values[np.searchsorted(targets.classes, stored)]
+        most = heaviest(weights, len(values))
+        return single_rows(problem, "weights of classes").weighted_by(factors, most)
 
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report."""
@@ -577,6 +680,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         margins: Vector = self._affine(X, coef, intercept)
         return margins
 
+    def _least_margin(self) -> float:
+        """From which on a row counts as the second of two classes."""
+        return 0.0
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row.
 
@@ -589,7 +696,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         ndarray of shape (n_samples,)
         """
         margins = self.decision_function(X)
-        index = (margins > 0.0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        least = self._least_margin()
+        index = (margins > least).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.classes_[index]
         return labels
 

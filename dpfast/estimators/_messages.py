@@ -19,8 +19,8 @@ _ELSEWHERE = {
     "penalty": "the penalty is the ridge alpha; 'l1' and 'elasticnet' are not available, and "
     "alpha=0 is none",
     "l1_ratio": "the penalty is the ridge alpha, without an l1 part",
-    "class_weight": "give sample_weight to fit, with a public max_weight; weights by class "
-    "frequencies would be taken from the private labels",
+    "class_weight": "a parameter of classifiers, not of fit; fit takes a sample_weight, with a "
+    "public max_weight",
     "max_iter": _STEPS,
     "n_iter": _STEPS,
     "tol": _STEPS,

@@ -79,9 +79,9 @@ class ColumnMoments(Query):
         super().check_point(*point)
         center, scale = point
         least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
-        if not 0.0 < farthest <= self.largest * least:
+        if not 0.0 < farthest <= self.largest_argument * least:
             raise ValueError(
-                f"scale must be positive, and at least {farthest / self.largest:.3g} where columns "
+                f"scale must be positive, and at least {farthest / self.largest_argument:.3g} where columns "
                 f"and centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
             )
 

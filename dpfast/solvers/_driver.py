@@ -346,6 +346,20 @@ def carry_out(
     return outcome
 
 
+def begin(
+    settled: Plan[Any],
+    budget: Budget,
+    accountant: str,
+    random_state: Any,
+    accounts: Sequence[Charged] | None,
+) -> tuple[Ledger, SecureGenerator]:
+    """The ledger and the source of noise of a fit."""
+    pricing = "auto" if accountant == LAST_ITERATE else accountant
+    # Looked up once, and not at every access: it takes a system call or two.
+    payers = active_accountants() if accounts is None else accounts
+    return Ledger(budget, pricing, settled.adaptive, payers), SecureGenerator(random_state)
+
+
 def fit_each(
     settled: Plan[Any],
     problems: Sequence[Callable[[], Any]],
@@ -359,6 +373,7 @@ def fit_each(
     checkpoint: str | os.PathLike[str] | None = None,
     accounts: Sequence[Charged] | None = None,
     distinction: tuple[Any, ...] = (),
+    begun: tuple[Ledger, SecureGenerator] | None = None,
 ) -> tuple[list[Outcome], PrivacyReport]:
     """Carry out a plan on each of several problems, on one ledger.
 
@@ -379,6 +394,9 @@ def fit_each(
         As for :func:`solve`.
     distinction : tuple
         What else makes this fit another one for a checkpoint.
+    begun : (Ledger, SecureGenerator) or None, default=None
+        Those with which something was released for this fit before, see :func:`begin`; the events
+        were checked then.
 
     Returns
     -------
@@ -390,16 +408,13 @@ def fit_each(
             f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
-    pricing = "auto" if accountant == LAST_ITERATE else accountant
-    # Looked up once, and not at every access: it takes a system call or two.
-    payers = active_accountants() if accounts is None else accounts
-    ledger = Ledger(budget, pricing, settled.adaptive, payers)
-    rng = SecureGenerator(random_state)
+    ledger, rng = begun or begin(settled, budget, accountant, random_state, accounts)
     with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:
             outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
         else:
-            ledger.check(*events)
+            if begun is None:
+                ledger.check(*events)
             outcomes = [carry_out(settled, make(), rng, ledger) for make in problems]
             if log is not None:
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]

@@ -71,7 +71,7 @@ class TestOtherNames:
             GridSearchCV(model(), {name: [1, 2]}, error_score="raise").fit(*data)
 
     def test_class_weight_of_a_fit(self, data):
-        with pytest.raises(TypeError, match="class_weight: give sample_weight"):
+        with pytest.raises(TypeError, match="class_weight: a parameter of classifiers, not of fit"):
             model().fit(*data, class_weight="balanced")
 
     def test_what_nobody_knows_has_no_hint(self):
