@@ -17,7 +17,11 @@ from dpfast.solvers import SOLVERS
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8") if README.exists() else ""
-HOME = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"] if TEXT else ""
+HOME = (
+    tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+    if TEXT
+    else ""
+)
 
 pytestmark = pytest.mark.skipif(not TEXT, reason="the README is not part of an installed package")
 

@@ -48,7 +48,7 @@ def rho_of(event):
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 8.0])
 def test_the_budget_is_kept_and_used(calibration, relation, epsilon, classification):
     budget = Budget(epsilon, 1e-6)
-    _, outcome, ledger = run(
+    settled, outcome, ledger = run(
         make(classification), budget, neighboring_relation=relation, calibration=calibration,
         splits=12,
     )  # fmt: skip
@@ -57,7 +57,7 @@ def test_the_budget_is_kept_and_used(calibration, relation, epsilon, classificat
     assert spent <= limit * (1 + 1e-12)
     assert spent == pytest.approx(ledger.totals()["rho"], rel=1e-9)
     # What is left does not pay for another iteration.
-    assert spent > 0.8 * limit
+    assert spent > 0.8 * min(limit, settled.settings.limit)
     assert ledger.guarantee().epsilon <= epsilon
     assert outcome.history["budget_used"][-1] == pytest.approx(spent / limit, rel=1e-9)
 
@@ -599,6 +599,20 @@ def test_paper_prices():
     assert gradient.noise_multiplier == pytest.approx(sigma, rel=1e-6)
     accesses = plan(SHAPE, "dp-agd", Budget(rho=0.1)).settings.accesses
     assert isinstance(accesses.choice, Exponential)
+
+
+@pytest.mark.parametrize("budget", [Budget(0.1, 1e-8), Budget(1.6, 1e-6)])
+def test_the_papers_settings_spend_the_rho_of_its_equation_5_and_no_more(classification, budget):
+    _, _, ledger = run(make(classification), budget, calibration="paper")
+    spent = [rho_of(event) for event in ledger.events]
+
+    def epsilon(rho):
+        return rho + 2.0 * math.sqrt(rho * math.log(1.0 / budget.delta))
+
+    assert epsilon(sum(spent)) <= budget.epsilon
+    # What is left does not pay for the dearest gradient and a choice.
+    assert epsilon(sum(spent) + 1.2 * max(spent) + spent[1]) > budget.epsilon
+    assert budget_filter(budget, "auto").limit > 1.2 * sum(spent)
 
 
 @pytest.mark.parametrize(

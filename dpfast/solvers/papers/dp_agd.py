@@ -253,7 +253,7 @@ def plan(
             where=_CHOICE,
         )
         limit = _equation_5(budget)
-        course = max(1, math.floor(_BELOW_ONE * limit / (price + choice_price(choice))))
+        course = max(1, math.floor(_BELOW_ONE * limit / (price + _choice_price(choice))))
     else:
         limit = math.inf
         course = max(1, round(settled["splits"] / blocks))
@@ -329,7 +329,7 @@ def _by_points(plan: Plan[Settings], curator: Curator, descent: _Descent) -> Non
         known = _Average(len(descent.w))
         measurement, cost = gradient, price
         while True:
-            if not curator.can_afford(measurement, choice):
+            if not curator.can_afford(measurement, choice) or not descent.pay(cost):
                 return
             known.add(curator.release(measurement, at), cost)
             slope = known.value / n + alpha * descent.w
@@ -372,6 +372,19 @@ def _measurement(
     return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
 
 
+def _choice_price(choice: Exponential | NoisyMax) -> float:
+    """In ρ, as the paper counts: an η-DP choice is (η²/2)-zCDP."""
+    (event,) = choice.events()
+    return 0.5 * float(event.epsilon) ** 2
+
+
+def _equation_5(budget: Budget) -> float:
+    """ρ of the paper's equation (5), ``ε = ρ + 2 √(ρ log(1/δ))``, rounded down."""
+    assert budget.epsilon is not None
+    log = -math.log(budget.delta)
+    return _BELOW_ONE * (budget.epsilon / (math.sqrt(budget.epsilon + log) + math.sqrt(log))) ** 2
+
+
 class _Average:
     """Of measurements at one point.
 
@@ -393,6 +406,7 @@ class _Descent:
 
     def __init__(self, plan: Plan[Settings], curator: Curator) -> None:
         self._settings, self._curator = plan.settings, curator
+        self._left = plan.settings.limit
         self.w, self._velocity = np.zeros(plan.shape.dim), np.zeros(plan.shape.dim)
         self._max_step = plan.settings.max_step
         self._taken: list[float] = []
@@ -402,6 +416,13 @@ class _Descent:
     def finished(self) -> bool:
         """Whether as many steps were taken as were asked for."""
         return len(self._taken) == self._settings.max_iterations
+
+    def pay(self, cost: float) -> bool:
+        """Take the prices of a gradient and a choice from what the paper has, if it has them."""
+        if math.isinf(self._left):
+            return True
+        self._left -= cost + _choice_price(self._settings.accesses.choice)
+        return self._left >= 0.0
 
     def step(self, rows: Curator, n: int, slope: Vector, price: float) -> bool:
         """Ask n rows for a step against a noisy slope and take it; False if it is none."""
