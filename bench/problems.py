@@ -63,7 +63,7 @@ def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
 
 @dataclass(frozen=True)
 class Panel:
-    """Rows with labels -1 and +1, whose they are, and public bounds of the rows' norms and number."""
+    """Rows with labels -1 and +1, whose they are, and public bounds of norms and rows a person."""
 
     name: str
     X: Rows

@@ -171,8 +171,8 @@ def tables(document: Document) -> list[Table]:
     found = [
         Table(
             "Made panels",
-            f"{plain(document.sizes['persons'])} persons, 10 columns, solver 'auto' without tuning; "
-            f"log-loss on the rows beyond the best there is, mean ± standard error of {runs} runs. "
+            f"{plain(document.sizes['persons'])} persons, 10 columns, solver 'auto' without "
+            f"tuning; log-loss on the rows beyond the best there is, mean ± standard error of {runs} runs. "
             "Entries of a column, and what decides labels besides the columns, are correlated "
             "within a person. The share is meant to be at most a third for 5 rows and an eighth "
             "for 20. Where labels are alike, so are a person's gradients, and m rows say little "

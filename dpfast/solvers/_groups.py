@@ -34,11 +34,12 @@ Vector = NDArray[np.float64]
 
 _SIZES = "sizes of groups"
 #: Share of the budget, in units of mu², that the counts take.
-SIZES_SHARE = 0.01
+SIZES_SHARE = 0.02
 # Weight of the alikeness beside the gradient, per record apart: 3% more noise.
 _ALIKE = 0.25
-# Deviations of the noise by which a count must stand out.
-_SEEN = 2.0
+# Deviations of the noise by which a count must stand out: one of sizes that nobody has would
+# outweigh all others in the mean.
+_SEEN = 4.0
 # Radius of a group's gradient over a row's times its length in rows; rows are cut as one by one
 # would lose more than the group's radius saves.
 _RADIUS, _ROW = 0.7, 3.0
@@ -122,7 +123,7 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     counts = curator.release(groups.sizes)
     seen = np.where(counts > _SEEN * groups.sizes.stddev, counts, 0.0)
     if not seen.any():
-        seen[0] = 1.0
+        seen[0] = 1.0  # of the smallest size, with which noise does least
     middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
     mean = float(seen @ middle / seen.sum())
     found = replace(groups, mean=mean, largest=float(middle[np.flatnonzero(seen)[-1]]))
