@@ -27,7 +27,6 @@ from dpfast.mechanisms import Gaussian
 from dpfast.privacy import records_apart
 from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
-from dpfast.queries.groups import MASS
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
@@ -100,9 +99,13 @@ def gradient_query(
 
 
 def limit_of(shape: ProblemShape, radius: float) -> float:
-    """Largest reach with which rounding stays below a thousandth of a group's contribution."""
+    """Largest reach with which rounding stays below a thousandth of a group's contribution.
+
+    As for rows, at least twice that of the coordinates to begin with.
+    """
     unit = GroupGradient(shape, 1.0, 0.0).rounding_error()
-    return max(1e-3 / unit, min(reach_limit(shape, radius, radius), 4.0 * MASS * (shape.dim + 1.0)))
+    least = 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
+    return max(min(1e-3 / unit, reach_limit(shape, radius, radius)), least)
 
 
 def planned(
