@@ -688,6 +688,15 @@ class Problem(RowAccess):
         rows = self._rows_of(self._rows.matrix, target, inverse)
         return self._view(_target=target, _rows=rows)
 
+    def weighted_by(self, factors: ArrayLike, most: float) -> Self:
+        weight = np.minimum(as_vector("factors", factors, self.shape.n_samples), most)
+        if self._weight is not None:
+            weight = weight * self._weight
+        twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1]
+        twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
+        return twin
+
     def with_labels(self, labels: ArrayLike) -> Self:
         return self._view(_labels=self._per_row("labels", labels))
 

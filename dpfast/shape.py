@@ -180,6 +180,10 @@ class ProblemShape:
         """The same shape with the ridge `alpha`."""
         return replace(self, alpha=alpha)
 
+    def weighted_by(self, most: float) -> ProblemShape:
+        """The same shape with weights that are multiplied by factors of at most `most`."""
+        return replace(self, max_weight=self.max_weight * most)
+
     def minimizer_norm(self, alpha: float) -> float:
         """Bound of ``‖w*‖₂`` for the ridge `alpha`.
 

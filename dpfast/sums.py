@@ -383,6 +383,10 @@ class RowAccess(RowSums):
         """
 
     @abstractmethod
+    def weighted_by(self, factors: ArrayLike, most: float) -> Self:
+        """The same rows, each of whose weights is multiplied by a factor, cut at `most`."""
+
+    @abstractmethod
     def with_labels(self, labels: ArrayLike) -> Self:
         """The same rows with the classes 0, 1, ... that losses of several classes look at."""
 

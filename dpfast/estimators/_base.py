@@ -18,19 +18,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
-from dpfast.errors import PrivacyLeakWarning
+from dpfast.curator import Curator
+from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
+from dpfast.estimators._classes import (
+    balanced,
+    budget_left,
+    check_class_weight,
+    declared,
+    heaviest,
+    learned_shares,
+    planned_count,
+)
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
+from dpfast.estimators._messages import (
+    hints,
+    unknown_parameters,
+    unreadable,
+    with_promise,
+)
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event
+from dpfast.privacy import Budget, Event, Ledger
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
+from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, fit_each
+from dpfast.solvers import Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.sums import RowSums
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -86,6 +104,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_weight: float | None = None
     max_rows_per_group: int | None = None
 
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if text := unknown_parameters(cls, settings):
+            raise TypeError(text)
+        made: Self = super().__new__(cls)
+        return made
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        if text := unknown_parameters(type(self), params):
+            raise ValueError(text)
+        super().set_params(**params)
+        return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -114,6 +154,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
+
+    def _question_bounds(self, stacklevel: int = 2) -> None:
+        """Warn of declared bounds with which the model can hardly be of use."""
 
     def _constant(self) -> float:
         if not self.fit_intercept:
@@ -145,6 +188,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise TypeError(
                 "fit must get no keyword arguments but sample_weight and groups; got "
                 f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+                f"{hints(unknown)}"
             )
         if fit_params.get("checkpoint") is not None:
             raise ValueError(
@@ -273,10 +317,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         y: ArrayLike | None,
         fit_params: Mapping[str, Any],
         accounts: Sequence[Charged] | None = None,
+        *,
+        alone: bool = True,
     ) -> Self:
         """Fit, charging `accounts`; None: those whose blocks surround the call.
 
-        Whoever charges accounts otherwise, or has rows in blocks, notes the fit where it matters.
+        Where this is `alone` no more than a part of something, the whole of it is checked and
+        noted by whoever makes it.
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
@@ -290,7 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             problem = self._over_blocks(X, y, fit_params, targets[-1])
         else:
             counted = self._row_weights(fit_params)
-            rows, labels = validate_data(self, X, y, y_numeric=self._y_numeric, **_READ)
+            rows, labels = self._validated(X, y, y_numeric=self._y_numeric)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
             problem = Problem(
@@ -303,8 +350,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 strict=self.strict,
                 **counted,
             )
+        if alone:
+            shape = problem.shape
+            check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
+            self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
+            begun, learned = None, {}
+            if self._counts_classes():
+                begun = begin(settled, budget, self.accountant, self.random_state, accounts)
+                begun[0].check(*events)
+                learned = self._learned(settled, budget, stored, targets[-1], begun)
+            problem = self._weighed(problem, stored, targets[-1], learned)
             outcomes, report = fit_each(
                 settled,
                 self._problems(settled, problem, targets, stored),
@@ -317,9 +374,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 checkpoint=fit_params.get("checkpoint"),
                 accounts=accounts,
                 distinction=(self._settings(), targets),
+                begun=begun,
             )
-        if accounts is None and not isinstance(X, Executor):
+        if alone and not isinstance(X, Executor):
             report = FITS.note(rows, report, stacklevel=3)
+        if alone:
+            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -333,6 +394,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _noise=WeightNoise.of(settled),
             _constant_column=constant,
             _targets=targets[-1],
+            **learned,
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -361,12 +423,53 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._options(),
         }
 
+    def _validated(self, *data: Any, **how: Any) -> Any:
+        """Rows, and targets if there are any, checked by scikit-learn."""
+        try:
+            return validate_data(self, *data, **how, **_READ)
+        except (TypeError, ValueError) as error:
+            if (text := unreadable(data[0], error)) is None:
+                raise
+            raise type(error)(text) from None  # the cause quotes a value
+
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """Plan of a fit to rows of this shape, and the accesses of all its problems."""
         parts = self._parts() if parts is None else parts
+        return self._planned_parts(shape, budget, parts)
+
+    def _planned_parts(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        """The same for so many problems, of which each has its share of the budget."""
         return planned(shape, parts, self.solver, budget, **self._settings())
+
+    def _counts_classes(self) -> bool:
+        """Whether a fit begins with a private count of the classes."""
+        return False
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        """Fitted attributes that a private count of the classes gives."""
+        raise NotImplementedError
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        """The problem whose rows count as much as their classes do."""
+        del stored, targets, learned
+        return problem
 
     def _parts(self) -> int:
         """Problems of a fit."""
@@ -450,7 +553,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if is_dask(X):
             X = from_dask(X)
         if not isinstance(X, Executor):
-            return validate_data(self, X, reset=False, **_READ) @ coef + intercept
+            return self._validated(X, reset=False) @ coef + intercept
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -468,6 +571,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes: ArrayLike | None = None
     objective: str = "erm"
     objective_options: Mapping[str, Any] | None = None
+    class_weight: Mapping[Any, float] | str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -491,6 +595,57 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         positives = classes if len(classes) > 2 else classes[-1:]
         return tuple(Signs(loss, classes, positive) for positive in positives), notes
 
+    def _counts_classes(self) -> bool:
+        return isinstance(self.class_weight, str)
+
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        parts = self._parts() if parts is None else parts
+        weights = check_class_weight(self.class_weight)
+        counts, n_classes = self._counts_classes(), max(2, parts)
+        if shape.blocks is not None and (weights or counts):
+            raise ValueError(
+                "class_weight must be None, and threshold a number, for rows in blocks; got "
+                f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        shape = shape.weighted_by(heaviest(weights, n_classes))
+        if not counts:
+            return self._planned_parts(shape, budget, parts)
+        settled, events = self._planned_parts(shape, budget_left(budget), parts)
+        return settled, (*planned_count(settled, n_classes, budget).events(), *events)
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        assert stored is not None and isinstance(targets, Signs)
+        access = planned_count(settled, len(targets.classes), budget)
+        positions = np.searchsorted(targets.classes, stored)
+        return {"class_shares_": learned_shares(Curator(positions, *begun), access)}
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        if self.class_weight is None:
+            return problem
+        assert stored is not None and isinstance(targets, Signs)
+        weights = check_class_weight(self.class_weight)
+        values = declared(weights, targets.classes)
+        if self.class_weight == "balanced":
+            values = balanced(learned["class_shares_"])
+        factors = values[np.searchsorted(targets.classes, stored)]
+        most = heaviest(weights, len(values))
+        return single_rows(problem, "weights of classes").weighted_by(factors, most)
+
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report."""
         if self.classes is not None:
@@ -508,7 +663,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             y,
             "classes",
             "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[negative, positive].",
+            "does not cover that: pass classes=[...], all labels that there may be. (As in "
+            "scikit-learn they are sorted, and of two the last is the positive one.)",
             "the class labels were taken from y",
         )
         assert y is not None
@@ -516,7 +672,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         if len(classes) < 2:
             raise ValueError(
                 "y must hold two classes; got 1 class. If the other class is merely absent from "
-                "these rows, pass classes=[negative, positive]."
+                "these rows, pass classes=[...], all labels that there may be."
             )
         return classes, notes
 
@@ -546,6 +702,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         margins: Vector = self._affine(X, coef, intercept)
         return margins
 
+    def _least_margin(self) -> float:
+        """From which on a row counts as the second of two classes."""
+        return 0.0
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row.
 
@@ -558,7 +718,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         ndarray of shape (n_samples,)
         """
         margins = self.decision_function(X)
-        index = (margins > 0.0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        least = self._least_margin()
+        index = (margins > least).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.classes_[index]
         return labels
 

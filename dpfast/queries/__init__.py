@@ -7,6 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
+from dpfast.queries.classes import ClassCounts
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
@@ -29,6 +30,7 @@ __all__ = [
     "BatchSum",
     "CandidateLosses",
     "CertifiedMinimizer",
+    "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",

@@ -24,6 +24,7 @@ from dpfast.queries import (
     BatchSum,
     CandidateLosses,
     CertifiedMinimizer,
+    ClassCounts,
     ClassGradient,
     ClippedGradient,
     ColumnMoments,
@@ -715,6 +716,18 @@ def _cases() -> list[Case]:
             dict.fromkeys(RELATIONS, 1.0),
         )
     )
+    for norm in ("l1", "l2"):
+        for classes in (2, 4):
+            cases.append(
+                Case(
+                    f"classes, {classes} in {norm}",
+                    lambda size, norm=norm, classes=classes: ClassCounts(size, classes, norm),
+                    lambda query: [()],
+                    [Record((0.0,), float(label)) for label in range(classes)],
+                    lambda records, storage, size: np.array([int(r.y) for r in records]),
+                    dict.fromkeys(RELATIONS, 0.99),
+                )
+            )
     cases.append(
         Case(
             "ranks",

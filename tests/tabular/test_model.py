@@ -585,7 +585,7 @@ class TestPersons:
         np.testing.assert_array_equal(found.coef_, model.coef_)
 
     def test_a_delta_above_one_over_the_persons_is_refused(self, visits):
-        with pytest.raises(ValueError, match="delta must be below one over the number of persons"):
+        with pytest.raises(ValueError, match="delta must be below one over the number of groups"):
             fitted(visits, person="who", delta=1e-2)
 
     def test_a_row_without_a_person_is_refused(self, visits):
