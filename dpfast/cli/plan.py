@@ -170,7 +170,8 @@ def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
             (
                 "problem",
                 f"{shape.n_samples:,} {_NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
-                f"intercept, rows of norm at most {shape.data_norm:g}, {shape.loss.name} loss, {ridge}",
+                f"intercept, rows of norm at most {shape.data_norm:g}, {shape.loss.name} loss, "
+                f"{ridge}",
             ),
             (
                 "budget",

@@ -609,6 +609,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                 "class_weight must be None, and threshold a number, for rows in blocks; got "
                 f"{self.class_weight!r}. Give the source weights of its rows instead."
             )
+        if shape.unit == "group" and counts:
+            raise ValueError(
+                "class_weight and threshold must not be 'balanced' with groups: the count of the "
+                "classes, which that takes, promises privacy for one row of a group only. Declare "
+                "the weight of each class, or the threshold."
+            )
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:
             return self._planned_parts(shape, budget, parts)
