@@ -126,6 +126,14 @@ class TestFit:
         assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
         assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
+    def test_persons(self, run, table):
+        table.assign(id=np.arange(len(table)) // 2).to_csv("t.csv", index=False)
+        bounds = {**BOUNDS, "dose": [0, 100]}
+        code, out, _ = run(*FIT, "--person", "id", "--max-rows-per-person", 2, bounds=bounds)
+        assert code == 0
+        assert "(replace_one: all rows of one person replaced by any other)" in out
+        assert TableModel.load("m.json").privacy_.unit == "group"
+
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
         del bounds["ill"]
@@ -164,7 +172,7 @@ class TestFit:
             (("--solver", "newton"), "solver must be one of"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
-            (("--person", "id"), "not yet for persons"),
+            (("--person", "id"), "learn must be false with a person column"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),
