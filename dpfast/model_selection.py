@@ -203,8 +203,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
             random_state=seed, verbose=0,
         )  # fmt: skip
         X, y, groups = training
-        owners = {} if groups is None else {"groups": groups}
-        model._fit(X, y, owners, accounts=(), alone=False)
+        model._fit(X, y, {} if groups is None else {"groups": groups}, accounts=(), alone=False)
         report = model.privacy_
         if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
             raise RuntimeError(
@@ -372,9 +371,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rows, target = validate_data(
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
-        check_promise(budget, len(target))
         indexed = None if groups is None else index_groups(groups, len(target), len(target))
         count = len(target) if indexed is None else indexed.count
+        check_promise(budget, count)
         held_out = self._held_out(count)
         self._check_target(candidates, target)
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])

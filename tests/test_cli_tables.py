@@ -126,14 +126,6 @@ class TestFit:
         assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
         assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
-    def test_persons(self, run, table):
-        table.assign(id=np.arange(len(table)) // 2).to_csv("t.csv", index=False)
-        bounds = {**BOUNDS, "dose": [0, 100]}
-        code, out, _ = run(*FIT, "--person", "id", "--max-rows-per-person", 2, bounds=bounds)
-        assert code == 0
-        assert "(replace_one: all rows of one person replaced by any other)" in out
-        assert TableModel.load("m.json").privacy_.unit == "group"
-
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
         del bounds["ill"]

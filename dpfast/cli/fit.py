@@ -210,14 +210,8 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
     )
     say(
         f"About to spend epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g} on these "
-        f"rows ({arguments.neighboring_relation}: {_change(arguments, schema.person)})."
+        f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
     )
-
-
-def _change(arguments: argparse.Namespace, person: str | None) -> str:
-    """What the promise hides, in words."""
-    change = _CHANGES[arguments.neighboring_relation]
-    return change if person is None else change.replace("one row", "all rows of one person")
 
 
 def _described(plan: FitPlan, model: TableModel) -> str:

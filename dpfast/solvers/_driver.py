@@ -11,7 +11,7 @@ from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
-from dpfast.objectives import Saddle, leaks_of
+from dpfast.objectives import Saddle
 from dpfast.privacy import (
     NEIGHBORING_RELATIONS,
     Budget,
@@ -466,7 +466,7 @@ def fit_each(
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
     report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*leaks_of(whole), *notes)
+        ledger, reproducible=rng.reproducible, notes=(*getattr(whole, "leaks", ()), *notes)
     )
     return outcomes, report
 
