@@ -61,6 +61,8 @@ class GammaRegressor(PrivateLogLinkRegressor):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    prior : None, default=None
+        Losses with a log link take none.
 
     Attributes
     ----------

@@ -64,6 +64,9 @@ class LinearRegression(PrivateLinearRegressor):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    prior : tuple (X, y) or None, default=None
+        Public rows and their targets, like the private ones: the fit begins with what they tell,
+        and does not pay for it. See the guide to priors.
 
     Attributes
     ----------
