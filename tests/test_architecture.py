@@ -29,10 +29,10 @@ LAYERS = [
     {"sums"},
     {"shape"},
     {"curator"},
-    {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
+    {"rows", "groups", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
-    {"_files", "_show_versions", "chunks"},
+    {"_files", "_show_versions", "chunks", "_blas"},
     {"_validation", "errors", "_kernels", "_version", "_compiled"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -40,6 +40,7 @@ from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.privacy.open_accounts import Charged
+from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
@@ -58,6 +59,7 @@ class FitParameters(TypedDict, total=False):
     """What `fit` takes by keyword."""
 
     sample_weight: ArrayLike | None
+    groups: ArrayLike | None
     checkpoint: str | os.PathLike[str] | None
 
 
@@ -78,7 +80,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     routing here, and :meth:`fit` takes it by keyword.
     """
 
-    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None, "groups": None}
     # Parameters of the estimator that go to the solver by their own names.
     _solver_parameters: ClassVar[tuple[str, ...]] = ("alpha", "optimizer")
     # Whether targets are numbers.
@@ -101,6 +103,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     strict: bool = False
     max_weight: float | None = None
+    max_rows_per_group: int | None = None
     prior: tuple[ArrayLike, ArrayLike] | None = None
 
     def __sklearn_tags__(self) -> Any:
@@ -156,11 +159,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return {**given, **options}
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of the Problem that say how much each row counts."""
-        unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
+        """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
+        unknown = sorted(set(fit_params) - {"sample_weight", "groups", "checkpoint"})
         if unknown:
             raise TypeError(
-                "fit must get no keyword arguments but sample_weight; got "
+                "fit must get no keyword arguments but sample_weight and groups; got "
                 f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
             )
         if fit_params.get("checkpoint") is not None:
@@ -171,19 +174,33 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         bound = self.max_weight
         if bound is not None:
             bound = check_real("max_weight", bound, low=1e-100, high=1e100)
+        groups = fit_params.get("groups")
+        owners: dict[str, Any] = {}
+        if groups is not None:
+            owners = {"groups": groups, "max_rows_per_group": self.max_rows_per_group}
+        elif self.max_rows_per_group is not None:
+            raise ValueError(
+                "groups must be given to fit with max_rows_per_group="
+                f"{self.max_rows_per_group!r}; got None. They say whose row each is."
+            )
         weight = fit_params.get("sample_weight")
         if weight is None:
-            return {}
+            return owners
         if bound is None:
             raise ValueError(
                 "max_weight must be given with sample_weight; got None. The weights are as private "
                 "as the rows, and noise is in proportion to the largest: declare it, known without "
                 "looking at the data (larger weights are lowered to it)."
             )
-        return {"sample_weight": weight, "max_weight": bound}
+        return {"sample_weight": weight, "max_weight": bound, **owners}
 
     def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
         """The source that dask collections make, once what is public about them is checked."""
+        if fit_params.get("groups") is not None:
+            raise ValueError(
+                "groups must be left out for rows in dask collections, whose blocks would cut "
+                "groups in two; got them. Load the rows into memory."
+            )
         if y is None:
             raise ValueError("y must be given with X; got None.")
         if self.data_norm is None:
@@ -199,8 +216,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """The problem over the blocks of `source`; nothing is read."""
         if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
             raise ValueError(
-                "y and sample_weight must be left out for rows in blocks, whose source has them; "
-                f"got y of type {type(y).__name__} and {sorted(fit_params)}."
+                "y and sample_weight must be left out for rows in blocks, whose source has them, "
+                "and groups, which blocks would cut in two; got y of type "
+                f"{type(y).__name__} and {sorted(fit_params)}."
             )
         problem = BlockProblem(
             source,
@@ -247,6 +265,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        groups : array-like of shape (n_samples,), optional
+            Whose row each is: integers, texts or other exact ids, such as persons'. The guarantee
+            is then for all rows of one group together, `n_samples` in it is the number of groups,
+            and how many rows there are is private; see the guide "Which unit?".
         checkpoint : path-like, optional
             For blocks: file from which the fit goes on if it was interrupted, see
             :func:`dpfast.solve`.
@@ -272,7 +294,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fit_params: Mapping[str, Any],
         accounts: Sequence[Charged] | None = None,
     ) -> Self:
-        """Fit, charging `accounts`; None: those whose blocks surround the call."""
+        """Fit, charging `accounts`; None: those whose blocks surround the call.
+
+        Whoever charges accounts otherwise, or has rows in blocks, notes the fit where it matters.
+        """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
@@ -320,6 +345,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 distinction=(self._settings(), targets),
                 begun=begun,
             )
+        if accounts is None and not isinstance(X, Executor):
+            report = FITS.note(rows, report, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -580,6 +607,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             raise ValueError(
                 "class_weight must be None, and threshold a number, for rows in blocks; got "
                 f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        if shape.unit == "group" and (weights or counts):
+            raise ValueError(
+                "class_weight must be None, and threshold a number, where a record is a group of "
+                f"rows, whose classes may differ; got {self.class_weight!r}."
             )
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:

@@ -19,6 +19,7 @@ from dpfast.queries.coordinates import (
     upper_triangle,
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.groups import GroupGradient, GroupSizes
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
@@ -39,6 +40,8 @@ __all__ = [
     "DescentIterate",
     "GradientStep",
     "Gram",
+    "GroupGradient",
+    "GroupSizes",
     "LineSearchLosses",
     "ProductSums",
     "RankScores",

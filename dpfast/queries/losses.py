@@ -70,7 +70,7 @@ class CandidateLosses(Query):
         """
         n, largest = self.shape.n_samples, self.loss_clip * self.shape.max_weight
         ridge = 0.5 * n * (self.shape.alpha or 0.0) * self.radius**2
-        losses = n * ((n + 24) * largest + 8.0 * self.shape.max_weight)
+        losses = n * ((self.shape.most_rows + 24) * largest + 8.0 * self.shape.max_weight)
         one = 1.1 * UNIT * (losses + 8.0 * ridge)
         return math.sqrt(self.dimension) * one if self.norm == "l2" else one
 

@@ -222,6 +222,8 @@ def plan_with_prior(
     reason = "without a log link" if shape.loss.log_link else dp_whitened_gd.refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for a fit with a prior; got {shape.loss.name!r}.")
+    if shape.unit == "group":
+        raise ValueError("prior must be None where a record is a group of rows; got public rows.")
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     mu = budget_mu(budget, accountant)
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)

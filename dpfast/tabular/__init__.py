@@ -1,6 +1,5 @@
 """Tables with declared bounds: from a file or a data frame to a private model and its release."""
 
-from dpfast.tabular.columns import Tally
 from dpfast.tabular.families import (
     FAMILIES,
     check_threshold,
@@ -10,9 +9,10 @@ from dpfast.tabular.families import (
     scores_of,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit
-from dpfast.tabular.model import EncodedRows, TableModel, described
+from dpfast.tabular.model import EncodedRows, TableModel
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget, RangeTarget
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "check_threshold",
     "chosen",
     "default_threshold",
-    "described",
     "output_of",
     "read_bounds",
     "scores_of",

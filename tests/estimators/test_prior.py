@@ -172,3 +172,10 @@ def test_log_links_take_none():
     model = PoissonRegressor(**DECLARED, target_bounds=(0, 3), prior=table(50, 1))
     with pytest.raises(ValueError, match="loss must be without a log link"):
         model.fit(X, y)
+
+
+def test_groups_take_none():
+    X, y = table(100)
+    model = LogisticRegression(**DECLARED, classes=[0, 1], prior=table(50, 1))
+    with pytest.raises(ValueError, match="where a record is a group"):
+        model.fit(X, y, groups=np.arange(100) // 2)
