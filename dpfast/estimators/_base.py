@@ -46,7 +46,7 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.solvers.prior import from_rows, plan_with_prior
+from dpfast.solvers.prior import FEW, from_rows, plan_with_prior
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -400,13 +400,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self, shape: ProblemShape, budget: Budget, parts: int
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """The same for so many problems, of which each has its share of the budget."""
-        if self.prior is not None:
-            settled = self._planned_with_prior(shape, budget, parts)
-            return settled, settled.events
+        known = self._planned_with_prior(shape, budget, parts)
+        if known is not None:
+            return known, known.events
         return planned(shape, parts, self.solver, budget, **self._settings())
 
-    def _planned_with_prior(self, shape: ProblemShape, budget: Budget, parts: int) -> Plan[Any]:
-        """Plan of a fit that begins with what public rows tell."""
+    def _planned_with_prior(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> Plan[Any] | None:
+        """Plan of a fit that begins with what public rows tell; None if that would not help."""
+        if self.prior is None:
+            return None
         X, y = self._public_rows(shape)
         settings = self._settings()
         relation, accountant = settings.pop("neighboring_relation"), settings.pop("accountant")
@@ -422,10 +426,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "got None."
             )
         (targets,), _ = self._resolve_targets(None)
-        known = from_rows(shape, X, targets(y))
-        return plan_with_prior(
-            shape, known, budget, neighboring_relation=relation, accountant=accountant
+        settled = plan_with_prior(
+            shape,
+            from_rows(shape, X, targets(y)),
+            budget,
+            neighboring_relation=relation,
+            accountant=accountant,
         )
+        return settled if settled.settings.rows_per_weight < FEW else None
 
     def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
         """The rows of the prior, made no longer than private ones may be, and their targets."""

@@ -51,18 +51,14 @@ _BETTER = 1.0
 # Deviations of the noise, and a share of the scale, by which a column must differ from the prior's;
 # and which share of the noise's deviation a variance is at least.
 _APART, _NEAR, _HIDDEN = 4.0, 0.5, 1.0 / 16.0
-# Median of the square of a standard normal number; and how much of the squares of centers that are
-# apart is taken for noise, in units of its variance.
-_CHI_SQUARE, _DOUBTFUL = 0.455, 2.0
 # In the second round rows are cut to so many times the expected length.
 _REACH = 2.0
 # Deviations of its square by which a change must stand out of prior and noise.
 _STANDS_OUT, _WIDEST = 2.0, 100.0
-# From so many rows a weight, times µ, private rows know better what clipping takes off than a few
-# public ones; and the clip is wider than without a prior, by so much.
-_PLENTY, _WIDER_CLIP = 20.0, 0.4
-# A step's share of the whole way, in units of the clip.
-_BEND, _HELD = 0.6, 10.0
+#: Rows behind one weight, times µ, from which on a prior costs more than it brings.
+FEW = 6.0
+# A step's share of the whole way, in units of the clip and of the rows behind a weight, times µ.
+_BEND = 0.06
 # Weights in white coordinates are standard normal beforehand; the intercept is wider.
 _INTERCEPT_PRECISION = 0.1
 
@@ -114,7 +110,6 @@ class PriorSettings:
     iterations: int
     clip: float
     clip_norm: float
-    cut_off: float
     radius: float
     limit: float
     curvature: float
@@ -229,8 +224,7 @@ def plan_with_prior(
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
     settings = dp_whitened_gd.automatic_settings(u, shape)
     radius = _REACH * math.sqrt(shape.dim)
-    clip = settings["clip"] * (1.0 + _WIDER_CLIP * min(1.0, u / _PLENTY))
-    clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
+    clip_norm = settings["clip"] * math.sqrt(shape.dim) * shape.loss.lipschitz
     limit = reach_limit(shape, clip_norm, radius)
     starts = _starts(prior)
     longest = float(np.linalg.norm(starts, axis=1).max())
@@ -254,9 +248,8 @@ def plan_with_prior(
         rows_per_weight=u,
         public_rows=len(prior.y),
         iterations=steps,
-        clip=clip,
+        clip=settings["clip"],
         clip_norm=clip_norm,
-        cut_off=min(1.0, max(0.0, 1.5 - u / _PLENTY)),
         radius=radius,
         limit=limit,
         curvature=shape.loss.smoothness * shape.max_weight,
@@ -333,10 +326,8 @@ def _coordinates(settings: PriorSettings, shape: ProblemShape, curator: Curator)
     change = np.eye(shape.dim)
     change[:d, :d] = scale[:, None] * mixed
     found = _moments(settings, shape, curator)
-    # How far centers are apart on average, beyond the noise, is how far each may be.
-    away, doubt = (found.center - center) / scale, found.center_noise / scale
-    shift = max(0.0, float(np.median(away**2 / _CHI_SQUARE - _DOUBTFUL * doubt**2)))
-    center = center + scale * away * shift / (shift + doubt**2)
+    elsewhere = np.abs(found.center - center) > _APART * found.center_noise + 0.5 * _NEAR * scale
+    center = np.where(elsewhere, found.center, center)
     other = np.abs(found.variance - scale**2) > _APART * found.noise + _NEAR * scale**2
     # A column that the prior takes for short may be as long as the noise hides.
     likely = np.maximum(scale**2, _HIDDEN * found.noise)
@@ -389,9 +380,8 @@ def _descend(
         w = origin + transform @ v
         noisy = curator.release(mechanism, at, w) / shape.n_samples
         norms[k] = np.linalg.norm(noisy)
-        if believed and settings.cut_off > 0.0:
-            cut = settings.prior.cut_off(loss, w, transform, settings.clip_norm)
-            noisy += settings.cut_off * cut
+        if believed:
+            noisy += settings.prior.cut_off(loss, w, transform, settings.clip_norm)
         v = v - noisy / settings.curvature
         changes[k] = v
     return changes[_first(settings) :].mean(axis=0), norms
@@ -405,7 +395,7 @@ def _first(settings: PriorSettings) -> int:
 def _deviation(settings: PriorSettings, shape: ProblemShape) -> Vector:
     """Of the noise in the average of the changes."""
     # Where noise carries the weights far out, next to nothing holds them.
-    kept = 1.0 - _BEND * min(0.5, settings.clip) * min(1.0, settings.rows_per_weight / _HELD)
+    kept = 1.0 - _BEND * settings.clip * min(FEW, settings.rows_per_weight)
     steps = np.arange(settings.iterations)
     averaged = steps[_first(settings) :]
     # What the noise of step j is in the average of those from it on.

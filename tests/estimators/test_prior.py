@@ -46,17 +46,19 @@ def test_public_rows_help_where_private_ones_are_few():
     assert mean_loss(1000, prior, epsilon=0.1) < mean_loss(1000, epsilon=0.1) - 0.03
 
 
-def test_private_rows_help_where_public_ones_are_few():
-    found = [mean_loss(20_000, table(40, 1), 3, epsilon=e) for e in (1e-3, 0.1, 2.0)]
-    assert found[0] > found[1] + 0.005 > found[2] + 0.005
+def test_many_private_rows_need_no_prior():
+    X, y = table(20_000)
+    settings = {**DECLARED, "classes": [0, 1]}
+    with_prior = LogisticRegression(**settings, prior=table(50, 1)).fit(X, y)
+    np.testing.assert_array_equal(with_prior.coef_, LogisticRegression(**settings).fit(X, y).coef_)
 
 
 def test_a_prior_that_is_wrong_is_left_alone():
     X, y = table(300, 1)
     right, wrong, alone = (
-        mean_loss(30_000, prior, 3, epsilon=0.5) for prior in ((X, y), (X, 1 - y), None)
+        mean_loss(2000, prior, epsilon=0.12) for prior in ((X, y), (X, 1 - y), None)
     )
-    assert wrong < min(right, alone) + 0.01
+    assert right < wrong < alone + 0.03
 
 
 def problem(n=2000, seed=0):
@@ -75,6 +77,14 @@ def test_the_run_says_whether_it_believed_the_prior():
     X, y = table(300, 1)
     for signs, believed in ((np.where(y == 1, 1.0, -1.0), True), (np.where(y, -1.0, 1.0), False)):
         assert run(rows, from_rows(rows.shape, X, signs)).history["believed"] is believed
+
+
+def test_the_more_budget_the_nearer():
+    rows = problem(20_000)
+    X, y = table(60, 1)
+    known = from_rows(rows.shape, X, np.where(y == 1, 1.0, -1.0))
+    losses = [rows.objective(run(rows, known, e).w) for e in (1e-3, 0.1, 1.0)]
+    assert losses[0] > losses[1] > losses[2]
 
 
 def test_what_the_private_rows_contradict_is_widened():
@@ -101,10 +111,9 @@ def test_without_private_rows_to_speak_of_the_prior_stays():
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_it_costs_what_the_plan_says(relation):
     X, y = table(500)
-    model = LogisticRegression(
-        **DECLARED, classes=[0, 1], neighboring_relation=relation, prior=table(50, 1)
-    ).fit(X, y)
-    assert 0.99 < model.privacy_.epsilon <= 1.0
+    settings = {**DECLARED, "classes": [0, 1], "neighboring_relation": relation}
+    model = LogisticRegression(**settings, epsilon=0.2, prior=table(50, 1)).fit(X, y)
+    assert 0.199 < model.privacy_.epsilon <= 0.2
     places = [event.where for event in model.privacy_.events]
     assert places[:3] == ["loss of the prior", "column moments", "column moments"]
     assert set(places[3:]) == {"gradient"}
@@ -116,8 +125,9 @@ def test_every_loss_without_a_log_link_takes_one(cls, fit_intercept):
     X, y = table()
     named = {"classes": [0, 1]} if "classes" in cls().get_params() else {"target_bounds": (-1, 1)}
     settings = {**DECLARED, **named, "fit_intercept": fit_intercept, "prior": table(200, 1)}
-    model = cls(**settings).fit(X, y)
-    assert np.corrcoef(model.coef_.ravel(), WEIGHTS)[0, 1] > 0.9
+    model = cls(**settings, epsilon=0.06).fit(X, y)
+    assert model.privacy_.events[0].where == "loss of the prior"
+    assert np.corrcoef(model.coef_.ravel(), WEIGHTS)[0, 1] > 0.7
     assert (np.ravel(model.intercept_)[0] != 0.0) == fit_intercept
 
 
@@ -127,12 +137,12 @@ def test_long_and_constant_public_rows():
     X[:, 3] = 0.2
     X[0] *= 1e6
     prior = X, y
-    assert mean_loss(20_000, prior, 3, epsilon=1.0) < mean_loss(20_000, None, 3, epsilon=1.0) + 0.02
+    assert mean_loss(2000, prior, epsilon=0.12) < mean_loss(2000, epsilon=0.12) + 0.02
 
 
 def test_rows_in_blocks_and_in_memory_fit_alike():
     X, y = table(1000)
-    settings = {**DECLARED, "classes": [0, 1], "prior": table(200, 1)}
+    settings = {**DECLARED, "classes": [0, 1], "epsilon": 0.1, "prior": table(200, 1)}
     whole = LogisticRegression(**settings).fit(X, y)
     parts = LogisticRegression(**settings).fit(blocks.from_npy(X, y, block_rows=300))
     np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-3)
@@ -140,7 +150,7 @@ def test_rows_in_blocks_and_in_memory_fit_alike():
 
 def test_a_prior_is_cloned_with_its_estimator():
     X, y = table(300)
-    model = LogisticRegression(**DECLARED, classes=[0, 1], prior=table(50, 1))
+    model = LogisticRegression(0.1, **DECLARED, classes=[0, 1], prior=table(50, 1))
     np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.fit(X, y).coef_)
 
 
