@@ -23,10 +23,12 @@ What makes it exact:
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,34 +68,16 @@ class Mixture:
     high: float
 
     @classmethod
+    @lru_cache(maxsize=16)
     def of(cls, dimension: int, scale: int) -> Mixture:
         """The mixture for a dimension and a scale, which is at least 2^19."""
-        low, high = bounds(dimension)
-        step = _STEP / math.sqrt(high)
-        logs = np.arange(_NARROWEST, math.log(2.0 * high) + step, step)
-        widths = [round(scale * math.sqrt(2.0 * math.exp(s))) for s in logs]
-        # Times Z_j^d, up to a constant.
-        exponents = logs / 2.0 - np.exp(logs) + 0.5 * dimension * logs
-        exponents -= exponents.max()
-        weights = [_whole(x) for x in exponents]
-        kept = [j for j, weight in enumerate(weights) if weight > 0]
-        return cls(
-            dimension,
-            scale,
-            tuple(widths[j] for j in kept),
-            tuple(weights[j] for j in kept),
-            low,
-            high,
-        )
+        low, high, logs, weights = _terms(dimension)
+        widths = tuple(round(scale * math.sqrt(2.0 * math.exp(s))) for s in logs)
+        return cls(dimension, scale, widths, weights, low, high)
 
     def choose(self, below: Callable[[int], int]) -> int:
         """The width of a term that is chosen by the weights; `below` draws uniform integers."""
-        number = below(sum(self.weights))
-        for width, weight in zip(self.widths, self.weights, strict=True):
-            number -= weight
-            if number < 0:
-                return width
-        raise AssertionError("a number below the sum of the weights is below one of them")
+        return self.widths[bisect_right(self._ends, below(self._ends[-1]))]
 
     def accepts(self, k: NDArray[np.int64], below: Callable[[int], int]) -> bool:
         """Whether a vector that was drawn is kept."""
@@ -121,6 +105,10 @@ class Mixture:
         return -distance - self._log_mixed(distance) - self._top
 
     @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.weights))
+
+    @cached_property
     def _floats(self) -> tuple[Vector, Vector]:
         """Widths in units of λ, and the logarithms of the terms' heights at 0."""
         widths = np.array(self.widths) / self.scale
@@ -130,8 +118,12 @@ class Mixture:
     @cached_property
     def _top(self) -> float:
         """The largest logarithm of p/q, in some places, and more than it ripples in between."""
-        places = np.linspace(self.low, self.high, 200)
-        return float(max(-u - self._log_mixed(u) for u in places) + _SLACK)
+        widths, logs = self._floats
+        places = np.linspace(self.low, self.high, 64)
+        terms = logs - 0.5 * (places[:, None] / widths) ** 2
+        tops = terms.max(axis=1)
+        mixed = tops + np.log(np.exp(terms - tops[:, None]).sum(axis=1))
+        return float(np.max(-places - mixed) + _SLACK)
 
     def _log_mixed(self, distance: float) -> float:
         widths, logs = self._floats
@@ -153,6 +145,19 @@ class Mixture:
             Decimal(0),
         )
         return (-Decimal(square).sqrt() / scale - Decimal(self._top)).exp() / mixed
+
+
+@lru_cache(maxsize=16)
+def _terms(dimension: int) -> tuple[float, float, tuple[float, ...], tuple[int, ...]]:
+    """Bounds of ``‖k‖/λ``, and each term's ``ln t`` and weight."""
+    low, high = bounds(dimension)
+    step = _STEP / math.sqrt(high)
+    logs = np.arange(_NARROWEST, math.log(2.0 * high) + step, step)
+    # Times Z_j^d, up to a constant.
+    exponents = logs / 2.0 - np.exp(logs) + 0.5 * dimension * logs
+    weights = [_whole(x) for x in (exponents - exponents.max()).tolist()]
+    kept = [j for j, weight in enumerate(weights) if weight > 0]
+    return low, high, tuple(float(logs[j]) for j in kept), tuple(weights[j] for j in kept)
 
 
 def _log(number: int) -> float:
