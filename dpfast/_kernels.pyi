@@ -80,6 +80,9 @@ class CsrRows:
         self, start: int, stop: int, loss: LossSpec, w: _F64, loss_clip: float
     ) -> float: ...
     def add_hessian(self, start: int, stop: int, loss: LossSpec, w: _F64, out: _F64) -> None: ...
+    def entries(
+        self, start: int, stop: int
+    ) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], _F64]: ...
 
 class Stream:
     def __init__(self, key: bytes | None = ...) -> None: ...
@@ -162,6 +165,19 @@ def multinomial_sum(
 def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...
+def affine_rows(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    factor: _F64,
+    shift: _F64,
+    out: _F64,
+    squares: _F64,
+) -> None: ...
+def affine_rows_float(
+    rows: DenseRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F32
+) -> None: ...
+def quadratic_forms(rows: CsrRows, start: int, stop: int, matrix: _F64, out: _F64) -> None: ...
 def draw_batch(
     stream: Stream, sampling: str, n: int, batch: int, capacity: int
 ) -> NDArray[np.int64]: ...

@@ -301,8 +301,12 @@ class Problem(RowAccess):
         threads = self.n_jobs if self._rows.nbytes > _THREADING_BYTES else 1
         return map_in_order(work, self.shape.n_samples, step or self.shape.chunk_rows(), threads)
 
-    def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
-        return self._map(lambda start, stop: work(*self._rows.chunk(start, stop), start, stop))
+    def map_chunks(
+        self, work: Callable[[Any, int, int, int, int], T], rows: int | None = None
+    ) -> Iterator[T]:
+        return self._map(
+            lambda start, stop: work(*self._rows.chunk(start, stop), start, stop), rows
+        )
 
     def chunks(self) -> Iterator[tuple[Any, int, int, int, int]]:
         n, step = self.shape.n_samples, self.shape.chunk_rows()
@@ -527,11 +531,9 @@ class Problem(RowAccess):
         self._line = None
 
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
-        norms = as_vector(
-            "lengths", np.concatenate(list(self.map_rows(lengths))), self.shape.n_samples
-        )
+        norms = as_vector("lengths", lengths(self), self.shape.n_samples)
         weight = self._weight
         if longest < math.inf:
             counted = np.minimum(1.0, longest * (1.0 - 4.0 * UNIT) / np.maximum(norms, longest))

@@ -144,15 +144,15 @@ class RowSums(ABC):
 
     @abstractmethod
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
         """The same problem, whose gradients are clipped by other lengths of the rows.
 
         Parameters
         ----------
         lengths : callable
-            As the `work` of :meth:`sum_rows`; returns upper bounds of the rows' lengths, each a
-            function of that row alone, in whatever norm the clipping is to be done.
+            Takes a problem with all or some of the rows, as `function` of :meth:`map_blocks`;
+            returns upper bounds of its rows' lengths, in whatever norm the clipping is to be done.
             ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to ``± clip_norm``
             over its length.
         longest : float, default=inf
@@ -297,11 +297,14 @@ class RowAccess(RowSums):
         """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
 
     @abstractmethod
-    def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
+    def map_chunks(
+        self, work: Callable[[Any, int, int, int, int], T], rows: int | None = None
+    ) -> Iterator[T]:
         """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
 
         Rows [start, stop) of the problem are rows [first, last) of `kernel`, one of the row classes
-        of ``dpfast._kernels``.  Chunks may run on several threads at once.
+        of ``dpfast._kernels``.  Chunks may run on several threads at once; they have `rows` rows
+        each, or as many as the shape says.
         """
 
     @abstractmethod

@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries._linear import Affine, affine_of, entry_sums, gram, gram_in, lengths
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
@@ -30,9 +32,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Rows are worked on in pieces of so many entries, which stay in cache in between.
-_PIECE_ENTRIES = 2**15
-_LONG_ROW = 100
 # Of the reach of a transform that was brought to the limit.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
@@ -66,32 +65,22 @@ class ColumnMoments(Query):
         return math.sqrt((apart * self.radius) ** 2 + apart * self.radius**2)
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, of whose rows each adds at most ``2 C``."""
-        return _unit(self.shape) * 2.0 * self.radius
+        """Return the error of sums to which a row adds at most ``3 C`` each.
+
+        ``C`` of its own, and twice that where sparse rows are put together of stored entries and
+        shifts, see :mod:`dpfast.queries._linear`.
+        """
+        return _unit(self.shape) * 6.0 * self.radius
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
-        d, radius = self.shape.n_features, self.radius
-        # For short rows one product is several times faster than loops over their entries.
-        affine = None
-        if d < _LONG_ROW:
-            affine = np.ascontiguousarray(column_transform(self.shape, center, scale)[:, :d])
-        ones = np.ones(d)
-
-        def sums(block: Matrix) -> Vector:
-            total = np.zeros(2 * d)
-            for part in _pieces(block):
-                z = (part[:, :d] - center) / scale if affine is None else part @ affine
-                square = z * z
-                factor = _factors(square @ ones, d, radius)
-                total[:d] += factor @ z
-                factor *= factor
-                total[d:] += factor @ square
-            total[d:] *= self.weight
-            return total
-
-        moments: Vector = prepared.sum_rows(sums)
+        columns = Affine(1.0 / scale, -center / scale, self.radius)
+        functions = ((np.positive, 1), (np.square, 2))
+        work = partial(entry_sums, columns=columns, functions=functions)
+        sums = add_up(prepared.map_blocks(work))
+        sums[1] *= self.weight
+        moments: Vector = sums.ravel()
         return moments
 
 
@@ -147,28 +136,29 @@ class Gram(_InCoordinates):
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self.radius**2
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, and of products of entries that are wrong by the reach."""
-        return _unit(self.shape) * self.radius * (self.radius + 2.0 * self.limit)
+        """Return the error of the sum, and of products of entries that are wrong by the reach.
+
+        Where sparse rows are put together of stored entries and shifts, terms are up to 9 times as
+        large, see :mod:`dpfast.queries._linear`.
+        """
+        return _unit(self.shape) * self.radius * (9.0 * self.radius + 2.0 * self.limit)
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
-        """The rows, and the transform's columns but the intercept's."""
-        return rows, np.ascontiguousarray(fixed[0][:, : self.shape.n_features])
+        """The rows, and the transform."""
+        return rows, fixed[0]
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The triangle."""
-        problem, columns = prepared
-        d, radius = self.shape.n_features, self.radius
+        rows, transform = prepared
+        d = self.shape.n_features
+        work: Callable[[RowAccess], Matrix]
+        columns = affine_of(self.shape, transform, self.radius)
+        if columns is None:
+            work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
+        else:
+            work = partial(gram, columns=columns)
         upper, entries = upper_triangle(d)
-
-        def sums(block: Matrix) -> Matrix:
-            total = np.zeros((d, d))
-            for part in _pieces(block):
-                z = part @ columns
-                z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
-                total += z.T @ z
-            return total
-
-        triangle: Vector = problem.sum_rows(sums)[upper] * entries
+        triangle: Vector = add_up(rows.map_blocks(work))[upper] * entries
         return triangle
 
 
@@ -396,14 +386,14 @@ def _unit(shape: ProblemShape) -> float:
 
 
 def _additions(shape: ProblemShape) -> int:
-    """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
-    return max(shape.additions(), shape.longest_chain(_dense_additions))
+    """Longest chain of additions in a sum over all rows, in whichever chunks."""
+    return max(shape.additions(), shape.longest_chain(_few_chunks_additions))
 
 
-def _dense_additions(shape: ProblemShape) -> int:
-    """The same over dense blocks of rows that are one array."""
-    rows = min(shape.dense_rows(), shape.n_samples)
-    return rows + -(-shape.n_samples // rows)
+def _few_chunks_additions(shape: ProblemShape) -> int:
+    """The same in few chunks of rows that are one array."""
+    rows = min(shape.few_chunks_rows(), shape.n_samples)
+    return rows + 8 + -(-shape.n_samples // rows)
 
 
 def _class_additions(shape: ProblemShape) -> int:
@@ -428,35 +418,9 @@ def _reach(shape: ProblemShape, transform: Matrix) -> float:
 
 def _lengths_in(
     shape: ProblemShape, transform: Matrix, least: float = 0.0
-) -> Callable[[Matrix], Vector]:
-    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
+) -> Callable[[RowAccess], Vector]:
+    """The function of a problem that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
     """
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (shape.dim + 8) * UNIT
-    more = grow * _reach(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
-
-
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
-    found = []
-    for part in _pieces(block):
-        z = part @ transform
-        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    lengths: Vector = np.maximum(np.concatenate(found), least)
-    return lengths
-
-
-def _pieces(block: Matrix) -> list[Matrix]:
-    """The rows of a block in pieces that stay in cache while they are worked on."""
-    rows = max(256, _PIECE_ENTRIES // block.shape[1])
-    return [block[start : start + rows] for start in range(0, len(block), rows)]
-
-
-def _factors(squares: Vector, d: int, radius: float) -> Vector:
-    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
-    norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+    return partial(lengths, transform=transform, reach=_reach(shape, transform), least=least)
