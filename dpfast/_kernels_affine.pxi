@@ -17,7 +17,7 @@ cdef extern from "dpfast.h" nogil:
 cdef int _check_affine(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor,
                        const double[::1] shift, ptrdiff_t n, ptrdiff_t columns) except -1:
     """Refuse rows of another kind, an empty range, and arrays of other shapes."""
-    _check_block(rows, start, stop, rows.dim)
+    _check_block(rows, start, stop, getattr(rows, "dim", 0))
     if not 1 <= columns <= rows.dim:
         raise ValueError(f"out must have 1 to {rows.dim} columns; got {columns}.")
     if factor.shape[0] != columns or shift.shape[0] != columns:

@@ -33,7 +33,7 @@ _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
 _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 # Lengths of float32 may be too long by this share of √dim, and squares of lengths of sparse rows by
 # that share of dim.
-_FLOAT32_SHARE, _FORM_SHARE = 2.0**-9, 2.0**-16
+_FLOAT32_SHARE, _FORM_SHARE = 2.0**-7, 2.0**-16
 
 
 @dataclass(frozen=True)

@@ -138,10 +138,11 @@ class Gram(_InCoordinates):
     def rounding_error(self) -> float:
         """Return the error of the sum, and of products of entries that are wrong by the reach.
 
-        Where sparse rows are put together of stored entries and shifts, terms are up to 9 times as
-        large, see :mod:`dpfast.queries._linear`.
+        Where sparse rows are put together of stored entries and shifts, no entry is wrong by the
+        reach, and terms are up to 9 times as large, see :mod:`dpfast.queries._linear`.
         """
-        return _unit(self.shape) * self.radius * (9.0 * self.radius + 2.0 * self.limit)
+        largest = max(9.0 * self.radius, self.radius + 2.0 * self.limit)
+        return _unit(self.shape) * self.radius * largest
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the transform."""

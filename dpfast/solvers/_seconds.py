@@ -60,11 +60,11 @@ def whole_fit(
 
 
 def whitening(shape: ProblemShape, rounds: int, correlation: bool) -> float:
-    """Column moments, a correlation matrix and the rows' lengths, by NumPy in blocks."""
+    """Column moments, a correlation matrix and the rows' lengths, over pieces that are in cache."""
     n, d = shape.n_samples, shape.n_features
-    moments = 60.0 + (5.5 if d < 100 else 12.0) * d
-    lengths = 60.0 + 4.5 * d + 0.042 * d**2
-    gram = (100.0 + 7.0 * d + 0.098 * d**2) if correlation else 0.0
+    moments = 30.0 + 2.7 * d
+    lengths = 30.0 + 4.0 * d + 0.022 * d**2
+    gram = (40.0 + 2.0 * d + 0.04 * d**2) if correlation else 0.0
     # A decomposition of the d x d transform or two, cubic in d.
     decompositions = (1.2 if correlation else 0.8) * d**3
     return _NANO * (n * (rounds * moments + gram + lengths) + decompositions)
