@@ -58,6 +58,7 @@ from dpfast.privacy import (
     gaussian_epsilon,
 )
 from dpfast.privacy.ledger import merged
+from dpfast.privacy.repeats import FITS
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
 from dpfast.queries import ScoreSum
 from dpfast.random import SecureGenerator
@@ -364,7 +365,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
-        model.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        model.privacy_ = FITS.note(rows, report)
         found = {
             "privacy_": model.privacy_,
             "best_params_": best,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ from dpfast.tabular import (
     Scores,
     TableFit,
     TableModel,
-    Tally,
     check_threshold,
-    described,
 )
 
 _CHANGES = {
@@ -129,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments,
         own={"solver": arguments.solver, "alpha": arguments.alpha, "n_jobs": arguments.jobs},
         random_state=arguments.seed,
-        undeclared="ignore",  # said here, with the name of the file
+        undeclared="ignore",  # said of the test rows, with the name of their file
         in_memory=True if arguments.in_memory else "auto",
     )
     test_rows = _check_test(arguments, model)
@@ -162,29 +161,26 @@ def _check_test(arguments: argparse.Namespace, model: TableModel) -> int:
         check_threshold(arguments.threshold, shape)
     if arguments.test is None:
         return 0
+    schema = replace(model.bounds, weight=None, person=None)
     with reading(arguments.test) as progress:
         try:
-            tally = model.check(arguments.test, progress=progress)
+            tally = TableModel(schema).check(arguments.test, progress=progress)
         except DataError as error:
             raise located(error, arguments.test) from error
-    _warn(arguments.test, tally)
+    if tally:
+        note(
+            f"warning: {arguments.test}: {tally} (For you, like the scores of these rows: no "
+            "guarantee covers it.)"
+        )
     return tally.rows
-
-
-def _warn(path: str, tally: Tally) -> None:
-    """Say what was never declared."""
-    if text := described(tally):
-        note(f"warning: {path}: {text} (This is for you: no guarantee covers it.)")
 
 
 def _read(arguments: argparse.Namespace, model: TableModel) -> TableFit:
     with reading(arguments.data) as progress:
         try:
-            fit = model.prepare(arguments.data, progress=progress)
+            return model.prepare(arguments.data, progress=progress)
         except DataError as error:
             raise located(error, arguments.data) from error
-    _warn(arguments.data, fit.tally)
-    return fit
 
 
 def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -> None:

@@ -22,7 +22,6 @@ from dpfast.tabular import (
     Tally,
     check_threshold,
     chosen,
-    described,
     output_of,
 )
 
@@ -80,8 +79,8 @@ def run(arguments: argparse.Namespace) -> None:
     privacy = model.privacy_
     if privacy.reproducible:
         note("warning: the model's noise came from a fixed seed; do not release the model.")
-    if text := described(tally):
-        note(f"warning: {text}")
+    if tally:
+        note(f"warning: {tally}")
     if arguments.json:
         show_json(
             "predict",

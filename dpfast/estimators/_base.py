@@ -25,6 +25,7 @@ from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
 from dpfast.privacy.open_accounts import Charged
+from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, fit_each
@@ -252,7 +253,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fit_params: Mapping[str, Any],
         accounts: Sequence[Charged] | None = None,
     ) -> Self:
-        """Fit, charging `accounts`; None: those whose blocks surround the call."""
+        """Fit, charging `accounts`; None: those whose blocks surround the call.
+
+        Whoever charges accounts otherwise, or has rows in blocks, notes the fit where it matters.
+        """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
@@ -293,6 +297,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 accounts=accounts,
                 distinction=(self._settings(), targets),
             )
+        if accounts is None and not isinstance(X, Executor):
+            report = FITS.note(rows, report, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer
-from dpfast.mechanisms import Access, Gaussian, Laplace
+from dpfast.mechanisms import Access, Gaussian, Laplace, check_size
 from dpfast.privacy import Budget, Event, SubsampledGaussianEvent, SubsampledLaplaceEvent
 from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
@@ -91,6 +91,10 @@ class SampledGradient(Access[Vector]):
         if (self._event.where, self._event.count) != (self.where, count):
             return (replace(self._event, where=self.where, count=count),)
         return (self._event,)
+
+    def check(self, *point: Any) -> None:
+        """Refuse weights for which the sum may have no finite value."""
+        check_size("SampledGradient", *point)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> Vector:
         """Draw a sample, sum over it at the weights, and add noise."""

@@ -72,6 +72,22 @@ class ColumnMoments(Query):
         """
         return _unit(self.shape) * 6.0 * self.radius
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse a scale that takes rows beyond floating point.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        center, scale = point
+        least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
+        if not 0.0 < farthest <= self.largest * least:
+            raise ValueError(
+                f"scale must be positive, and at least {farthest / self.largest:.3g} where columns "
+                f"and centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
+            )
+
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
@@ -256,6 +272,20 @@ class RelativeGradient(CoordinateGradient):
         (transform,) = fixed
         lengths = _lengths_in(self.shape, transform, least=1.0)
         return rows.clipped_by_lengths(lengths, self.longest), transform
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse units with which products would leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if len(point) > 1 and not 1e-100 <= point[1] <= 1e100:
+            raise ValueError(
+                f"the slope's unit must be between 1e-100 and 1e100; got {point[1]!r}. Nothing was "
+                "spent."
+            )
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""

@@ -13,7 +13,7 @@ from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
-from dpfast.privacy.open_accounts import Charged
+from dpfast.privacy.open_accounts import Charged, active_accountants
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
@@ -358,7 +358,9 @@ def fit_each(
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
     pricing = "auto" if accountant == LAST_ITERATE else accountant
-    ledger = Ledger(budget, pricing, settled.adaptive, accounts)
+    # Looked up once, and not at every access: it takes a system call or two.
+    payers = active_accountants() if accounts is None else accounts
+    ledger = Ledger(budget, pricing, settled.adaptive, payers)
     rng = SecureGenerator(random_state)
     with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:

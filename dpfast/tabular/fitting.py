@@ -16,11 +16,12 @@ from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu, gaussian_epsilon
 from dpfast.privacy.calibration import MARGIN
+from dpfast.privacy.repeats import FITS
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import NumberColumn
-from dpfast.tabular.rows import TableRows
+from dpfast.tabular.rows import TableRows, encode
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
 
@@ -227,8 +228,6 @@ class TableFit:
     plan : FitPlan
     unused : tuple of str
         Columns of the table that are not read.
-    tally : Tally
-        What was never declared; not covered by the guarantee.
     """
 
     def __init__(
@@ -239,7 +238,7 @@ class TableFit:
         keep: Callable[[TableSchema, Any, PrivacyReport], Any],
         random_state: Any,
     ) -> None:
-        self.plan, self.unused, self.tally = plan, unused, rows.tally
+        self.plan, self.unused = plan, unused
         self._rows, self._keep, self._random_state = rows, keep, random_state
 
     @property
@@ -275,8 +274,11 @@ class TableFit:
             estimator._fit(X, y, arguments, accounts)
         else:
             estimator._fit(Source(rows, block_rows(rows.n_features)), None, {}, accounts)
-        report = estimator.privacy_
-        return self._keep(schema, estimator, report if spent is None else self._both(spent, report))
+        report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
+        if accounts is not None or not plan.in_memory:
+            # The estimator did not: it saw but a part of the fit, or no rows that it could keep.
+            report = FITS.note(self._first_rows(), report, stacklevel=3)
+        return self._keep(schema, estimator, report)
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers."""
@@ -286,6 +288,11 @@ class TableFit:
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""
         return self._rows.dense()
+
+    def _first_rows(self) -> Vector:
+        """Some encoded rows, by which the table is known again; as declared, without noise."""
+        few = min(self._rows.n_samples, block_rows(self._rows.n_features))
+        return encode(self.plan.schema, self._rows.records(0, few))
 
     def _learn(self, search: RangeSearch) -> tuple[Ledger, dict[str, tuple[float, float]]]:
         """The ledger that paid for the ranges of columns, and the ranges."""

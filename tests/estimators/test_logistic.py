@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpfast import Ledger, LogisticRegression, PrivacyLeakWarning
+from dpfast.privacy.repeats import FITS
 
 
 def fitted(X, y, **settings):
@@ -88,6 +89,7 @@ def test_what_is_inferred_is_reported_or_refused(classification):
             LogisticRegression(strict=True, **settings).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        FITS.forget()
         assert fitted(X, y, strict=True).privacy_.notes == ()
 
 

@@ -102,7 +102,7 @@ def plan(
     schedule : {"constant", "1/sqrt(t)", "1/t"}
         Sizes of the later ones.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.fused.epochs`; "auto" is exact noise for up to 2^24 values.
+        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete").
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
 
