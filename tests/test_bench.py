@@ -39,6 +39,7 @@ from bench.suites import (
     lowy2021,
     objective,
     peers,
+    price,
     scaling,
     sgd,
     zhang2017,
@@ -102,6 +103,14 @@ TINY = {
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
+    "price": price.Sizes(
+        dense=((300, 3),),
+        sparse=((200, 40, 4),),
+        epsilons=(1.0,),
+        solvers=("auto", "output-perturbation"),
+        read_entries=100,
+        group_seconds=0.0,
+    ),
     "scaling": scaling.Sizes(
         rows=(300, 900),
         columns=(2, 9),
