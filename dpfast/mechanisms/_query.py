@@ -23,7 +23,7 @@ class Query(ABC):
     norm : {"l2", "l1", "range"}
         What :meth:`sensitivity` is measured in.  "range": the values are scores of candidates, and
         it is the length of an interval that holds 0 and the changes of all scores.
-    largest : float
+    largest_argument : float
         Bound of the norm of an array among the arguments: beyond it the values could be finite on
         some rows only, and an error would say something of them.
     fixed : int
@@ -38,7 +38,7 @@ class Query(ABC):
     """
 
     norm: Literal["l2", "l1", "range"] = "l2"
-    largest: ClassVar[float] = LARGEST_ARGUMENT
+    largest_argument: ClassVar[float] = LARGEST_ARGUMENT
     fixed: ClassVar[int] = 0
     monotone: ClassVar[bool] = False
     dimension: int
@@ -71,7 +71,7 @@ class Query(ABC):
         ------
         ValueError
         """
-        check_size(type(self).__name__, *point, largest=self.largest)
+        check_size(type(self).__name__, *point, largest=self.largest_argument)
 
     def prepare(self, rows: Any, *fixed: Any) -> Any:
         """What the query needs of the rows and its fixed arguments, each time it is asked."""

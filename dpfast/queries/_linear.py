@@ -66,6 +66,8 @@ def entry_sums(
 ) -> Matrix:
     """``Σ_i f_i^p g(z_i)`` over the rows, entry by entry, for each pair of a g and a p.
 
+    Where a record is a group, its rows' mean counts.
+
     Parameters
     ----------
     problem : RowAccess
@@ -78,9 +80,10 @@ def entry_sums(
     ndarray of shape (len(functions), n_features)
     """
     of_chunk = _stored_entry_sums if _by_stored_entries(problem, columns) else _dense_entry_sums
+    shares = _shares(problem)
 
-    def work(kernel: Any, first: int, last: int, *_: int) -> Matrix:
-        return of_chunk(kernel, first, last, columns, functions)
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        return of_chunk(kernel, first, last, columns, functions, shares(start, stop))
 
     total: Matrix = add_up(problem.map_chunks(work))
     return total
@@ -97,19 +100,26 @@ def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
     return problem.sparse and bool(np.linalg.norm(columns.shift) <= columns.radius)
 
 
+def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
+    """What each row of a range counts."""
+    shares = problem.row_shares()
+    return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
+
+
 def _dense_entry_sums(
     kernel: Any,
     first: int,
     last: int,
     columns: Affine,
     functions: Sequence[tuple[Entrywise, int]],
+    shares: Vector,
 ) -> Matrix:
     """The sums over a range of rows."""
     total = np.zeros((len(functions), len(columns.factor)))
     rows = max(1, _PIECE_ENTRIES // total.shape[1])
-    for z, factors in _pieces(kernel, first, last, columns, rows):
+    for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
         for row, (function, power) in zip(total, functions, strict=True):
-            row += factors**power @ function(z)
+            row += (share * factors**power) @ function(z)
     return total
 
 
@@ -119,13 +129,14 @@ def _stored_entry_sums(
     last: int,
     columns: Affine,
     functions: Sequence[tuple[Entrywise, int]],
+    shares: Vector,
 ) -> Matrix:
     """What all rows would have at entries of zero, and what the stored ones differ from that."""
     d = len(columns.factor)
     z, at, rows, factors = _stored(kernel, first, last, columns)
     total = np.empty((len(functions), d))
     for row, (function, power) in zip(total, functions, strict=True):
-        share, empty = factors**power, function(columns.shift)
+        share, empty = shares * factors**power, function(columns.shift)
         row[:] = np.bincount(at, (function(z) - empty[at]) * share[rows], d)
         row += share.sum() * empty
     return total
@@ -150,16 +161,21 @@ def _stored(
 
 
 def gram(problem: RowAccess, *, columns: Affine) -> Matrix:
-    """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius."""
+    """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius.
+
+    Where a record is a group, the mean of its rows' matrices counts.
+    """
     if _by_stored_entries(problem, columns):
         return _stored_gram(problem, columns)
     d = len(columns.factor)
+    shares = _shares(problem)
 
-    def work(kernel: Any, first: int, last: int, *_: int) -> Matrix:
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
         total = np.zeros((d, d), order="F")
         rows = max(_PIECE_ROWS, _PIECE_ENTRIES // d)
-        for z, factors in _pieces(kernel, first, last, columns, rows):
-            z *= factors[:, None]
+        pieces = _pieces(kernel, first, last, columns, rows, shares(start, stop))
+        for z, factors, share in pieces:
+            z *= (factors * np.sqrt(share))[:, None]
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
@@ -170,15 +186,18 @@ def gram(problem: RowAccess, *, columns: Affine) -> Matrix:
 def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
     """The same by products of stored entries; the columns are changed at the end."""
     d, dim = len(columns.factor), problem.shape.dim
+    shares = _shares(problem)
 
-    def work(kernel: Any, first: int, last: int, *_: int) -> tuple[Matrix, Vector, float]:
-        share = np.square(_stored(kernel, first, last, columns)[3])
+    def work(
+        kernel: Any, first: int, last: int, start: int, stop: int
+    ) -> tuple[Matrix, Vector, float]:
+        share = shares(start, stop) * np.square(_stored(kernel, first, last, columns)[3])
         products, sums = np.zeros((dim, dim)), np.empty(dim)
         _kernels.weighted_gram_block(kernel, first, last, share, products)
         _kernels.row_sum(kernel, first, last, share, sums)
         return products, sums, float(share.sum())
 
-    parts = problem.map_chunks(work, problem.shape.few_chunks_rows())
+    parts = problem.map_chunks(work, few=True)
     products, sums, count = next(parts)
     for part in parts:
         products += part[0]
@@ -193,14 +212,17 @@ def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
 
 
 def gram_in(problem: RowAccess, *, transform: Matrix, radius: float) -> Matrix:
-    """Upper triangle of ``Σ_i z_i z_iᵀ``, ``z_i = Wᵀ x̃_i`` shortened to the radius."""
+    """Upper triangle of ``Σ_i z_i z_iᵀ``, ``z_i = Wᵀ x̃_i`` shortened to the radius; as `gram`."""
     k = transform.shape[1]
+    shares = _shares(problem)
 
-    def work(kernel: Any, first: int, last: int, *_: int) -> Matrix:
-        total = np.zeros((k, k), order="F")
-        for rows in _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)):
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        total, share = np.zeros((k, k), order="F"), np.sqrt(shares(start, stop))
+        step = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
+        for at, rows in enumerate(_rows(kernel, first, last, step)):
             z = rows @ transform
-            z *= shortening(np.einsum("ij,ij->i", z, z), k, radius)[:, None]
+            factors = shortening(np.einsum("ij,ij->i", z, z), k, radius)
+            z *= (factors * share[at * step : at * step + len(z)])[:, None]
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
@@ -216,16 +238,17 @@ def shortening(squares: Vector, d: int, radius: float) -> Vector:
 
 
 def _pieces(
-    kernel: Any, first: int, last: int, columns: Affine, rows: int
-) -> Iterator[tuple[Matrix, Vector]]:
-    """Pieces of ``z``, which are overwritten by the next one, and what shortens their rows."""
+    kernel: Any, first: int, last: int, columns: Affine, rows: int, shares: Vector
+) -> Iterator[tuple[Matrix, Vector, Vector]]:
+    """Pieces of ``z``, overwritten by the next one, what shortens their rows, and their shares."""
     d = len(columns.factor)
     buffer, squares = np.empty((min(rows, last - first), d)), np.empty(min(rows, last - first))
     for start in range(first, last, rows):
         count = min(rows, last - start)
         z, square = buffer[:count], squares[:count]
         _kernels.affine_rows(kernel, start, start + count, columns.factor, columns.shift, z, square)
-        yield z, shortening(square, d, columns.radius)
+        share = shares[start - first : start - first + count]
+        yield z, shortening(square, d, columns.radius), share
 
 
 def _rows(kernel: Any, first: int, last: int, rows: int) -> Iterator[Matrix]:
@@ -247,8 +270,9 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     ``reach`` bounds ``‖|W|ᵀ |x̃|‖``.  A computed entry of ``Wᵀ x̃`` is wrong by at most
     ``(D + 8) u (|W|ᵀ |x̃|)``, which for all of them has at most ``(D + 8) u`` times the reach as its
     norm, and the computed norm by a factor ``1 + (D + 8) u``; ``u`` is the rounding unit of the
-    arithmetic that is used.  Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are
-    as long as W's rows.
+    arithmetic that is used.  It is float64 where a record is a group: the last bits of a product
+    may depend on where a row is, which another group's number of rows then decides.  Any R with
+    ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
 
     Parameters
     ----------
@@ -269,14 +293,13 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
         measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
     elif (
         not problem.sparse
+        and not problem.shape.several_rows
         and dim >= _FLOAT32_COLUMNS
         and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim)
     ):
         measure = _in_float32(transform, of_float32)
     else:
-        grow = (dim + 8) * UNIT
-        more = grow * reach * (1.0 + grow)
-        measure = partial(_by_products, transform=transform, grow=grow, more=more)
+        measure = partial(_by_products, transform=transform, reach=reach)
     found = problem.map_chunks(lambda kernel, first, last, *_: measure(kernel, first, last))
     bounds: Vector = np.maximum(np.concatenate(list(found)), least)
     return bounds
@@ -294,15 +317,18 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     return found
 
 
-def _by_products(
-    kernel: Any, first: int, last: int, *, transform: Matrix, grow: float, more: float
-) -> Vector:
+def _by_products(kernel: Any, first: int, last: int, *, transform: Matrix, reach: float) -> Vector:
     """Of the products themselves, in float64."""
-    found = []
-    for rows in _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)):
-        z = rows @ transform
-        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * (1.0 + grow) + more)
+    pieces = _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim))
+    found = [upper_lengths(rows @ transform, kernel.dim, reach) for rows in pieces]
     return np.concatenate(found)
+
+
+def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
+    """Upper bounds of ``‖z_i‖``, of products of rows of `dim` entries with a transform."""
+    grow = (dim + 8) * UNIT
+    bounds: Vector = (np.sqrt(np.einsum("ij,ij->i", z, z)) + grow * reach) * (1.0 + grow)
+    return bounds
 
 
 def _in_float32(transform: Matrix, more: float) -> Callable[[Any, int, int], Vector]:

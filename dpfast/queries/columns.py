@@ -90,7 +90,7 @@ class CountsBeyond(Query):
         d.
     """
 
-    largest = math.inf  # values are compared with places, and no more
+    largest_argument = math.inf  # values are compared with places, and no more
 
     def __init__(self, n_columns: int) -> None:
         self.dimension = 2 * n_columns
@@ -131,7 +131,7 @@ class RankScores(Query):
     """
 
     norm: Literal["l2", "l1", "range"] = "range"
-    largest = math.inf  # values are compared with ends, and no more
+    largest_argument = math.inf  # values are compared with ends, and no more
 
     def __init__(self, candidates: int) -> None:
         self.dimension = candidates

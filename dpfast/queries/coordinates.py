@@ -24,7 +24,15 @@ from dpfast import _kernels
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.queries._linear import Affine, affine_of, entry_sums, gram, gram_in, lengths
+from dpfast.queries._linear import (
+    Affine,
+    affine_of,
+    entry_sums,
+    gram,
+    gram_in,
+    lengths,
+    upper_lengths,
+)
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
@@ -42,10 +50,12 @@ CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 class ColumnMoments(Query):
     """``Σ_i (z_i, ω z_i²)`` of the columns ``z = (x - center) / scale``, squares entry by entry.
 
-    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.
+    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.  A group
+    of rows contributes the mean over them.
 
     Sensitivity: ``√((k C)² + k ω² C⁴)``.  One row contributes ``z`` with ``‖z‖ <= C``, and ``ω z²``
-    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.
+    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.  The
+    same is true of means of such vectors.
 
     Parameters
     ----------
@@ -82,10 +92,11 @@ class ColumnMoments(Query):
         super().check_point(*point)
         center, scale = point
         least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
-        if not 0.0 < farthest <= self.largest * least:
+        if not 0.0 < farthest <= self.largest_argument * least:
             raise ValueError(
-                f"scale must be positive, and at least {farthest / self.largest:.3g} where columns "
-                f"and centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
+                "scale must be positive, and at least "
+                f"{farthest / self.largest_argument:.3g} where columns and centers may be "
+                f"{farthest:.3g} apart; got {least:.3g}. Nothing was spent."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
@@ -94,13 +105,13 @@ class ColumnMoments(Query):
         columns = Affine(1.0 / scale, -center / scale, self.radius)
         functions = ((np.positive, 1), (np.square, 2))
         work = partial(entry_sums, columns=columns, functions=functions)
-        sums = add_up(prepared.map_blocks(work))
+        sums = _sum_over_records(prepared, self.shape, work)
         sums[1] *= self.weight
         moments: Vector = sums.ravel()
         return moments
 
 
-class _InCoordinates(Query):
+class InCoordinates(Query):
     """A query whose first argument is the transform ``W``, of bounded reach."""
 
     fixed = 1
@@ -116,7 +127,7 @@ class _InCoordinates(Query):
         ValueError
         """
         (transform,) = fixed
-        reach = _reach(self.shape, transform)
+        reach = reach_of(self.shape, transform)
         if not reach <= self.limit * _HAIR:
             raise ValueError(
                 f"transform must have a reach of at most {self.limit:.6g}, which rounding errors "
@@ -124,14 +135,16 @@ class _InCoordinates(Query):
             )
 
 
-class Gram(_InCoordinates):
+class Gram(InCoordinates):
     """Upper triangle of ``Σ_i z_i z_iᵀ``, its diagonal over ``√2``, ``z = Wᵀ x̃`` of the columns.
 
-    Rows are clipped to ``‖z‖ <= C``; the intercept's coordinate is left out.
+    Rows are clipped to ``‖z‖ <= C``; the intercept's coordinate is left out.  A group of rows
+    contributes the mean over them.
 
     Sensitivity: ``√(k/2) C²``.  With the diagonal divided by ``√2`` the norm of a symmetric
     matrix's triangle is its Frobenius norm over ``√2``: ``‖z zᵀ‖_F / √2 <= C²/√2``.  As
-    ``tr(z zᵀ z'z'ᵀ) >= 0``, two such matrices are at most ``√2 C²`` apart, their triangles ``C²``.
+    ``tr(z zᵀ z'z'ᵀ) >= 0``, two such matrices are at most ``√2 C²`` apart, their triangles ``C²``;
+    this is true of means of such matrices, too, which are positive semidefinite.
 
     Parameters
     ----------
@@ -175,11 +188,11 @@ class Gram(_InCoordinates):
         else:
             work = partial(gram, columns=columns)
         upper, entries = upper_triangle(d)
-        triangle: Vector = add_up(rows.map_blocks(work))[upper] * entries
+        triangle: Vector = _sum_over_records(rows, self.shape, work)[upper] * entries
         return triangle
 
 
-class CoordinateGradient(_InCoordinates):
+class CoordinateGradient(InCoordinates):
     """``Wᵀ Σ_i c_i clip(ℓ'_i) x̃_i``: gradient in the coordinates, clipped there.
 
     The derivative of row i is clamped to ``± C / ‖z_i‖``, so its gradient ``ℓ'_i z_i`` is no longer
@@ -390,7 +403,7 @@ def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], V
 
 def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
     """`transform`, stretched less where its reach would pass `limit`."""
-    if _reach(shape, transform) <= limit:
+    if reach_of(shape, transform) <= limit:
         return transform
     units = _units(shape)
     left, values, right = np.linalg.svd(units[:, None] * transform)
@@ -429,6 +442,7 @@ def _few_chunks_additions(shape: ProblemShape) -> int:
 
 def _class_additions(shape: ProblemShape) -> int:
     """The same by the kernel of several classes: within blocks, blocks, chunks."""
+    shape = shape.of_rows(shape.most_rows)
     chunk = min(shape.chunk_rows(), shape.n_samples)
     # The kernel's blocks have 8 to 1024 dense rows, or all rows of the chunk if they are sparse.
     return shape.additions() + chunk // 8 + 1 + -(-shape.n_samples // chunk)
@@ -442,7 +456,7 @@ def _units(shape: ProblemShape) -> Vector:
     return units
 
 
-def _reach(shape: ProblemShape, transform: Matrix) -> float:
+def reach_of(shape: ProblemShape, transform: Matrix) -> float:
     """``√2 ‖S W‖_F``, a bound of ``‖|W|ᵀ|x̃|‖``."""
     return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
 
@@ -454,4 +468,26 @@ def _lengths_in(
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
     """
-    return partial(lengths, transform=transform, reach=_reach(shape, transform), least=least)
+    return partial(lengths, transform=transform, reach=reach_of(shape, transform), least=least)
+
+
+def coordinates_of(
+    shape: ProblemShape, transform: Matrix
+) -> Callable[[Matrix], tuple[Matrix, Vector]]:
+    """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
+    reach = reach_of(shape, transform)
+
+    def measure(block: Matrix) -> tuple[Matrix, Vector]:
+        z = block @ transform
+        return z, upper_lengths(z, shape.dim, reach)
+
+    return measure
+
+
+def _sum_over_records(
+    rows: RowSums, shape: ProblemShape, work: Callable[[RowAccess], Matrix]
+) -> Any:
+    """Sum of `work` over blocks of rows; groups of rows are in memory as a whole."""
+    if shape.several_rows:
+        rows = single_rows(rows, "groups")
+    return add_up(rows.map_blocks(work))

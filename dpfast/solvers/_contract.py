@@ -80,7 +80,7 @@ class Plan(Generic[S]):
         shape = self.shape
         if isinstance(shape, ProblemShape):
             what = (
-                f"{shape.n_samples:,} rows x {shape.n_features:,} columns"
+                f"{shape.n_samples:,} {shape.unit}s x {shape.n_features:,} columns"
                 f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
                 f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
             )
@@ -176,6 +176,11 @@ class Solver(Generic[S]):
         A loss that it is made for.
     takes_objectives : bool, default=False
         Whether it takes objectives in the place of problems.
+    weighs_groups : bool, default=False
+        Whether it keeps its promise where a record is a group of rows whose weights add up to one
+        row's at most: all it is told are sums over weighted rows.
+    clips_groups : callable or None, default=None
+        From a shape to whether it clips whole groups, however many rows they have.
     max_dim : float, default=inf
         Most weights that it takes.
     refusal : callable or None, default=None
@@ -198,6 +203,8 @@ class Solver(Generic[S]):
     exact: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     loss: str = "logistic"
     takes_objectives: bool = False
+    weighs_groups: bool = False
+    clips_groups: Callable[[ProblemShape], bool] | None = None
     max_dim: float = math.inf
     refusal: Callable[[Loss], str | None] | None = None
     options: tuple[str, ...] = ()

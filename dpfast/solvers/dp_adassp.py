@@ -179,6 +179,7 @@ SOLVER = Solver(
     budgets=("pure", "approximate", "zcdp", "gdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",

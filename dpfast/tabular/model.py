@@ -485,7 +485,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data
             As for :meth:`predict`, with the target.
         threshold : float or None, default=None
-            Of two classes, the probability from which on a row counts as the second; None is 0.5.
+            Of two classes, the probability from which on a row counts as the second; None is that
+            of the model, mostly 0.5.
 
         Returns
         -------

@@ -47,7 +47,7 @@ def test_the_largest_arguments_have_finite_values_on_all_rows(case):
                 with np.errstate(over="ignore"):
                     # Moments have their scale, of at least 0.1, to be far from besides.
                     length = (0.09 if isinstance(query, ColumnMoments) else 0.999) * min(
-                        query.largest, 1e300
+                        query.largest_argument, 1e300
                     )
                     far = length * largest.reshape(argument.shape)
                     changed = (*point[:place], far, *point[place + 1 :])
@@ -65,7 +65,7 @@ def test_arguments_that_may_have_no_value_are_refused_before_anything_is_spent(b
         for place, argument in enumerate(first):
             if not (isinstance(argument, np.ndarray) and argument.dtype == np.float64):
                 continue
-            if np.isinf(query.largest) and not np.isnan(bad):
+            if np.isinf(query.largest_argument) and not np.isnan(bad):
                 continue  # places that values are compared with
             changed = argument.copy()
             changed.flat[0] = bad

@@ -9,7 +9,7 @@ import scipy.sparse
 from dpfast import Problem, ProblemShape, _kernels
 from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, _linear
 from dpfast.queries._linear import Affine, affine_of, entry_sums, gram, gram_in, lengths
-from dpfast.queries.coordinates import _reach, column_transform
+from dpfast.queries.coordinates import column_transform, reach_of
 
 FUNCTIONS = ((np.positive, 1), (np.abs, 1), (np.square, 2))
 STORAGES = {
@@ -151,7 +151,7 @@ def test_lengths_are_upper_bounds_and_no_more(columns, spread, monkeypatch):
     for storage, relative in measures(monkeypatch):
         problem, rows = problem_of(X, y, storage)
         exact = np.linalg.norm(rows.astype(np.longdouble) @ W.astype(np.longdouble), axis=1)
-        reach = _reach(problem.shape, W)
+        reach = reach_of(problem.shape, W)
         found = lengths(problem, transform=W, reach=reach, least=0.0)
         assert np.all(found >= exact * (1 - 1e-15))
         np.testing.assert_allclose(found, exact.astype(float), rtol=relative, atol=relative * reach)
@@ -173,7 +173,7 @@ def test_lengths_hold_where_large_numbers_cancel(monkeypatch):
             W = column_transform(problem.shape, center, np.full(9, scale))
             W[:, :9] = W[:, :9] @ np.linalg.qr(rng.standard_normal((9, 9)))[0]
             exact = np.linalg.norm(rows.astype(np.longdouble) @ W.astype(np.longdouble), axis=1)
-            found = lengths(problem, transform=W, reach=_reach(problem.shape, W), least=0.0)
+            found = lengths(problem, transform=W, reach=reach_of(problem.shape, W), least=0.0)
             assert np.all(found >= exact * (1 - 1e-15))
         monkeypatch.undo()
 
@@ -188,7 +188,7 @@ def test_float32_is_used_where_its_error_is_small_and_no_further(monkeypatch):
     for stretch, expected in ((11.0, True), (1e7, False)):
         used.clear()
         W = stretch * np.linalg.qr(rng.standard_normal((121, 121)))[0]
-        found = lengths(problem, transform=W, reach=_reach(problem.shape, W), least=0.0)
+        found = lengths(problem, transform=W, reach=reach_of(problem.shape, W), least=0.0)
         exact = np.linalg.norm(rows @ W, axis=1)
         assert bool(used) is expected
         assert np.all(found >= exact * (1 - 1e-12))

@@ -54,6 +54,7 @@ LOOSE = {
     "BatchSum": doubled("clip_norm"),
     "CandidateLosses": doubled("loss_clip"),
     "CertifiedMinimizer": flatter,
+    "ClassCounts": None,
     "ClassGradient": doubled("clip_norm"),
     "ClippedGradient": doubled("clip_norm"),
     "ColumnMoments": doubled("radius"),
@@ -113,14 +114,14 @@ def test_the_sensitivity_of_the_other_relation(name, monkeypatch):
     """Wherever a replaced record does more than an absent one; ColumnSums refuses the other."""
     kind = KINDS[name]
     honest = kind.sensitivity
-    (case, *_) = cases_of(kind, "replace_one")
+    queries = [case.make(5) for case in cases_of(kind, "replace_one")]
     try:
-        absent, replaced = (honest(case.make(5), which) for which in reversed(RELATIONS))
+        more = any(honest(q, "replace_one") > honest(q, "add_or_remove_one") for q in queries)
     except ValueError:
         assert kind is dpfast.queries.ColumnSums
         return
     monkeypatch.setattr(kind, "sensitivity", lambda self, which: honest(self, "add_or_remove_one"))
-    assert caught(kind, "replace_one") == (replaced > absent)
+    assert caught(kind, "replace_one") == more
 
 
 def put_in(monkeypatch, kind, looser):
