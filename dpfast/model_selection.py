@@ -62,6 +62,7 @@ from dpfast.privacy import (
     gaussian_epsilon,
     relation_of,
 )
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.ledger import merged
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
@@ -202,7 +203,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
             random_state=seed, verbose=0,
         )  # fmt: skip
         X, y, groups = training
-        model._fit(X, y, {} if groups is None else {"groups": groups}, accounts=())
+        model._fit(X, y, {} if groups is None else {"groups": groups}, accounts=(), alone=False)
         report = model.privacy_
         if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
             raise RuntimeError(
@@ -372,6 +373,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         indexed = None if groups is None else index_groups(groups, len(target), len(target))
         count = len(target) if indexed is None else indexed.count
+        check_promise(budget, count)
         held_out = self._held_out(count)
         self._check_target(candidates, target)
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])

@@ -72,7 +72,11 @@ def regression(**target):
 class TestFit:
     def test_three_commands_and_no_bound_twice(self, run):
         code, out, err = run(*FIT, "--test", "t.csv")
-        assert (code, err) == (0, "note: not in b.json, so not used: id, grade, cost, w\n")
+        assert code == 0
+        assert err.splitlines() == [
+            "note: not in b.json, so not used: id, grade, cost, w",
+            "note: the test rows are those of the fit; fresh ones tell how good a model is.",
+        ]
         assert "True against False; family 'logistic'" in out
         assert "Ranges learned within this budget: dose [" in out
         for column in ("accuracy", "AUC", "recall", "log loss", "deviance explained"):
@@ -105,6 +109,22 @@ class TestFit:
         assert private["accuracy"] > 0.7 if classes else private["deviance_explained"] > 0.2
         code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv")
         assert (code, err.startswith("3,000 predictions of")) == (0, True)
+
+    def test_a_count_is_compared_by_its_deviance(self, run, table):
+        """Also scikit-learn's model, which does not say its deviance by itself."""
+        rng = np.random.default_rng(1)
+        cost = rng.poisson(np.exp(table["age"] / 30))
+        table.assign(cost=cost).to_csv("t.csv", index=False)
+        bounds = regression(range=[0, 100], learn=False)
+        code, out, err = run(
+            *FIT, "--family", "poisson", "--test", "t.csv", "--json", bounds=bounds
+        )
+        assert code == 0
+        assert "note: the test rows are those of the fit" in err
+        scores = json.loads(out)["test"]
+        usual, private = scores["non_private"], scores["private"]
+        assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
+        assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
@@ -336,7 +356,7 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers_released: 6",
+            "numbers released: 6",
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",

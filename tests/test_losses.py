@@ -221,7 +221,7 @@ def test_a_loss_can_be_pickled():
 
 @pytest.mark.parametrize(("name", "power"), [("poisson", 1.0), ("tweedie", 1.5), ("gamma", 2.0)])
 def test_an_exposure_is_a_weight_of_the_rate(name, power):
-    """The loss at an offset differs from the weighted one of the rate by a constant in the margin."""
+    """The loss at an offset is the weighted one of the rate, up to a constant in the margin."""
     loss = Loss(name, power if name == "tweedie" else None, width=6.0)
     z, t, exposure = np.linspace(-1.5, 1.5, 7), 1.3, 2.5
     offset = loss(z + np.log(exposure), np.full(7, t))[0]

@@ -188,6 +188,8 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
     rows = fit.n_samples
     if fit.unused:
         note(f"note: not in {arguments.bounds}, so not used: {', '.join(fit.unused)}")
+    if arguments.test is not None and Path(arguments.test).samefile(arguments.data):
+        note("note: the test rows are those of the fit; fresh ones tell how good a model is.")
     if not fit.plan.in_memory:
         note(
             "note: the encoded rows are read in blocks"
@@ -296,7 +298,8 @@ def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
     for name in columns:
         screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
     for key, found in results.items():
-        cells = (f"{found[name]:.4f}" if name in found else "" for name in columns)
+        # Adding zero takes the sign off what is rounded to zero.
+        cells = (f"{round(found[name], 4) + 0.0:.4f}" if name in found else "" for name in columns)
         screen.add_row(_NAMES[key], *cells)
     console().print(screen)
     say(

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.curator import Curator
-from dpfast.errors import PrivacyLeakWarning
+from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
 from dpfast.estimators._classes import (
     balanced,
     budget_left,
@@ -30,10 +30,17 @@ from dpfast.estimators._classes import (
     planned_count,
 )
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
+from dpfast.estimators._messages import (
+    hints,
+    unknown_parameters,
+    unreadable,
+    with_promise,
+)
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
@@ -97,6 +104,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_weight: float | None = None
     max_rows_per_group: int | None = None
 
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if text := unknown_parameters(cls, settings):
+            raise TypeError(text)
+        made: Self = super().__new__(cls)
+        return made
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        if text := unknown_parameters(type(self), params):
+            raise ValueError(text)
+        super().set_params(**params)
+        return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -125,6 +154,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
+
+    def _question_bounds(self, stacklevel: int = 2) -> None:
+        """Warn of declared bounds with which the model can hardly be of use."""
 
     def _constant(self) -> float:
         if not self.fit_intercept:
@@ -156,6 +188,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise TypeError(
                 "fit must get no keyword arguments but sample_weight and groups; got "
                 f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+                f"{hints(unknown)}"
             )
         if fit_params.get("checkpoint") is not None:
             raise ValueError(
@@ -284,10 +317,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         y: ArrayLike | None,
         fit_params: Mapping[str, Any],
         accounts: Sequence[Charged] | None = None,
+        *,
+        alone: bool = True,
     ) -> Self:
         """Fit, charging `accounts`; None: those whose blocks surround the call.
 
-        Whoever charges accounts otherwise, or has rows in blocks, notes the fit where it matters.
+        Where this is `alone` no more than a part of something, the whole of it is checked and
+        noted by whoever makes it.
         """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
@@ -301,7 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             problem = self._over_blocks(X, y, fit_params, targets[-1])
         else:
             counted = self._row_weights(fit_params)
-            rows, labels = validate_data(self, X, y, y_numeric=self._y_numeric, **_READ)
+            rows, labels = self._validated(X, y, y_numeric=self._y_numeric)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
             problem = Problem(
@@ -314,6 +350,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 strict=self.strict,
                 **counted,
             )
+        if alone:
+            check_promise(budget, problem.shape.n_samples, stacklevel=3)
+            self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
             begun, learned = None, {}
@@ -336,8 +375,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 distinction=(self._settings(), targets),
                 begun=begun,
             )
-        if accounts is None and not isinstance(X, Executor):
+        if alone and not isinstance(X, Executor):
             report = FITS.note(rows, report, stacklevel=3)
+        if alone:
+            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -379,6 +421,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "accountant": self.accountant,
             **self._options(),
         }
+
+    def _validated(self, *data: Any, **how: Any) -> Any:
+        """Rows, and targets if there are any, checked by scikit-learn."""
+        try:
+            return validate_data(self, *data, **how, **_READ)
+        except (TypeError, ValueError) as error:
+            if (text := unreadable(data[0], error)) is None:
+                raise
+            raise type(error)(text) from None  # the cause quotes a value
 
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
@@ -501,7 +552,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if is_dask(X):
             X = from_dask(X)
         if not isinstance(X, Executor):
-            return validate_data(self, X, reset=False, **_READ) @ coef + intercept
+            return self._validated(X, reset=False) @ coef + intercept
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -611,7 +662,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             y,
             "classes",
             "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[negative, positive].",
+            "does not cover that: pass classes=[...], all labels that there may be. (As in "
+            "scikit-learn they are sorted, and of two the last is the positive one.)",
             "the class labels were taken from y",
         )
         assert y is not None
@@ -619,7 +671,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         if len(classes) < 2:
             raise ValueError(
                 "y must hold two classes; got 1 class. If the other class is merely absent from "
-                "these rows, pass classes=[negative, positive]."
+                "these rows, pass classes=[...], all labels that there may be."
             )
         return classes, notes
 

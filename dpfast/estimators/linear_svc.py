@@ -42,7 +42,8 @@ class LinearSVC(PrivateLinearClassifier):
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What one person's influence means: her record replaced by any other, or absent.
     classes : array-like of shape (n_classes,) or None, default=None
-        The class labels, public. None takes them from `y` with a
+        The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
+        of two the last is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     width : float, default=0.5
         Half the width of the rounded-off part of the hinge, > 0. A small one is closer to the hinge

@@ -59,7 +59,8 @@ class LogisticRegression(PrivateLinearClassifier):
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What one person's influence means: her record replaced by any other, or absent.
     classes : array-like of shape (n_classes,) or None, default=None
-        The class labels, public. None takes them from `y` with a
+        The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
+        of two the last is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     objective : {"erm", "tilted", "adversarial"}, default="erm"
         What is minimized: the mean loss, a tilted mean that heeds the largest losses more, or the

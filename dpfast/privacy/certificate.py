@@ -235,7 +235,7 @@ class Certificate:
             if self.releasable
             else ["Do not release.", *self.objections()]
         )
-        subject = [f"{name}: {value}" for name, value in self.subject.items()]
+        subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
         percent = {
             "An attacker who tells whether a record, or its neighbor, was in the data gains at "
             "most": attacks["membership_advantage"],

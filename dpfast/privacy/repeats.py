@@ -79,7 +79,8 @@ class FitLog:
         """
         if _PUBLIC.get() or ACTIVE.get() == () or active_accountants():
             return report
-        sketch = self.sketch(X)
+        if not (sketch := self.sketch(X)):
+            return report
         with self._lock:
             same = [fit.report for fit in self._fits if _overlap(fit.sketch, sketch)]
             self._fits.append(_Fit(sketch, report))

@@ -92,11 +92,11 @@ class ColumnMoments(Query):
         super().check_point(*point)
         center, scale = point
         least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
-        if not 0.0 < farthest <= self.largest_argument * least:
+        lowest = farthest / self.largest_argument
+        if not 0.0 < lowest <= least:
             raise ValueError(
-                "scale must be positive, and at least "
-                f"{farthest / self.largest_argument:.3g} where columns and centers may be "
-                f"{farthest:.3g} apart; got {least:.3g}. Nothing was spent."
+                f"scale must be positive, and at least {lowest:.3g} where columns and "
+                f"centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:

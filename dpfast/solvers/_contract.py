@@ -18,6 +18,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Access
 from dpfast.privacy import Budget, Event, PrivacyReport
 from dpfast.shape import ProblemShape
+from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
 Vector = NDArray[np.float64]
 S = TypeVar("S")
@@ -93,13 +94,15 @@ class Plan(Generic[S]):
             f"Plan: {self.solver} on {what}",
             f"  budget: {self.budget}, {self.neighboring_relation}",
         ]
-        for title, values in (("parameters", self.parameters), ("expected", self.expected)):
-            shown = ", ".join(
-                f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-                for key, value in values.items()
-                if isinstance(value, (str, int, float))
-            )
-            lines.append(f"  {title}: {shown}")
+        for title, values, meanings in (
+            ("settings", self.parameters, SETTINGS),
+            ("to expect", self.expected, EXPECTED),
+        ):
+            lines.append(f"  {title}:")
+            for key, value in values.items():
+                if isinstance(value, (str, int, float)):
+                    shown = f"{value:.4g}" if isinstance(value, float) else value
+                    lines.append(f"    {key} = {shown}: {meanings.get(key, '')}".rstrip(": "))
         return "\n".join(lines)
 
 
@@ -113,10 +116,13 @@ class Outcome:
     history : mapping
         Released quantities along the way, each an array with one entry an iteration: covered by the
         ledger, like `w`.
+    said : tuple of str
+        What the releases tell of settings that might be better; covered by the ledger, too.
     """
 
     w: Vector
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
-from dpfast.objectives import Saddle, leaks_of
+from dpfast.objectives import Saddle
 from dpfast.privacy import (
     NEIGHBORING_RELATIONS,
     Budget,
@@ -24,7 +24,13 @@ from dpfast.privacy.open_accounts import Charged, active_accountants
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
+from dpfast.solvers import (
+    dp_adassp,
+    dp_sgd,
+    dp_whitened_gd,
+    objective_perturbation,
+    output_perturbation,
+)
 from dpfast.solvers._contract import (
     Outcome,
     Plan,
@@ -36,7 +42,15 @@ from dpfast.solvers._contract import (
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
+from dpfast.solvers.papers import privgene, rrpsgd
 from dpfast.sums import RowSums
+
+#: Names of scikit-learn's solvers, and what to say of them.
+_NOT_PRIVATE = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga", "highs")
+_OTHER_SOLVERS = (
+    "(That one is not private. What finds the exact minimizer inside of 'output-perturbation' and "
+    "'objective-perturbation' is chosen by optimizer.)"
+)
 
 
 def _resolve(
@@ -54,11 +68,14 @@ def _resolve(
     so many rows that noise hardly matters. Output perturbation serves every budget. The squared
     loss has a solver of its own. Whitened descent clips groups of rows, the others weigh them.
     """
-    check_choice("solver", solver, ("auto", *SOLVERS))
+    hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
+    check_choice("solver", solver, ("auto", *SOLVERS), hint)
     if solver != "auto":
         return SOLVERS[solver]
     if not isinstance(shape, ProblemShape):
         return SOLVERS[output_perturbation.NAME]  # the one that takes whole objectives
+    if not shape.loss.convex:
+        return _without_convexity(shape, budget, neighboring_relation)
     least_squares, whitened, objective = (
         SOLVERS[module.NAME] for module in (dp_adassp, dp_whitened_gd, objective_perturbation)
     )
@@ -88,6 +105,22 @@ def _resolve(
     ):
         return objective
     return SOLVERS[output_perturbation.NAME]
+
+
+# Rows up to which the n² steps that rrpsgd may take end within a minute or so.
+_FEW_ROWS = 2**15
+
+
+def _without_convexity(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str
+) -> Solver[Any]:
+    """The solver of "auto" for a loss whose minimizer nothing makes stable."""
+    random, gradient = SOLVERS[rrpsgd.NAME], SOLVERS[dp_sgd.NAME]
+    if budget.kind not in gradient.budgets:
+        return SOLVERS[privgene.NAME]
+    if neighboring_relation in random.relations and shape.n_samples <= _FEW_ROWS:
+        return random
+    return gradient
 
 
 #: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
@@ -233,7 +266,7 @@ def plan(
         One of the solvers' names, or "auto", which chooses from public quantities: whitened
         descent, or objective perturbation if the budget is pure or there are very many rows (both
         need a loss of bounded slope and curvature), otherwise output perturbation; noisy sums for
-        the squared loss.
+        the squared loss; "rrpsgd", "dp-sgd" or "privgene" for one that is not convex.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
@@ -433,7 +466,7 @@ def fit_each(
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
     report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*leaks_of(whole), *notes)
+        ledger, reproducible=rng.reproducible, notes=(*getattr(whole, "leaks", ()), *notes)
     )
     return outcomes, report
 

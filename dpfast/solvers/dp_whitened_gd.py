@@ -65,6 +65,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._groups import Groups
+from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import LogLink, Spread
 
 Vector = NDArray[np.float64]
@@ -444,7 +445,14 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         v, norms = descend(plan, curator, transform, spread)
         ridge = plan.settings.ridge
         v = _log_link.calibrated(link, plan.shape, curator, transform, v, spread, ridge)
-    return Outcome(transform @ v, MappingProxyType({"gradient_norm": norms}))
+    history = MappingProxyType({"gradient_norm": norms})
+    return Outcome(transform @ v, history, lengths_told(plan.shape, transform))
+
+
+def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
+    """What the released coordinates tell of the rows' lengths: in them, rows are white."""
+    back = np.linalg.inv(transform)[:, : shape.n_features]
+    return said_of_lengths(shape, float(np.sum(back**2)))
 
 
 def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:

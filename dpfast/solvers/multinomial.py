@@ -189,5 +189,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     transform = dp_whitened_gd.learn_coordinates(plan, curator)
     v, norms = dp_whitened_gd.descend(plan, curator, transform)
     return Outcome(
-        np.ascontiguousarray((transform @ v).T), MappingProxyType({"gradient_norm": norms})
+        np.ascontiguousarray((transform @ v).T),
+        MappingProxyType({"gradient_norm": norms}),
+        dp_whitened_gd.lengths_told(plan.shape, transform),
     )

@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.estimators._messages import with_promise
 from dpfast.privacy import Budget, PrivacyReport
+from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
     FAMILIES,
     family_of,
@@ -30,7 +32,7 @@ from dpfast.tabular.families import (
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
+from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
@@ -173,6 +175,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.in_memory = in_memory
         self.random_state = random_state
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         schema = self.__dict__.get("schema_") or self._schema()
@@ -239,7 +244,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        check_promise(Budget(self.epsilon, self.delta), n_samples)
+        check_promise(Budget(self.epsilon, self.delta), n_samples, stacklevel=4)
+        if schema.target.name not in schema.learns:
+            self._unfitted(schema)._question_bounds(stacklevel=4)
         dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
         return self._planned(schema, n_samples, dense)
 

@@ -73,6 +73,14 @@ def test_the_curvature_at_a_mean_is_a_slope_over_a_relative_residual(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_there_is_curvature_at_the_ends_of_the_range(loss):
+    """Where the loss goes on straight; a mean may be there, and a rounding error beyond."""
+    ends = np.exp([-loss.width, loss.width])
+    means = np.concatenate([ends, np.nextafter(ends, 0.0), np.nextafter(ends, np.inf)])
+    assert np.all(_log_link.curvature(loss, means) > 0.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("intercept", [0.0, 1.0])
 def test_every_loss_is_served_within_the_budget(loss, intercept):
     problem = counts(loss, n=3000, intercept=intercept)
