@@ -107,6 +107,7 @@ TINY = {
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
     "persons": persons.Sizes(
         persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
+    ),
     "price": price.Sizes(
         dense=((300, 3),),
         sparse=((200, 40, 4),),
