@@ -256,7 +256,8 @@ class TestRefusals:
             ({"target": "nope"}, "the target 'nope' is not in the bounds"),
             ({"bounds": {"a": [0, 1]}}, "target must name the column"),
             ({"max_rows_per_group": 3}, "must be None without a person column"),
-            ({"person": "name"}, "promises privacy for rows, not yet for persons"),
+            ({"person": "name", "in_memory": False}, "must be True or 'auto' with a person column"),
+            ({"person": "name", "delta": 0.0}, "max_rows_per_group must be given"),
             (
                 {"estimator": LogisticRegression(solver="dp-sgd"), "in_memory": False},
                 "block",
