@@ -646,6 +646,19 @@ def _cases() -> list[Case]:
         )
         cases.append(
             Case(
+                f"losses themselves of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.5),
+                ALL,
+            )
+        )
+        cases.append(
+            Case(
                 f"losses at steps, {loss.name}",
                 lambda size, loss=loss: LineSearchLosses(
                     shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
