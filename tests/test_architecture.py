@@ -33,7 +33,7 @@ LAYERS = [
     {"sums"},
     {"shape"},
     {"curator"},
-    {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
+    {"rows", "groups", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
     {"_files", "_show_versions", "chunks", "_blas", "lattice"},

@@ -72,7 +72,11 @@ def regression(**target):
 class TestFit:
     def test_three_commands_and_no_bound_twice(self, run):
         code, out, err = run(*FIT, "--test", "t.csv")
-        assert (code, err) == (0, "note: not in b.json, so not used: id, grade, cost, w\n")
+        assert code == 0
+        assert err.splitlines() == [
+            "note: not in b.json, so not used: id, grade, cost, w",
+            "note: the test rows are those of the fit; fresh ones tell how good a model is.",
+        ]
         assert "True against False; family 'logistic'" in out
         assert "Ranges learned within this budget: dose [" in out
         for column in ("accuracy", "AUC", "recall", "log loss", "deviance explained"):
@@ -83,6 +87,40 @@ class TestFit:
         found = pd.read_csv("p.csv")
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
+
+    def test_persons(self, run, table):
+        who = np.repeat(np.arange(1000), 3)
+        table.assign(who=who).to_csv("visits.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        command = ("fit", "visits.csv", *FIT[2:], "--person", "who")
+        code, out, err = run(*command, bounds=bounds)
+        assert code == 0, err
+        assert "visits.csv: 1,000 persons, 3 columns" in out
+        assert "replace_one: all rows of one person replaced by any others" in out
+        assert "all rows of any one group (person)" in out
+        assert "3,000" not in out
+        code, out, _ = run(*command, "--json", bounds=bounds)
+        document = json.loads(out)
+        assert document["persons"] == 1000 and "rows" not in document
+        assert document["privacy"]["neighboring_relation"] == "replace_one_group"
+        code, out, _ = run("certify", "m.json")
+        assert code == 0
+        assert "All rows of a person together are protected" in out
+        plan = ("plan", "--rows", 1000, "--bounds", "b.json", "--person", "who", "--epsilon", 1)
+        code, out, err = run(*plan, "--delta", 1e-6, bounds=bounds)
+        assert code == 0, err
+        assert "1,000 persons x" in out
+        declared = run(*command[:-2], bounds={**bounds, "person": "who"})
+        assert declared[0] == 0 and "1,000 persons" in declared[1]
+
+    def test_solvers_that_need_the_most_rows_of_a_person(self, run, table):
+        table.assign(who=np.repeat(np.arange(1000), 3)).to_csv("visits.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        command = ("fit", "visits.csv", *FIT[2:], "--person", "who")
+        command = (*command, "--solver", "output-perturbation")
+        code, _, err = run(*command, bounds=bounds)
+        assert code == 2 and "max_rows_per_group must be given" in err
+        assert run(*command, "--max-rows-per-person", 3, bounds=bounds)[0] == 0
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_every_family(self, run, table, family):
@@ -105,6 +143,22 @@ class TestFit:
         assert private["accuracy"] > 0.7 if classes else private["deviance_explained"] > 0.2
         code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv")
         assert (code, err.startswith("3,000 predictions of")) == (0, True)
+
+    def test_a_count_is_compared_by_its_deviance(self, run, table):
+        """Also scikit-learn's model, which does not say its deviance by itself."""
+        rng = np.random.default_rng(1)
+        cost = rng.poisson(np.exp(table["age"] / 30))
+        table.assign(cost=cost).to_csv("t.csv", index=False)
+        bounds = regression(range=[0, 100], learn=False)
+        code, out, err = run(
+            *FIT, "--family", "poisson", "--test", "t.csv", "--json", bounds=bounds
+        )
+        assert code == 0
+        assert "note: the test rows are those of the fit" in err
+        scores = json.loads(out)["test"]
+        usual, private = scores["non_private"], scores["private"]
+        assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
+        assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
@@ -144,7 +198,7 @@ class TestFit:
             (("--solver", "newton"), "solver must be one of"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
-            (("--person", "id"), "not yet for persons"),
+            (("--person", "id"), "learn must be false with a person column"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),
@@ -336,7 +390,7 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers_released: 6",
+            "numbers released: 6",
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",

@@ -92,7 +92,8 @@ def test_a_solver_is_planned_run_reported_and_replayed(one_step, relation):
     settings = {"neighboring_relation": relation, "step": 0.5}
     settled = plan(data, "one-step", Budget(1.0, 1e-6), **settings)
     ((apart, charge),) = replay(settled, data, neighbor)
-    assert 0.49 * charge < apart <= charge
+    # At zero a row and its opposite with the other label have the same gradient.
+    assert (apart > 0.49 * charge) == (relation == "add_or_remove_one")
     found = solve(data, "one-step", Budget(1.0, 1e-6), random_state=0, **settings)
     assert found.w.shape == (4,) and found.privacy.epsilon <= 1.0
     assert [event.where for event in found.privacy.events] == ["gradient at zero"]
@@ -121,8 +122,7 @@ def test_a_loss_in_c_has_what_the_page_says():
     from reference import dense
 
     listed = (ROOT / "csrc" / "loss_list.h").read_text()
-    twins = Path(dense.__file__).read_text()
     for name in loss_names():
         assert re.search(rf"\b{name.replace('-', '_')}\b", listed)
-        assert f'"{name}"' in twins
+        assert name.replace("-", "_") in vars(dense)
         assert np.isfinite(ProblemShape(10, 2, 1.0, name).loss(np.zeros(1), np.ones(1))[0]).all()

@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
-from dpfast.tabular import FAMILIES, TableModel, TableSchema, read_bounds
+from dpfast.tabular import FAMILIES, TableModel, TableSchema, parameters_of, read_bounds
 
 PICTURES = (".png", ".pdf", ".svg")
 """Endings of the names of pictures."""
@@ -121,11 +122,11 @@ def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     if family == "auto":
         family = {"classification": "logistic", "regression": "linear"}[schema.task]
     kind = FAMILIES[family]
-    known = set(kind().get_params(deep=False))
-    if unknown := sorted(set(own) - known):
+    known = kind().get_params(deep=False)
+    if unknown := sorted(set(own) - set(known)):
         raise ValueError(
             f"the family {family!r} has no parameter {', '.join(map(repr, unknown))}; it has "
-            f"{', '.join(sorted(known))}."
+            f"{', '.join(sorted(parameters_of(kind())))}.{hints(unknown)}"
         )
     return TableModel(
         schema,

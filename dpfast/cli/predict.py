@@ -22,6 +22,7 @@ from dpfast.tabular import (
     Tally,
     check_threshold,
     chosen,
+    default_threshold,
     output_of,
 )
 
@@ -49,7 +50,8 @@ def add(commands: Commands) -> None:
     )
     predict.add_argument(
         "--threshold", type=float, metavar="P",
-        help="probability from which on a row counts as the second of two classes (default: 0.5)",
+        help="probability from which on a row counts as the second of two classes (default: 0.5, "
+        "or what the model learned)",
     )  # fmt: skip
     predict.add_argument(
         "--fail-on-undeclared", action="store_true",
@@ -118,6 +120,8 @@ class _Columns:
         self._probable = hasattr(model.estimator_, "predict_proba")
         shape = np.empty((0, len(self.classes or ()))) if self._probable else None
         check_threshold(threshold, shape)
+        if threshold is None:
+            self._threshold = default_threshold(model.estimator_)
         self.explained = ""
         self.names = ["prediction"]
         if self.classes is None:

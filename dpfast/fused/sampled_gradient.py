@@ -113,7 +113,7 @@ def check_sample(shape: ProblemShape, batch: int, neighboring_relation: str) -> 
     TypeError, ValueError
     """
     check_integer("batch", batch, low=1, high=shape.n_samples)
-    if neighboring_relation != "replace_one":
+    if not neighboring_relation.startswith("replace_one"):
         raise ValueError(
             f"batch must be None for neighboring_relation={neighboring_relation!r}; got {batch}. "
             "Amplification by samples of fixed size is proved for a replaced record: use "

@@ -12,7 +12,7 @@ from dpfast.errors import GridOverflow
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._query import Query
-from dpfast.privacy import NEIGHBORING_RELATIONS, Event
+from dpfast.privacy import RELATIONS, Event
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Mechanism(Access[T]):
 
     def __init__(self, *, neighboring_relation: str, error: float) -> None:
         self.neighboring_relation = check_choice(
-            "neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS
+            "neighboring_relation", neighboring_relation, RELATIONS
         )
         self.error = check_real("error", error, low=0.0)
 

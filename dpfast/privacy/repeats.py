@@ -79,7 +79,8 @@ class FitLog:
         """
         if _PUBLIC.get() or ACTIVE.get() == () or active_accountants():
             return report
-        sketch = self.sketch(X)
+        if not (sketch := self.sketch(X)):
+            return report
         with self._lock:
             same = [fit.report for fit in self._fits if _overlap(fit.sketch, sketch)]
             self._fits.append(_Fit(sketch, report))
@@ -89,12 +90,15 @@ class FitLog:
             if news:
                 self._said.append(sketch)
         fits, (epsilon, delta) = len(same) + 1, total([*same, report])
+        # What holds for all rows of a group holds for each of them.
+        mixed = len({each.unit for each in [*same, report]}) > 1
+        whom = " for one row (some were for groups of rows)" if mixed else ""
         if news:
             warnings.warn(
                 f"These rows, or most of them, were fitted before in this process: {fits} fits "
-                f"together have epsilon = {epsilon:.3g}, delta = {delta:.3g} so far, and a report "
-                "states that of one fit alone. Cross-validation, searches and calibration make "
-                "many fits. Put a BudgetAccountant around what belongs together, or choose "
+                f"together have epsilon = {epsilon:.3g}, delta = {delta:.3g}{whom} so far, and a "
+                "report states that of one fit alone. Cross-validation, searches and calibration "
+                "make many fits. Put a BudgetAccountant around what belongs together, or choose "
                 "parameters by PrivateSearchCV. (Said once; every further report notes the sum.)",
                 RepeatedFitWarning,
                 stacklevel=stacklevel + 1,
@@ -102,7 +106,7 @@ class FitLog:
         said = (
             "what other fits to these rows, or most of them, showed in the same process: with this "
             f"one there were {fits} so far, which together have epsilon = {epsilon:.3g}, delta = "
-            f"{delta:.3g}"
+            f"{delta:.3g}{whom}"
         )
         return replace(report, notes=(*report.notes, said))
 

@@ -446,6 +446,7 @@ SOLVER = Solver(
     budgets=("pure", "approximate", "zcdp", "gdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     minimizes=True,
     expects="excess_risk_bound",

@@ -1,6 +1,14 @@
 """Tables with declared bounds: from a file or a data frame to a private model and its release."""
 
-from dpfast.tabular.families import FAMILIES, check_threshold, chosen, output_of, scores_of
+from dpfast.tabular.families import (
+    FAMILIES,
+    check_threshold,
+    chosen,
+    default_threshold,
+    output_of,
+    parameters_of,
+    scores_of,
+)
 from dpfast.tabular.fitting import FitPlan, TableFit
 from dpfast.tabular.model import EncodedRows, TableModel
 from dpfast.tabular.schema import TableSchema, read_bounds
@@ -21,7 +29,9 @@ __all__ = [
     "Tally",
     "check_threshold",
     "chosen",
+    "default_threshold",
     "output_of",
+    "parameters_of",
     "read_bounds",
     "scores_of",
 ]

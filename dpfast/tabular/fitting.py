@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +31,6 @@ _BLOCK_ENTRIES = 2**21
 _LEAST_BLOCK = 256
 # Rows that are counted at once.
 _COUNTED_ROWS = 2**16
-# Privacy losses beyond this are questioned.
-_HARDLY = 20.0
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,18 @@ class FitPlan:
         learned = ", ".join(self.schema.learns)
         return "\n".join(
             [
-                f"{self.shape.n_samples:,} rows, {len(self.schema.features)} columns, encoded as "
-                f"{self.shape.n_features:,} ({where}); norm of a row at most "
+                f"{self.shape.n_samples:,} {self.noun}s, {len(self.schema.features)} columns, "
+                f"encoded as {self.shape.n_features:,} ({where}); norm of a row at most "
                 f"{self.shape.data_norm:.6g}",
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
                 str(self.solver),
             ]
         )
+
+    @property
+    def noun(self) -> str:
+        """What is counted and protected."""
+        return "row" if self.schema.person is None else "person"
 
     def check_affordable(self) -> None:
         """Refuse what an accountant around it cannot afford: all of it, not the last part."""
@@ -88,7 +90,7 @@ class FitPlan:
 
 
 def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> FitPlan:
-    """Plan a fit to so many rows.
+    """Plan a fit to so many rows, or persons.
 
     Parameters
     ----------
@@ -138,27 +140,6 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     raise refused
 
 
-def check_promise(budget: Budget, n_samples: int) -> None:
-    """Refuse a δ that would allow publishing whole rows, and question a large ε.
-
-    Raises
-    ------
-    ValueError
-    """
-    if budget.delta * n_samples > 1.0:
-        raise ValueError(
-            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
-            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
-        )
-    if budget.limit > _HARDLY:
-        warnings.warn(
-            f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
-            "change by a factor of a hundred million and more with one record. Values from 0.1 to "
-            "10 are usual.",
-            stacklevel=5,
-        )
-
-
 def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
     if settled.adaptive:
@@ -203,6 +184,8 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         None,
         1.0 if schema.weight is None else schema.weight.high,
         blocks,
+        "row" if schema.person is None else "group",
+        None if schema.person is None else estimator.max_rows_per_group,
     )
 
 
@@ -243,8 +226,8 @@ class TableFit:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
-        return self._rows.n_samples
+        """Number of rows, or of persons."""
+        return self._rows.n_records
 
     def run(self) -> Any:
         """Spend the budget and fit the model.
@@ -271,14 +254,12 @@ class TableFit:
         self._rows = rows
         if plan.in_memory:
             X, y, arguments = rows.dense()
-            estimator._fit(X, y, arguments, accounts)
+            estimator._fit(X, y, arguments, accounts, alone=False)
         else:
-            estimator._fit(Source(rows, block_rows(rows.n_features)), None, {}, accounts)
+            source = Source(rows, block_rows(rows.n_features))
+            estimator._fit(source, None, {}, accounts, alone=False)
         report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
-        if accounts is not None or not plan.in_memory:
-            # The estimator did not: it saw but a part of the fit, or no rows that it could keep.
-            report = FITS.note(self._first_rows(), report, stacklevel=3)
-        return self._keep(schema, estimator, report)
+        return self._keep(schema, estimator, FITS.note(self._first_rows(), report, stacklevel=3))
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers."""

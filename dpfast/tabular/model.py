@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
-from dpfast.privacy import Budget, PrivacyReport
+from dpfast.estimators._messages import with_promise
+from dpfast.privacy import Budget, PrivacyReport, row_relation
+from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
     FAMILIES,
     family_of,
@@ -26,11 +28,10 @@ from dpfast.tabular.families import (
     restored,
     scores_of,
     stored,
-    takes,
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
+from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
@@ -173,6 +174,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.in_memory = in_memory
         self.random_state = random_state
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         schema = self.__dict__.get("schema_") or self._schema()
@@ -216,7 +220,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
-        settled = self.plan(rows.n_samples)
+        settled = self.plan(rows.n_records)
         settled.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
         return TableFit(settled, rows, unused, self._set_fitted, self.random_state)
@@ -227,6 +231,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         n_samples : int
+            With a person column, the number of persons.
 
         Returns
         -------
@@ -239,7 +244,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        check_promise(Budget(self.epsilon, self.delta), n_samples)
+        unit = "row" if schema.person is None else "group"
+        check_promise(Budget(self.epsilon, self.delta), n_samples, unit, stacklevel=4)
+        if schema.target.name not in schema.learns:
+            self._unfitted(schema)._question_bounds(stacklevel=4)
         dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
         return self._planned(schema, n_samples, dense)
 
@@ -360,14 +368,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
                 )
         else:
             settings["max_rows_per_group"] = self.max_rows_per_group
-        estimator = unfitted(self.estimator, schema, settings)
-        if schema.person is not None and not takes(estimator, "max_rows_per_group"):
-            raise ValueError(
-                f"person is {schema.person!r}, but {type(estimator).__name__} promises privacy for "
-                "rows, not yet for persons. Leave the person column out and divide epsilon by the "
-                "largest number of rows that a person has, or keep one row a person."
-            )
-        return estimator
+        return unfitted(self.estimator, schema, settings)
 
     def _with_target(self, data: Any, y: Any, schema: TableSchema) -> Any:
         """The table with its target, from the forms in which scikit-learn passes it."""
@@ -485,7 +486,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data
             As for :meth:`predict`, with the target.
         threshold : float or None, default=None
-            Of two classes, the probability from which on a row counts as the second; None is 0.5.
+            Of two classes, the probability from which on a row counts as the second; None is that
+            of the model, mostly 0.5.
 
         Returns
         -------
@@ -597,7 +599,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             clone(FAMILIES[found.family](**found.parameters)),
             epsilon=report.epsilon,
             delta=report.delta,
-            neighboring_relation=report.neighboring_relation,
+            neighboring_relation=row_relation(report.neighboring_relation),
         )
         return model._set_fitted(found.schema, estimator, report)
 

@@ -238,7 +238,7 @@ class TestWhatIsAccepted:
         assert account.events == ()
 
     def test_other_keywords(self, cls, classification):
-        with pytest.raises(TypeError, match="no keyword arguments but sample_weight; got cheese"):
+        with pytest.raises(TypeError, match="but sample_weight and groups; got cheese"):
             of(cls).fit(*classification, cheese=1)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from dpfast.queries import (
     BatchSum,
     CandidateLosses,
     CertifiedMinimizer,
+    ClassCounts,
     ClassGradient,
     ClippedGradient,
     ColumnMoments,
@@ -32,6 +34,8 @@ from dpfast.queries import (
     DescentIterate,
     GradientStep,
     Gram,
+    GroupGradient,
+    GroupSizes,
     LineSearchLosses,
     ProductSums,
     RankScores,
@@ -64,6 +68,13 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Person:
+    """One record that is several rows."""
+
+    rows: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
 class Case:
     """A query with its records and arguments.
 
@@ -74,8 +85,8 @@ class Case:
     name: str
     make: Callable[[int], Query]
     arguments: Callable[[Query], list[tuple[Any, ...]]]
-    records: list[Record]
-    rows: Callable[[list[Record], str, int], Any]
+    records: list[Any]
+    rows: Callable[[list[Any], str, int], Any]
     reached: dict[str, float]
     storages: tuple[str, ...] = ("float64",)
     empty: Callable[..., Any] = lambda query, *point: np.zeros(query.dimension)
@@ -195,7 +206,7 @@ def ball(d: int, targets: tuple[float, ...], *, count: int = 14) -> list[Record]
 def problem_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
     """Rows as a problem whose public bounds are those of the queries."""
 
-    def rows(records: list[Record], storage: str, _size: int) -> Problem:
+    def rows(records: list[Record], storage: str, _size: int, **more: Any) -> Problem:
         labels = [max(record.y, 0.0) for record in records]
         targets = [record.y for record in records]
         if loss.kind == "classification":
@@ -206,11 +217,53 @@ def problem_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int]
         weight = np.array([record.weight for record in records])
         problem = Problem(
             STORAGES[storage](X), targets, loss, data_norm=NORM, sample_weight=weight,
-            max_weight=WEIGHT, **settings,
+            max_weight=WEIGHT, **settings, **more,
         )  # fmt: skip
         return problem.with_labels(labels)
 
     return rows
+
+
+def persons(d: int, targets: tuple[float, ...]) -> list[Person]:
+    """Persons of one row and of many: alike, opposed, of all kinds, of no weight, very long."""
+    kinds = ball(d, targets, count=3)
+    one, two = kinds[0], replace(kinds[len(targets)], y=targets[-1])
+    made = [Person((row,)) for row in kinds]
+    made += [Person((row,) * count) for row in (one, two, *kinds[-8:]) for count in (2, 3, 70)]
+    made += [Person((one, replace(one, y=targets[-1])) * 4), Person((one, two) * 9)]
+    return [*made, Person(tuple(kinds)), Person((one, replace(one, weight=0.0)) * 2)]
+
+
+def in_turn(owner: np.ndarray) -> np.ndarray:
+    return np.arange(len(owner))
+
+
+def grouped(
+    rows: Callable[..., Any], order: Callable[[np.ndarray], np.ndarray] = in_turn
+) -> Callable[[list[Person], str, int], Any]:
+    """Persons as a problem: their rows one after the other, or mixed with the others'."""
+
+    def problem(people: list[Person], storage: str, size: int) -> Any:
+        owner = np.repeat(np.arange(len(people)), [len(one.rows) for one in people])
+        records = [row for one in people for row in one.rows]
+        places = order(owner)
+        return rows([records[k] for k in places], storage, size, groups=owner[places])
+
+    return problem
+
+
+def mixed(owner: np.ndarray) -> np.ndarray:
+    """Everybody's rows between the others', in their own order still."""
+    places = np.random.default_rng(11).random(len(owner))
+    for who in np.unique(owner):
+        places[owner == who] = np.sort(places[owner == who])
+    return np.argsort(places)
+
+
+def group_shape(loss: Loss, size: int, most: int | None, alpha: float | None = None) -> Any:
+    return ProblemShape(
+        size, 3, NORM, loss, 1.0, alpha, WEIGHT, unit="group", max_rows_per_group=most
+    )
 
 
 def shape_of(
@@ -277,6 +330,105 @@ def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.n
     squares = np.array([np.sum((w - a * direction) ** 2) - w @ w for a in steps])
     most = n * WEIGHT * BOUND
     return np.clip(0.5 * query.shape.alpha * n * squares, -most, most)
+
+
+def group_points(query: Any) -> list[tuple[Any, ...]]:
+    """Radii at which rows, groups and neither are cut, at weights near and far from zero."""
+    k, dim = query.n_classes, query.shape.dim
+    weights = [np.zeros(dim), *1e3 * np.eye(dim)[[0, -1]], weights_of(dim)[-1]]
+    if k > 1:
+        drawn = np.random.default_rng(2)
+        weights = [np.zeros((dim, k)), *(1e3 * drawn.standard_normal((2, dim, k)))]
+    radii = ((0.7, 5.0, 2.0), (3.0, 1.5, 1.0), (1e3, 1e3, 0.5))
+    transforms = (transform_of(query), stretched(query))
+    return [(t, w, *each) for t in transforms for w in weights for each in radii]
+
+
+def group_cases() -> list[Case]:
+    """Queries of persons: whole ones, and rows that count a part of one."""
+    people, both = persons(3, SIGNS), dict.fromkeys(RELATIONS, 0.99)
+    problem = problem_of(LOGISTIC)
+    cases = [
+        Case(
+            "sizes of groups",
+            lambda size: GroupSizes(group_shape(LOGISTIC, size, None)),
+            lambda query: [()],
+            people,
+            grouped(problem),
+            both,
+        )
+    ]
+    for most in (None, 3):
+        limited = partial(problem, max_rows_per_group=most)
+        orders = (grouped(limited, order) for order in (in_turn, mixed))
+        for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
+            for classes in (1, 3):
+                cases.append(
+                    Case(
+                        f"gradient of groups, {classes} classes, at most {most} rows, {name}",
+                        lambda size, most=most, classes=classes: GroupGradient(
+                            group_shape(LOGISTIC, size, most), 60.0, 0.5, classes
+                        ),
+                        group_points,
+                        people if classes == 1 else persons(3, CLASSES),
+                        rows,
+                        dict.fromkeys(RELATIONS, 0.9),
+                        ALL if name == "mixed" else ("float64",),
+                    )
+                )
+        cases += [
+            Case(
+                f"moments of groups, at most {most} rows",
+                lambda size, most=most: ColumnMoments(group_shape(LOGISTIC, size, most), 1.7),
+                lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
+                people,
+                rows,
+                {"replace_one": 0.83, "add_or_remove_one": 0.99},
+                ALL,
+            ),
+            Case(
+                f"Gram of groups, at most {most} rows",
+                lambda size, most=most: Gram(group_shape(LOGISTIC, size, most), 1.5, 100.0),
+                lambda query: [(transform_of(query),), (stretched(query),)],
+                people,
+                rows,
+                both,
+                ALL,
+            ),
+        ]
+    return cases + _cases_of_parts()
+
+
+def _cases_of_parts() -> list[Case]:
+    """Sums over weighted rows, of which a group has at most as many as make up one."""
+    made = []
+    kinds: list[tuple[str, Loss, tuple[float, ...], Callable[[Any], Query], Any, float]] = [
+        ("gradient", LOGISTIC, SIGNS, lambda shape: ClippedGradient(shape, 0.7),
+         lambda query: [(w,) for w in weights_of(4)], 0.9),
+        ("targets by size", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetCounts(shape, 6),
+         lambda query: [()], 0.99),
+        ("relative gradient", POISSON, (0.0, 1.0, 2.0),
+         lambda shape: RelativeGradient(shape, BOUND, 60.0, 4, 2.0),
+         lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], 0.9),
+        ("losses of candidates", LOGISTIC, SIGNS,
+         lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
+         lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
+        ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),
+         lambda query: [()], 0.9),
+    ]  # fmt: skip
+    for name, loss, targets, query, points, reached in kinds:
+        made.append(
+            Case(
+                f"{name}, rows that are parts of a group",
+                lambda size, loss=loss, query=query: query(group_shape(loss, size, 3)),
+                points,
+                persons(3, targets),
+                grouped(problem_of(loss, max_rows_per_group=3), mixed),
+                dict.fromkeys(RELATIONS, reached),
+                ALL,
+            )
+        )
+    return made
 
 
 def _cases() -> list[Case]:
@@ -494,6 +646,19 @@ def _cases() -> list[Case]:
         )
         cases.append(
             Case(
+                f"losses themselves of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.5),
+                ALL,
+            )
+        )
+        cases.append(
+            Case(
                 f"losses at steps, {loss.name}",
                 lambda size, loss=loss: LineSearchLosses(
                     shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
@@ -564,6 +729,18 @@ def _cases() -> list[Case]:
             dict.fromkeys(RELATIONS, 1.0),
         )
     )
+    for norm in ("l1", "l2"):
+        for classes in (2, 4):
+            cases.append(
+                Case(
+                    f"classes, {classes} in {norm}",
+                    lambda size, norm=norm, classes=classes: ClassCounts(size, classes, norm),
+                    lambda query: [()],
+                    [Record((0.0,), float(label)) for label in range(classes)],
+                    lambda records, storage, size: np.array([int(r.y) for r in records]),
+                    dict.fromkeys(RELATIONS, 0.99),
+                )
+            )
     cases.append(
         Case(
             "ranks",
@@ -605,4 +782,4 @@ class _Counted(CountsBeyond):
         self.n_samples = size
 
 
-CASES = _cases()
+CASES = [*_cases(), *group_cases()]
