@@ -40,6 +40,7 @@ from bench.suites import (
     lowy2021,
     objective,
     peers,
+    persons,
     scaling,
     sgd,
     zhang2017,
@@ -103,6 +104,9 @@ TINY = {
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
+    "persons": persons.Sizes(
+        persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
+    ),
     "scaling": scaling.Sizes(
         rows=(300, 900),
         columns=(2, 9),

@@ -360,7 +360,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 **counted,
             )
         if alone:
-            check_promise(budget, problem.shape.n_samples, stacklevel=3)
+            shape = problem.shape
+            check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
             self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
@@ -667,10 +668,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                 "class_weight must be None, and threshold a number, for rows in blocks; got "
                 f"{self.class_weight!r}. Give the source weights of its rows instead."
             )
-        if shape.unit == "group" and (weights or counts):
+        if shape.unit == "group" and counts:
             raise ValueError(
-                "class_weight must be None, and threshold a number, where a record is a group of "
-                f"rows, whose classes may differ; got {self.class_weight!r}."
+                "class_weight and threshold must not be 'balanced' with groups: the count of the "
+                "classes, which that takes, promises privacy for one row of a group only. Declare "
+                "the weight of each class, or the threshold."
             )
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:
