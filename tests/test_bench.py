@@ -41,6 +41,7 @@ from bench.suites import (
     objective,
     peers,
     persons,
+    price,
     scaling,
     sgd,
     zhang2017,
@@ -106,6 +107,14 @@ TINY = {
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
     "persons": persons.Sizes(
         persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
+    ),
+    "price": price.Sizes(
+        dense=((300, 3),),
+        sparse=((200, 40, 4),),
+        epsilons=(1.0,),
+        solvers=("auto", "output-perturbation"),
+        read_entries=100,
+        group_seconds=0.0,
     ),
     "scaling": scaling.Sizes(
         rows=(300, 900),

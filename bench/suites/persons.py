@@ -172,11 +172,11 @@ def tables(document: Document) -> list[Table]:
         Table(
             "Made panels",
             f"{plain(document.sizes['persons'])} persons, 10 columns, solver 'auto' without "
-            f"tuning; log-loss on the rows beyond the best there is, mean ± standard error of {runs} runs. "
-            "Entries of a column, and what decides labels besides the columns, are correlated "
-            "within a person. The share is meant to be at most a third for 5 rows and an eighth "
-            "for 20. Where labels are alike, so are a person's gradients, and m rows say little "
-            "more than one: nothing protects them for less.",
+            "tuning; log-loss on the rows beyond the best there is, mean ± standard error of "
+            f"{runs} runs. Entries of a column, and what decides labels besides the columns, are "
+            "correlated within a person. The share is meant to be at most a third for 5 rows and "
+            "an eighth for 20. Where labels are alike, so are a person's gradients, and m rows "
+            "say little more than one: nothing protects them for less.",
             ("rows a person", "columns alike", "labels alike", "epsilon", WHOLE, ROWS, "share"),
             [
                 (

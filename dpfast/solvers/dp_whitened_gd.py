@@ -341,6 +341,7 @@ def plan(
                 + turns * _seconds.release(2 * shape.n_features)
                 + (_seconds.release(correlation.dimension) if correlation is not None else 0.0)
                 + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+                "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
             }
         ),
     )

@@ -596,7 +596,7 @@ def _cases() -> list[Case]:
         def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
             public = objective_shape(name, shape_of(loss, size, 2), 200.0)
             tolerance = 1e-2 if loss.smoothed else 1e-8
-            return CertifiedMinimizer(public, tolerance, name=name)
+            return CertifiedMinimizer(public, tolerance)
 
         cases.append(
             Case(
