@@ -1,20 +1,20 @@
-r"""Private descent from what is known before: a start, its precision, coordinates, public rows.
+"""Private descent from what public rows tell: a start, its precision, coordinates.
 
-A prior is public, or was released and paid for before, so that using it costs nothing.  A run
+Public rows cost nothing to look at.  A run
 
-1. asks for the loss of the prior's weights, of a constant and of zeros, and begins at the best of
-   them, as far as the noise tells it: a prior that is seen to be wrong is left alone;
-2. asks for the columns' moments once, in the prior's coordinates, and stretches scales that are too
-   short for the private rows;
-3. descends from there as :mod:`dpfast.solvers.dp_whitened_gd` does, by gradients that are clipped
-   in these coordinates.  What clipping takes off the gradients of the *public* rows, where there
-   are any, is added back: it is an estimate of what it takes off the private ones, and the smaller
-   the clip, the nearer the fit to that of the public rows;
+1. asks for the loss of their weights, of a constant and of zeros, and begins at the best of them,
+   as far as the noise tells it: a prior that is seen to be wrong is left alone;
+2. asks for the columns' moments, and scales and centers columns anew that are clearly other than
+   among the public rows;
+3. descends from there by gradients that are clipped in these coordinates.  What clipping takes off
+   the gradients of the *public* rows is added back: it is an estimate of what it takes off the
+   private ones, and the smaller the clip, the nearer the fit to that of the public rows;
 4. draws the change to zero, where the prior is, by the prior's precision and that of the noise.
-   The prior's covariance is widened by the least factor with which prior and change agree.
+   If the two are farther apart than both explain, the prior's covariance is widened until they are
+   not.
 
 Privacy: three kinds of Gaussian releases, whose noise is fixed beforehand; the rest is
-post-processing.  docs/guide/priors.md has what it brings.
+post-processing.  docs/guide/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _INTERCEPT_PRECISION = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known, in the units of a problem: weights of its columns and of its constant.
+    """What public rows tell, in the units of a problem.
 
     Attributes
     ----------
@@ -217,6 +217,11 @@ def plan_with_prior(
     reason = "without a log link" if shape.loss.log_link else dp_whitened_gd.refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for a fit with a prior; got {shape.loss.name!r}.")
+    if shape.dim > dp_whitened_gd.MAX_DIM:
+        raise ValueError(
+            f"X must have at most {dp_whitened_gd.MAX_DIM} columns, the intercept's included, for "
+            f"a fit with a prior; got {shape.dim}."
+        )
     if shape.unit == "group":
         raise ValueError("prior must be None where a record is a group of rows; got public rows.")
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
@@ -306,7 +311,7 @@ def _starts(prior: Known) -> Matrix:
 
 
 def _start(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> tuple[Vector, bool]:
-    """The prior's weights, unless noisy losses say that others are better; and whether they are."""
+    """Weights to begin with, by the noisy losses, and whether they are those of the prior."""
     starts = _starts(settings.prior)
     losses = curator.release(settings.choice, starts) / shape.n_samples
     noise = math.sqrt(2.0) * settings.choice.stddev / shape.n_samples
