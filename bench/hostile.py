@@ -212,7 +212,8 @@ def reordered(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _REPLACE, _ADD = "replace_one", "add_or_remove_one"
-_On, _By = "chosen on", "judged by"
+_On: Half = "chosen on"
+_By: Half = "judged by"
 Maker = Callable[[], dict[str, Any]]
 
 
@@ -302,13 +303,15 @@ def made(half: Half | None = None, names: Sequence[str] | None = None) -> Iterat
 
 
 def real(data: Path, half: Half | None = None, *, largest: int = 10**9) -> Iterator[Table]:
-    """The real tables, or one half of them; at most `largest` rows of each, at random."""
-    old = (problems.bank, problems.wine, problems.letter)
+    """The real tables, or one half of them; at most `largest` rows of each, at random.
+
+    Those of the older benchmarks, on which settings were chosen before, are all in one half.
+    """
     makers: dict[str, tuple[Half, Callable[[], Table]]] = {
         "RAND HIE": (_On, lambda: _as_table(problems.randhie())),
-        "Bank": (_On, lambda: _as_table(problems.bank(data), skip=_BANK_BLOCKS)),
-        "Wine": (_On, lambda: _as_table(old[1](data))),
-        "letter": (_On, lambda: _as_table(old[2](data))),
+        "Bank": (_On, lambda: _as_table(problems.bank(data))),
+        "Wine": (_On, lambda: _as_table(problems.wine(data))),
+        "letter": (_On, lambda: _as_table(problems.letter(data))),
         "Adult": (_On, lambda: adult(data)),
         "a9a": (_On, lambda: _as_table(problems.a9a(data))),
         "credit default": (_By, lambda: credit_default(data)),
@@ -320,11 +323,8 @@ def real(data: Path, half: Half | None = None, *, largest: int = 10**9) -> Itera
             yield cut(make(), largest)
 
 
-_BANK_BLOCKS: tuple[tuple[int, int], ...] = ()
-
-
-def _as_table(data: problems.Dataset, skip: tuple[tuple[int, int], ...] = ()) -> Table:
-    return Table(data.name, data.X, data.y, data.data_norm, _On, _ADD, skip, real=True)
+def _as_table(data: problems.Dataset) -> Table:
+    return Table(data.name, data.X, data.y, data.data_norm, _On, _ADD, real=True)
 
 
 def cut(table: Table, largest: int) -> Table:
