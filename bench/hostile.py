@@ -339,31 +339,27 @@ def _encoded(
     name: str, columns: Mapping[str, Any], bounds: Mapping[str, Any], y: Vector, half: Half
 ) -> Table:
     """A table of text or numbers, encoded by a schema as the command line does."""
-    from dpfast.tabular import CategoricalColumn, TableSchema
+    from dpfast.tabular import TableSchema
 
     schema = TableSchema.from_bounds({**bounds, "_": ["a", "b"]}, target="_")
-    start, blocks = 0, []
-    for feature in schema.features:
-        stop = start + len(feature.feature_names)
-        if isinstance(feature, CategoricalColumn):
-            blocks.append((start, stop))
-        start = stop
+    return _table(name, columns, schema, y, half)
+
+
+def _table(name: str, columns: Mapping[str, Any], schema: Any, y: Vector, half: Half) -> Table:
+    blocks = tuple((b.start, b.stop) for b in schema.column_blocks if b.kind == "one-hot")
     X = np.ascontiguousarray(schema.transform(columns))
-    return Table(name, X, y, schema.row_norm_bound, half, _ADD, tuple(blocks), real=True)
+    return Table(name, X, y, schema.row_norm_bound, half, _ADD, blocks, real=True)
 
 
 def adult(data: Path) -> Table:
     """Income above 50,000 dollars, by the bounds of the documentation's example."""
-    import json
+    from dpfast._files import read_csv
+    from dpfast.tabular import TableSchema, read_bounds
 
-    from dpfast.tabular import read_csv
-
-    bounds_file = Path(__file__).resolve().parent.parent / "docs" / "examples" / "adult_bounds.json"
-    bounds = json.loads(bounds_file.read_text(encoding="utf-8"))
-    columns, _ = read_csv(problems._existing(data, "adult_train.csv"), list(bounds))
-    classes = bounds.pop("income")
-    y = np.where(np.asarray(columns["income"]) == classes[1], 1.0, -1.0)
-    return _encoded("Adult", columns, bounds, y, _On)
+    root = Path(__file__).resolve().parent.parent
+    schema = TableSchema.from_bounds(read_bounds(root / "docs" / "examples" / "adult_bounds.json"))
+    columns = read_csv(problems._existing(data, "adult_train.csv"), schema.columns_read(fit=True))
+    return _table("Adult", columns, schema, 2.0 * schema.encode_target(columns) - 1.0, _On)
 
 
 def credit_default(data: Path) -> Table:
