@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
+from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
@@ -78,6 +79,8 @@ class Problem(RowAccess):
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False
         Refuse instead of warn when something public would be inferred from data.
+    columns : sequence of ColumnBlock, default=()
+        How all columns were declared, see :class:`~dpfast.ProblemShape`.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class Problem(RowAccess):
         max_weight: float | None = None,
         n_jobs: int | None = None,
         strict: bool = False,
+        columns: Sequence[ColumnBlock] = (),
     ) -> None:
         if is_dask(X, y, sample_weight):
             # NumPy would compute it, and bring all rows here without saying so.
@@ -128,7 +132,13 @@ class Problem(RowAccess):
         self._line: _Line | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
         self.shape = ProblemShape(
-            self._rows.n_samples, self._rows.n_features, data_norm or 1.0, loss, intercept, alpha
+            self._rows.n_samples,
+            self._rows.n_features,
+            data_norm or 1.0,
+            loss,
+            intercept,
+            alpha,
+            columns=tuple(columns),
         )
         self._weight = self._settle_weights(sample_weight, max_weight, strict)
         self._settle_rows(data_norm, strict)

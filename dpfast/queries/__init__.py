@@ -10,7 +10,7 @@ from dpfast.queries.batches import BatchSum
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
-    ColumnMoments,
+    ColumnParts,
     CoordinateGradient,
     Gram,
     RelativeGradient,
@@ -30,7 +30,7 @@ __all__ = [
     "CertifiedMinimizer",
     "ClassGradient",
     "ClippedGradient",
-    "ColumnMoments",
+    "ColumnParts",
     "ColumnSums",
     "CoordinateGradient",
     "CountsBeyond",

@@ -40,59 +40,112 @@ _HAIR = 1.0 + 2.0**-40
 CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 
 
-class ColumnMoments(Query):
-    """``Σ_i (z_i, ω z_i²)`` of the columns ``z = (x - center) / scale``, squares entry by entry.
+class ColumnParts(Query):
+    """``Σ_i (z_i⁺, z_i⁻, ω z_i², λ C e_i)`` of the columns ``z = (x - center) / scale``.
 
-    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.
+    Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
+    over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
+    ``‖z‖ <= C``.  The arguments are center and scale.
 
-    Sensitivity: ``√((k C)² + k ω² C⁴)``.  One row contributes ``z`` with ``‖z‖ <= C``, and ``ω z²``
-    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.
+    Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
+    ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
+    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most that
+    length for ``k = 1``.  Two vectors without negative entries have a product >= 0, so they are at
+    most √2 times their length apart.
 
     Parameters
     ----------
     shape : ProblemShape
+        Of a classification loss: there are counts of the targets -1 and +1.
     radius : float
         ``C``.
+    squares : bool, default=True
+    n_classes : int or None, default=None
+        Count that many labels instead of the signs of the targets.
     """
 
-    def __init__(self, shape: ProblemShape, radius: float) -> None:
-        self.shape, self.radius = shape, radius
+    #: λ: what the counts add to the noise of the rest is two or four per cent.
+    LABEL_WEIGHT = 0.3
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        radius: float,
+        squares: bool = True,
+        n_classes: int | None = None,
+    ) -> None:
+        self.shape, self.radius, self.squares = shape, radius, squares
         self.weight = 1.0 / radius
-        self.dimension = 2 * shape.n_features
+        self.n_classes = n_classes
+        signs = 2 if shape.loss.kind == "classification" else 0
+        self.counted = signs if n_classes is None else n_classes
+        self.label_weight = self.LABEL_WEIGHT * radius
+        self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        apart = records_apart(neighboring_relation)
-        return math.sqrt((apart * self.radius) ** 2 + apart * self.radius**2)
+        parts = 1.0 + self.squares + (self.LABEL_WEIGHT**2 if self.counted else 0.0)
+        return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, of whose rows each adds at most ``2 C``."""
-        return _unit(self.shape) * 2.0 * self.radius
+        """Return the error of sums to which a row adds at most ``3 C`` in all.
+
+        The negative parts' sum is a difference of two others, of which each may be wrong.
+        """
+        return _unit(self.shape) * 5.0 * self.radius
+
+    def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
+        d = self.shape.n_features
+        above, below, squares, counts = np.split(sums, [d, 2 * d, (2 + self.squares) * d])
+        return above, below, squares / self.weight, counts / self.label_weight
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
         d, radius = self.shape.n_features, self.radius
-        # For short rows one product is several times faster than loops over their entries.
+        # For short rows one product is several times faster than loops over their entries; the
+        # intercept's column takes the centers.
         affine = None
-        if d < _LONG_ROW:
+        if d < _LONG_ROW and self.shape.intercept != 0.0:
             affine = np.ascontiguousarray(column_transform(self.shape, center, scale)[:, :d])
         ones = np.ones(d)
 
         def sums(block: Matrix) -> Vector:
-            total = np.zeros(2 * d)
+            total = np.zeros((2 + self.squares, d))
             for part in _pieces(block):
                 z = (part[:, :d] - center) / scale if affine is None else part @ affine
                 square = z * z
                 factor = _factors(square @ ones, d, radius)
-                total[:d] += factor @ z
-                factor *= factor
-                total[d:] += factor @ square
-            total[d:] *= self.weight
+                total[1] -= factor @ z
+                total[0] += factor @ np.maximum(z, 0.0, out=z)
+                if self.squares:
+                    factor *= factor
+                    total[2] += factor @ square
             return total
 
-        moments: Vector = prepared.sum_rows(sums)
-        return moments
+        total: Matrix = prepared.sum_rows(sums)
+        total[1] = np.maximum(total[1] + total[0], 0.0)
+        if self.squares:
+            total[2] *= self.weight
+        return np.append(total.ravel(), self._class_weights(prepared))
+
+    def _class_weights(self, prepared: RowSums) -> Vector:
+        """``λ C Σ_i e_i``."""
+        total = np.zeros(self.counted)
+        if self.counted:
+            count = partial(_class_weights, n_classes=self.n_classes)
+            for part in prepared.map_blocks(count):
+                total += part
+        found: Vector = total * (self.label_weight / self.shape.max_weight)
+        return found
+
+
+def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
+    """Sums of some rows' weights by class; None: by the sign of their targets."""
+    labels = problem.target > 0.0 if n_classes is None else problem.labels
+    counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
+    return counts.astype(np.float64)
 
 
 class _InCoordinates(Query):
