@@ -8,8 +8,8 @@ categories are counts: their mean is their variance, too.  Then correlations are
 that stand out of the noise are taken out.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
-column it is kept how far its variance stood out of the noise: :meth:`Coordinates.weights` gives
-columns that nobody was seen to have next to no effect.
+category it is kept how far its count stood out of the noise: :meth:`Coordinates.weights` gives next
+to no effect to those that nobody was seen to have.
 
 All is post-processing of releases of :mod:`dpfast.queries.coordinates`.
 """
@@ -45,9 +45,9 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 _COUNTED, _RAREST = 5.0, 4.0
 # Squares beyond so many times a normal column's tell one with spikes.
 _SPIKY = 2.0
-# Deviations of the noise by which a column's spread, or a category's share, stands out: up to the
-# first it is taken for none, from the second on for what it seems.
-_NOTHING, _SEEN = 0.5, 2.0
+# Deviations of the noise by which a category's share stands out: up to the first it is taken for
+# empty, from the second on its weight counts in full.
+_NOTHING, _SEEN = 0.5, 2.5
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
 # at most this share of its mean's square.
 _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
@@ -85,7 +85,7 @@ class Columns:
     deviation : ndarray of shape (n_features,)
         Of the noise in the centers.
     seen : ndarray of shape (n_features,)
-        From 0, a column whose variance is not told from zero, to 1.
+        From 0, a category that was not seen in any row, to 1; columns of numbers have 1.
     spiky : ndarray of bool, shape (n_features,)
         Columns that are mostly at one value.
     shares : ndarray of shape (n_classes,)
@@ -136,19 +136,18 @@ class Coordinates:
         found = np.clip(shares / total, least, 1.0 - least)
         return found / found.sum(), least
 
-    def weights(self, v: Matrix) -> Matrix:
-        """``w = W v``, without the effects of columns that were not seen to vary.
+    def weights(self, v: Matrix, deviation: float) -> Matrix:
+        """``w = W v``, with next to no effect of categories that were not seen in any row.
 
-        What such an effect is at the column's center goes to the constant, so that typical rows
-        keep their margins.
+        They have noise over a small scale and nothing else; the deviation is that in a coordinate
+        that no row's slope depends on.  What an effect is at the column's center goes to the
+        constant: typical rows keep their margins.
         """
         w: Matrix = self.transform @ v
         columns = self.columns
-        doubt = 1.0 - columns.seen
-        if self.anchor is not None and self.anchor < len(doubt):
-            doubt = np.where(np.arange(len(doubt)) == self.anchor, 0.0, doubt)
-        cut = (doubt * w[: len(doubt)].T).T
-        w[: len(doubt)] -= cut
+        noise = (1.0 - columns.seen) * (deviation / columns.scale) ** 2
+        cut = (noise / (1.0 + noise) * w[: len(noise)].T).T
+        w[: len(cut)] -= cut
         if self.anchor is not None:
             w[self.anchor] += columns.center @ cut / self.constant
         return w
@@ -205,7 +204,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
-    centers, sizes, squares, classes = (_Estimate(m) for m in (d, d, d, query.counted))
+    centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
     center, scale = np.zeros(d), np.ones(d)
     shares = np.zeros(query.counted)
     for mechanism in moments:
@@ -231,19 +230,16 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
             variance, doubt = measured
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
-        if mechanism is not moments[0] or len(moments) == 1:
-            varies = sizes.add(scale * size, scale * apart) / sizes.deviation()
         share, doubt = np.clip(center * unit, 0.0, 1.0), centers.deviation() * unit
         rare = np.maximum(np.maximum(share, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
         center = np.where(counted, share * one, center)
         scale = np.where(counted, one * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
-    # Mean absolute values about a center that was known; categories by how often they are seen.
-    evidence = np.where(counted, share / doubt, varies)
+    evidence = np.clip((share / doubt - _NOTHING) / (_SEEN - _NOTHING), 0.0, 1.0)
     return Columns(
         center=unit * center,
         scale=unit * scale,
         deviation=unit * centers.deviation(),
-        seen=np.clip((evidence - _NOTHING) / (_SEEN - _NOTHING), 0.0, 1.0),
+        seen=np.where(counted, evidence, 1.0),
         spiky=spiky | counted,
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,

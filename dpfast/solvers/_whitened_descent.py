@@ -103,8 +103,8 @@ def descend(
     transform, free = coordinates.transform, coordinates.free
     metric = transform.T @ transform
     # The ridge in the learned coordinates is the same for all data sets.
-    pull = np.full(shape.dim, settings.shrinkage * curvature)
-    step = np.full(shape.dim, settings.step)
+    pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
+    step: Matrix = np.full(shape.dim, settings.step)
     pull[free:], step[free:] = 0.0, settings.intercept_step
     step /= curvature
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
@@ -116,7 +116,8 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v = last = _start(shape.loss, coordinates, classes)
+    v: Matrix = _start(shape.loss, coordinates, classes)
+    last = v
     unit: tuple[float, ...] = ()
     change = 1.0
     if spread is not None:
@@ -145,7 +146,7 @@ def descend(
             line.add(z, noisy / curvature)
             move = line.stretched(z, move)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
-        moved: Matrix = np.asarray(z - move)
+        moved = z - move
         if ridge > 0.0:
             moved = np.linalg.solve(damped, moved)
         v, last = moved, v
@@ -153,7 +154,7 @@ def descend(
             total += v
     mean = total / (steps - first)
     if settings.james_stein:
-        deviation = noise_gain(settings) * change * mechanism.stddev / n
+        deviation = weight_noise(settings, n) * change
         noisy_entries = mean[:free].size if classes is None else mean[:free].size - free
         mean[:free] *= kept(mean[:free], deviation, noisy_entries)
         mean = _drawn_to_prior(mean, deviation, shape, coordinates)
@@ -286,8 +287,8 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
-def noise_gain(settings: Settings) -> float:
-    """Deviation of the averaged weights per unit of noise in a mean gradient, on flat ground.
+def weight_noise(settings: Settings, n_samples: int, *, flat: bool = False) -> float:
+    """Deviation of the noise in the averaged weights, where the loss is curved as usual, or flat.
 
     The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
     step's noise in the average follows from what a single pulse does.
@@ -296,7 +297,7 @@ def noise_gain(settings: Settings) -> float:
     first = first_averaged(settings)
     clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = settings.shrinkage + ground
+    pull = settings.shrinkage + (0.0 if flat else ground)
     v, last = -settings.step / settings.curvature, 0.0
     pulse = np.empty(steps)
     for k in range(steps):
@@ -307,7 +308,7 @@ def noise_gain(settings: Settings) -> float:
     sums = np.append(0.0, np.cumsum(pulse))
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    return float(np.linalg.norm(shares))
+    return float(np.linalg.norm(shares)) * settings.gradient.stddev / n_samples
 
 
 def first_averaged(settings: Settings) -> int:

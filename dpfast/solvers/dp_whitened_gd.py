@@ -58,7 +58,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _log_link, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import Learning, learn
-from dpfast.solvers._whitened_descent import Settings, descend
+from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -387,7 +387,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if link is not None and spread is not None:
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
-    return Outcome(coordinates.weights(v), MappingProxyType({"gradient_norm": norms}))
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True))
+    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
 
 
 def refusal(loss: Loss) -> str | None:

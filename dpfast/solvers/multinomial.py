@@ -32,7 +32,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Settings, descend
+from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -197,6 +197,5 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
     v, norms = descend(settings, shape, curator, coordinates)
-    return Outcome(
-        np.ascontiguousarray(coordinates.weights(v).T), MappingProxyType({"gradient_norm": norms})
-    )
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True))
+    return Outcome(np.ascontiguousarray(w.T), MappingProxyType({"gradient_norm": norms}))

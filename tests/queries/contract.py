@@ -25,7 +25,7 @@ from dpfast.queries import (
     CertifiedMinimizer,
     ClassGradient,
     ClippedGradient,
-    ColumnMoments,
+    ColumnParts,
     ColumnSums,
     CoordinateGradient,
     CountsBeyond,
@@ -256,19 +256,26 @@ def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.n
 def _cases() -> list[Case]:
     cases = [
         Case(
-            f"moments, radius {radius}",
-            lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
+            f"column parts, radius {radius}, squares {squares}, {loss.name}, classes {n_classes}",
+            lambda size, radius=radius, squares=squares, loss=loss, n_classes=n_classes: (
+                ColumnParts(shape_of(loss, size, 3, intercept), radius, squares, n_classes)
+            ),
             lambda query: (
                 [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
                 + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
             ),
-            ball(3, (1.0,)),
-            problem_of(LOGISTIC),
-            # √4.5 of √6 is all that a replaced row can do.
-            {"replace_one": 0.85, "add_or_remove_one": 0.99},
+            ball(3, targets),
+            problem_of(loss, intercept=intercept),
+            # A row on an axis has all that a row can have.
+            dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-        for radius in (1.0, 1.7)
+        for radius, squares, loss, targets, n_classes, intercept in (
+            (1.0, True, LOGISTIC, SIGNS, None, 1.0),
+            (1.7, True, LOGISTIC, SIGNS, None, 0.0),
+            (1.7, False, LOGISTIC, CLASSES, 3, 1.0),
+            (1.0, False, HUBER, (1.0,), None, 0.0),
+        )
     ]
     cases += [
         Case(
