@@ -438,7 +438,7 @@ def reach_limit(shape: ProblemShape, clip_norm: float, radius: float) -> float:
     """
     slope = shape.loss.lipschitz * shape.max_weight
     return max(
-        1e-4 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
+        1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
         2.0 * _SQRT_2 * (shape.dim + 1.0),
     )
 

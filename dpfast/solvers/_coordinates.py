@@ -87,7 +87,7 @@ class Columns:
     seen : ndarray of shape (n_features,)
         From 0, a category that was not seen in any row, to 1; columns of numbers have 1.
     spiky : ndarray of bool, shape (n_features,)
-        Columns that are mostly at one value.
+        Columns of numbers that are mostly at one value.
     shares : ndarray of shape (n_classes,)
         Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     share_deviation : float
@@ -240,7 +240,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         scale=unit * scale,
         deviation=unit * centers.deviation(),
         seen=np.where(counted, evidence, 1.0),
-        spiky=spiky | counted,
+        spiky=spiky & ~counted,
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
     )

@@ -146,9 +146,9 @@ def descend(
             line.add(z, noisy / curvature)
             move = line.stretched(z, move)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
-        moved = z - move
+        moved: Matrix = z - move
         if ridge > 0.0:
-            moved = np.linalg.solve(damped, moved)
+            moved = np.asarray(np.linalg.solve(damped, moved), dtype=np.float64)
         v, last = moved, v
         if iteration >= first:
             total += v
