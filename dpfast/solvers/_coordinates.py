@@ -139,13 +139,14 @@ class Coordinates:
     def weights(self, v: Matrix, deviation: float) -> Matrix:
         """``w = W v``, with next to no effect of categories that were not seen in any row.
 
-        They have noise over a small scale and nothing else; the deviation is that in a coordinate
+        They have noise, stretched by `W`, and nothing else; the deviation is that in a coordinate
         that no row's slope depends on.  What an effect is at the column's center goes to the
         constant: typical rows keep their margins.
         """
         w: Matrix = self.transform @ v
         columns = self.columns
-        noise = (1.0 - columns.seen) * (deviation / columns.scale) ** 2
+        stretch = np.sum(np.square(self.transform[: len(columns.seen), : self.free]), axis=1)
+        noise = (1.0 - columns.seen) * deviation**2 * stretch
         cut = (noise / (1.0 + noise) * w[: len(noise)].T).T
         w[: len(cut)] -= cut
         if self.anchor is not None:

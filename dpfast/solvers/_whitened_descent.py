@@ -10,10 +10,12 @@ loss is nearly flat where its weights are, is not stopped halfway.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -158,6 +160,9 @@ def descend(
         noisy_entries = mean[:free].size if classes is None else mean[:free].size - free
         mean[:free] *= kept(mean[:free], deviation, noisy_entries)
         mean = _drawn_to_prior(mean, deviation, shape, coordinates)
+    if coordinates.anchor is not None and classes is None and shape.loss.multiclass:
+        noise_left = mechanism.stddev / (n * shape.max_weight * math.sqrt(steps - first))
+        mean[-1] = _hedged(float(mean[-1]), float(np.linalg.norm(mean[:free])), noise_left)
     return mean, norms
 
 
@@ -177,12 +182,7 @@ def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
 
 def _best_constant(loss: Loss, probabilities: Vector) -> float:
     """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
-    low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        slope = float(probabilities @ loss([middle, middle], [-1.0, 1.0])[1])
-        low, high = (middle, high) if slope < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+    return _root(lambda z: float(probabilities @ loss([z, z], [-1.0, 1.0])[1]))
 
 
 def _intercept_curvature(
@@ -194,6 +194,46 @@ def _intercept_curvature(
         return 1.0
     bend = float(shape.loss([z[-1]], [1.0])[2][0]) / shape.loss.smoothness
     return min(1.0, max(2.0 * bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+
+
+def _hedged(intercept: float, length: float, noise: float) -> float:
+    """The intercept whose mean probability is the one to expect, given that it is in [0, 1].
+
+    A rare class that noise all but hides costs the more the rarer it is thought to be.
+
+    Parameters
+    ----------
+    intercept, length : float
+        Margins are taken for normal, with this mean and this deviation.
+    noise : float
+        Deviation of the noise in the mean probability.
+
+    Examples
+    --------
+    >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
+    (-3.0, -4.114)
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    weights = weights / weights.sum()
+
+    def probability(b: float) -> float:
+        return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
+
+    found = probability(intercept)
+    low, high = -found / noise, (1.0 - found) / noise
+    inside = ndtr(high) - ndtr(low)
+    density = [math.exp(-0.5 * end**2) / math.sqrt(2.0 * math.pi) for end in (low, high)]
+    target = found + noise * (density[0] - density[1]) / float(inside)
+    return _root(lambda b: probability(b) - target)
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """Where a function that never falls changes its sign, among margins."""
+    low, high = -40.0, 40.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
+    return 0.5 * (low + high)
 
 
 @dataclass
@@ -273,17 +313,18 @@ def _drawn_to_prior(
 def kept(v: Matrix, deviation: float, entries: int) -> float:
     """Which share of `v` to keep, if noise of such a deviation is part of so many entries of it.
 
-    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have on average (less
-    two entries, as James & Stein 1961).  Theirs is ``1 - r``; the square leaves weights alone that
-    stand out of the noise, since a descent of few steps ends short of the minimum anyway.
+    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have (less two
+    entries, as James & Stein 1961; theirs is of the average noise, this of a deviation more).
+    Theirs is ``1 - r``; the square leaves weights alone that stand out of the noise, since a
+    descent of few steps ends short of the minimum anyway.
 
     Examples
     --------
-    >>> kept(np.full(10, 2.0), 1.0, 10), kept(np.full(10, 0.5), 1.0, 10)
-    (0.96, 0.0)
+    >>> kept(np.full(8, 2.0), 1.0, 8), kept(np.full(8, 0.5), 1.0, 8)
+    (0.9208984375, 0.0)
     """
     square = float(np.sum(v * v))
-    noise = max(0, entries - 2) * deviation**2
+    noise = max(0, entries - 2) * deviation**2 * (1.0 + math.sqrt(2.0 / max(1, entries)))
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 

@@ -257,8 +257,8 @@ def _cases() -> list[Case]:
     cases = [
         Case(
             f"column parts, radius {radius}, squares {squares}, {loss.name}, classes {n_classes}",
-            lambda size, radius=radius, squares=squares, loss=loss, n_classes=n_classes: (
-                ColumnParts(shape_of(loss, size, 3, intercept), radius, squares, n_classes)
+            lambda size, chosen=(radius, squares, n_classes), loss=loss, intercept=intercept: (
+                ColumnParts(shape_of(loss, size, 3, intercept), *chosen)
             ),
             lambda query: (
                 [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
