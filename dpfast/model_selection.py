@@ -620,6 +620,7 @@ def _events_of(
         estimator.data_norm,  # type: ignore[arg-type]
         loss=estimator._loss(),
         intercept=estimator._constant(),
+        columns=estimator._columns(),
     )
     settled, events = estimator._planned(shape, budget)
     if settled.adaptive:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import planned
@@ -82,6 +83,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     strict: bool = False
     max_weight: float | None = None
+    column_blocks: Sequence[ColumnBlock] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -118,6 +120,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return check_real(
             "intercept_scaling", self.intercept_scaling, low=0.0, low_open=True, high=1e100
         )
+
+    def _columns(self) -> tuple[ColumnBlock, ...]:
+        """How the columns were declared."""
+        return () if self.column_blocks is None else tuple(self.column_blocks)
 
     def _options(self) -> dict[str, Any]:
         options = _named("solver_options", self.solver_options)
@@ -190,6 +196,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             max_weight=self.max_weight,
             target=targets,
             n_jobs=self.n_jobs,
+            columns=self._columns(),
         )
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
@@ -276,6 +283,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 intercept=self._constant(),
                 n_jobs=self.n_jobs,
                 strict=self.strict,
+                columns=self._columns(),
                 **counted,
             )
         settled, events = self._planned(problem.shape, budget, len(targets))

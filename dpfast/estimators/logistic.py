@@ -89,6 +89,9 @@ class LogisticRegression(PrivateLinearClassifier):
         ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
         rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
         other parameters: it needs less noise.
+    column_blocks : sequence of ColumnBlock or None, default=None
+        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
+        makes noise matter less. Wrong declarations cost accuracy, never privacy.
 
     Attributes
     ----------

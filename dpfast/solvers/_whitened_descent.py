@@ -156,14 +156,27 @@ def descend(
             total += v
     mean = total / (steps - first)
     if settings.james_stein:
-        deviation = weight_noise(settings, n) * change
-        noisy_entries = mean[:free].size if classes is None else mean[:free].size - free
-        mean[:free] *= kept(mean[:free], deviation, noisy_entries)
-        mean = _drawn_to_prior(mean, deviation, shape, coordinates)
-    if coordinates.anchor is not None and classes is None and shape.loss.multiclass:
-        noise_left = mechanism.stddev / (n * shape.max_weight * math.sqrt(steps - first))
-        mean[-1] = _hedged(float(mean[-1]), float(np.linalg.norm(mean[:free])), noise_left)
+        mean = _without_noise(mean, settings, shape, coordinates, change)
     return mean, norms
+
+
+def _without_noise(
+    v: Matrix, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> Matrix:
+    """The weights less what the noise in them, whose law is public, explains.
+
+    Steps were longer by the factor `change`.
+    """
+    n, free, classes = shape.n_samples, coordinates.free, settings.classes
+    deviation = weight_noise(settings, n) * change
+    entries = v[:free].size if classes is None else v[:free].size - free
+    v[:free] *= kept(v[:free], deviation, entries)
+    v = _drawn_to_prior(v, deviation, shape, coordinates)
+    if coordinates.anchor is not None and classes is None and shape.loss.multiclass:
+        averaged = settings.iterations - first_averaged(settings)
+        noise = settings.gradient.stddev / (n * shape.max_weight * math.sqrt(averaged))
+        v[-1] = _hedged(float(v[-1]), float(np.linalg.norm(v[:free])), noise)
+    return v
 
 
 def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:

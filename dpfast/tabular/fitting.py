@@ -202,6 +202,7 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         None,
         1.0 if schema.weight is None else schema.weight.high,
         blocks,
+        schema.column_blocks,
     )
 
 
