@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
@@ -128,13 +129,13 @@ class Coordinates:
         """Coordinates that are not constant."""
         return len(self.transform) - (self.anchor is not None)
 
-    def probabilities(self) -> tuple[Vector, float]:
-        """Shares of the classes, none of them below what the noise hides, and that deviation."""
+    def probabilities(self) -> Vector:
+        """Shares of the classes to expect, of what the noise shows."""
         shares, noise = self.columns.shares, self.columns.share_deviation
         total = max(float(shares.sum()), noise)
-        least = min(1.0 / len(shares), max(noise / total, 1e-6))
-        found = np.clip(shares / total, least, 1.0 - least)
-        return found / found.sum(), least
+        found = expected_shares(shares / total, noise / total)
+        found /= found.sum()
+        return found
 
     def weights(self, v: Matrix, deviation: float) -> Matrix:
         """``w = W v``, with next to no effect of categories that were not seen in any row.
@@ -152,6 +153,23 @@ class Coordinates:
         if self.anchor is not None:
             w[self.anchor] += columns.center @ cut / self.constant
         return w
+
+
+def expected_shares(found: Vector, noise: float) -> Vector:
+    """Means of numbers in [0, 1], of which normal noise of this deviation shows `found`.
+
+    Examples
+    --------
+    >>> expected_shares(np.array([-0.01, 0.01, 0.3]), 0.01).round(4)
+    array([0.0053, 0.0129, 0.3   ])
+    """
+    # Far outside the interval the formula is 0/0.
+    found = np.clip(found, -6.0 * noise, 1.0 + 6.0 * noise)
+    low, high = -found / noise, (1.0 - found) / noise
+    density = np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)
+    inside = math.sqrt(2.0 * math.pi) * (ndtr(high) - ndtr(low))
+    expected: Vector = np.clip(found + noise * density / inside, 1e-9, 1.0 - 1e-9)
+    return expected
 
 
 def entry_bound(shape: ProblemShape) -> float:

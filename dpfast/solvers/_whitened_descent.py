@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _log_link
-from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
+from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
 from dpfast.solvers._log_link import LogLink, Spread
 
 Vector = NDArray[np.float64]
@@ -185,7 +184,7 @@ def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
     v = np.zeros(dim if classes is None else (dim, classes))
     if coordinates.anchor is None or not len(coordinates.columns.shares):
         return v
-    probabilities, _ = coordinates.probabilities()
+    probabilities = coordinates.probabilities()
     if classes is not None:
         v[-1] = np.log(probabilities) - np.log(probabilities).mean()
     else:
@@ -232,11 +231,7 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     def probability(b: float) -> float:
         return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
 
-    found = probability(intercept)
-    low, high = -found / noise, (1.0 - found) / noise
-    inside = ndtr(high) - ndtr(low)
-    density = [math.exp(-0.5 * end**2) / math.sqrt(2.0 * math.pi) for end in (low, high)]
-    target = found + noise * (density[0] - density[1]) / float(inside)
+    target = float(expected_shares(np.array([probability(intercept)]), noise)[0])
     return _root(lambda b: probability(b) - target)
 
 
