@@ -22,7 +22,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.targets import TargetCounts
+from dpfast.queries.targets import TargetCounts, TargetHistogram
 
 __all__ = [
     "BatchSum",
@@ -43,6 +43,7 @@ __all__ = [
     "RelativeGradient",
     "ScoreSum",
     "TargetCounts",
+    "TargetHistogram",
     "bounded",
     "upper_triangle",
 ]

@@ -23,6 +23,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _log_link
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
 from dpfast.solvers._log_link import LogLink, Spread
+from dpfast.solvers._target_range import TargetRange
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -70,6 +71,20 @@ class Settings:
     correlation_share: float
     classes: int | None = None
     link: LogLink | None = None
+    target_range: TargetRange | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where targets are, as released before: center and half the width of their range."""
+
+    center: float
+    half: float
+
+    def slope(self, loss: Loss) -> float:
+        """The largest slope of a residual of half the width, over that of a residual of 1."""
+        slopes = np.abs(loss([self.half, -self.half, 1.0, -1.0], np.zeros(4))[1])
+        return float(slopes[:2].max() / slopes[2:].max())
 
 
 def descend(
@@ -77,7 +92,7 @@ def descend(
     shape: ProblemShape,
     curator: Curator,
     coordinates: Coordinates,
-    spread: Spread | None = None,
+    spread: Spread | Place | None = None,
 ) -> tuple[Matrix, Vector]:
     """Noisy gradient descent in the coordinates.
 
@@ -89,8 +104,8 @@ def descend(
     shape : ProblemShape
     curator : Curator
     coordinates : Coordinates
-    spread : Spread or None, default=None
-        Of the targets, released before, for a loss with a log link.
+    spread : Spread, Place or None, default=None
+        Of the targets, released before: for a loss with a log link, or for one of other numbers.
 
     Returns
     -------
@@ -120,8 +135,13 @@ def descend(
     v: Matrix = _start(shape.loss, coordinates, classes)
     last = v
     unit: tuple[float, ...] = ()
-    change = 1.0
-    if spread is not None:
+    change = scale = 1.0
+    if isinstance(spread, Place):
+        scale = change = spread.slope(shape.loss)
+        unit = (scale,)
+        if shape.intercept != 0.0:
+            v[-1] = spread.center
+    elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
         relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
         change = relative / spread.weight
@@ -131,14 +151,15 @@ def descend(
         if shape.intercept != 0.0:
             v[-1] = math.log(spread.mean)
     # Elsewhere than in the steps that the ridge and the log link rest on.
-    stretches = ridge == 0.0 and spread is None
-    noise = mechanism.stddev / n / curvature
+    stretches = ridge == 0.0 and not isinstance(spread, Spread)
+    noise = scale * mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
         noisy = curator.release(mechanism, at, transform @ z, *unit).reshape(v.shape) / n
+        noisy *= scale
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)

@@ -55,10 +55,11 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _log_link, _seconds
+from dpfast.solvers import _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import Learning, learn
-from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
+from dpfast.solvers._log_link import Spread
+from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -100,6 +101,7 @@ def plan(
     momentum: float | str = "auto",
     shrinkage: float | str = "auto",
     james_stein: bool | str = "auto",
+    target_rounds: int | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -141,6 +143,9 @@ def plan(
     james_stein : bool or "auto"
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`; "auto" where steps are full.
+    target_rounds : int or "auto"
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
+        of numbers without a log link, which has its own, and none for classes.
 
     Returns
     -------
@@ -201,7 +206,19 @@ def plan(
     stein = check_flag("james_stein", settings["james_stein"])
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
+    numbers = shape.loss.kind == "regression" and not linked
+    if target_rounds == "auto":
+        target_rounds = _target_range.ROUNDS if numbers else 0
+    for_range = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if for_range > 0 and not numbers:
+        raise ValueError(
+            f"target_rounds must be 0 for the loss {shape.loss.name!r}; got {for_range}. Only "
+            "numbers without a log link have a range to be learned."
+        )
     for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
+    if for_range > 0:
+        apart = math.sqrt(records_apart(neighboring_relation))
+        for_targets = _target_range.share(u * shape.dim * apart)
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
@@ -237,11 +254,17 @@ def plan(
     if linked:
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+    target_range = None
+    if for_range > 0:
+        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release)
+        query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     gradient = release(for_gradients / steps, query, _GRADIENT)
     accesses = [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
         accesses.append((correlation, 1))
     accesses.append((gradient, steps))
+    if target_range is not None:
+        accesses.insert(0, (target_range.histogram, for_range))
     if link is not None:
         accesses = [link.accesses[0], *accesses, link.accesses[1]]
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
@@ -277,6 +300,7 @@ def plan(
             learning_share=for_moments,
             correlation_share=for_correlation,
             link=link,
+            target_range=target_range,
         ),
         expected=MappingProxyType(
             {
@@ -381,10 +405,14 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
-    spread = None if link is None else _log_link.learn_spread(link, shape, curator)
+    spread: Spread | Place | None = None
+    if link is not None:
+        spread = _log_link.learn_spread(link, shape, curator)
+    elif settings.target_range is not None:
+        spread = Place(*_target_range.learn_range(settings.target_range, curator))
     coordinates = learn(settings.learning, shape, curator)
     v, norms = descend(settings, shape, curator, coordinates, spread)
-    if link is not None and spread is not None:
+    if link is not None and isinstance(spread, Spread):
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True))
@@ -441,6 +469,7 @@ SOLVER = Solver(
         "momentum": 0.0,
         "shrinkage": 0.0,
         "james_stein": False,
+        "target_rounds": 0,
     },
     max_dim=MAX_DIM,
     refusal=refusal,
