@@ -38,6 +38,7 @@ from dpfast.queries import (
     RelativeGradient,
     ScoreSum,
     TargetCounts,
+    TargetHistogram,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -403,9 +404,20 @@ def _cases() -> list[Case]:
     )
     cases.append(
         Case(
+            "targets in bins",
+            lambda size: TargetHistogram(shape_of(HUBER, size, 3), 6),
+            lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
+            ball(3, NUMBERS, count=1),
+            problem_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
             "sums of products",
             lambda size: ProductSums(shape_of(SQUARED, size, 2, intercept=0.0), BOUND),
-            lambda query: [()],
+            lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)],
             ball(2, (1.0, -1.0, 9.0, -9.0), count=6),
             problem_of(SQUARED, intercept=0.0),
             dict.fromkeys(RELATIONS, 0.99),
