@@ -34,9 +34,9 @@ Matrix = NDArray[np.float64]
 
 # Mean squares of a normal column over the square of its mean absolute value.
 _NORMAL = 0.5 * math.pi
-# Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of columns
-# of all kinds, and of tables most of whose entries are 0.
-_TAIL, _SPARSE_TAIL = 0.65, 0.9
+# Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of declared
+# columns, of tables of these most of whose entries are 0, and of columns that may be anything.
+_TAIL, _SPARSE_TAIL, _ANY_TAIL = 0.65, 0.9, 0.8
 # Rows of a table of such entries are shorter than this share of what its entries' bounds allow.
 _SPARSE = 0.5
 # Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
@@ -219,7 +219,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     unit = shape.data_norm / math.sqrt(shape.dim)
     height, one = entry_bound(shape) / unit, 1.0 / unit
     counted = indicators(shape)
-    tail = _SPARSE_TAIL if _mostly_zeros(shape, counted) else _TAIL
+    tail = _tail(shape, counted)
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
@@ -286,13 +286,14 @@ def indicators(shape: ProblemShape) -> NDArray[np.bool_]:
     return found
 
 
-def _mostly_zeros(shape: ProblemShape, counted: NDArray[np.bool_]) -> bool:
-    """Whether the rows are much shorter than their declared columns would allow."""
+def _tail(shape: ProblemShape, counted: NDArray[np.bool_]) -> float:
+    """How near to its upper bound a variance is taken to be."""
     if not shape.columns:
-        return False
+        return _ANY_TAIL
     categories = sum(block.kind == "one-hot" for block in shape.columns)
     numbers = int(np.sum(~counted))
-    return numbers > 0 and shape.data_norm**2 - categories < _SPARSE * numbers
+    mostly_zeros = shape.data_norm**2 - categories < _SPARSE * numbers
+    return _SPARSE_TAIL if mostly_zeros else _TAIL
 
 
 def _parts_of(mechanism: Gaussian) -> ColumnParts:

@@ -150,8 +150,8 @@ def descend(
         damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
         if shape.intercept != 0.0:
             v[-1] = math.log(spread.mean)
-    # Elsewhere than in the steps that the ridge and the log link rest on.
-    stretches = ridge == 0.0 and not isinstance(spread, Spread)
+    # Not where the ridge or the log link rest on the steps; several classes have no one direction.
+    stretches = ridge == 0.0 and not isinstance(spread, Spread) and classes is None
     noise = scale * mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total = np.zeros_like(v)
