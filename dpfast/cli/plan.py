@@ -68,6 +68,7 @@ _SETTINGS = {
     "candidates": "step sizes, or models, that are chosen from",
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
+    "correlation_clip": "length to which rows are cut while correlations are learned",
     "correlation_share": "share of the learning budget for correlations of columns",
     "curvature": "largest second derivative of the loss",
     "difference_clip_norm": "length to which a row's gradient difference is cut",

@@ -6,27 +6,29 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 1. learns center and scale of every column privately, in rounds, each in the coordinates that the
    one before it left (as Biswas, Dong, Kamath & Ullman 2020 do for covariances), so that errors are
-   relative, and averages the rounds by their precision: `_moments`;
-2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
-3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
-   with momentum where there are rows enough, and averages the late iterates: `descend`.
+   relative; then the correlations that stand out of the noise: `dpfast/solvers/_coordinates.py`;
+2. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
+   with momentum where there are rows enough, averages the late iterates, and takes away what noise
+   alone would explain: `dpfast/solvers/_whitened_descent.py`.
 
-Losses with a log link come with no scale of their slopes: a run learns mean and spread of the
-targets first, and corrects intercept and length of the weights in the end
-(`dpfast/solvers/_log_link.py`).
+Targets that are numbers may be far narrower than their declared bounds: a run learns their range
+first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`).  Losses with a log link
+come with no scale of their slopes, either: a run learns mean and spread of the targets first, and
+corrects intercept and length of the weights in the end (`dpfast/solvers/_log_link.py`).
 
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
 
-The center moves the weight of the intercept, which is one more column; without an intercept columns
-are scaled and not centered.  Mapping back with ``W`` is post-processing.
+The center moves the weight of the intercept, which is one more column, or that of a constant column
+of the table's own; without either columns are scaled and not centered.  Mapping back with ``W`` is
+post-processing.
 
 Privacy
 -------
-All three steps are Gaussian releases of sums (:mod:`dpfast.queries.coordinates`) whose noise
-multipliers are fixed beforehand, so GDP is exact for their composition (Dong, Roth & Su 2022,
-Corollary 3.3).  The ridge is data-independent, and everything else here is post-processing.
+All steps are Gaussian releases of sums (:mod:`dpfast.queries`) whose noise multipliers are fixed
+beforehand, so GDP is exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  The ridge
+is data-independent, and everything else here is post-processing.
 
 Source: an extension, to coordinates learned privately, of noisy gradient descent (Bassily, Smith &
 Thakurta 2014; Lee & Kifer 2018).
