@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.chunks import add_up, thread_count
@@ -124,7 +125,7 @@ class BlockProblem(RowSums):
             alpha,
             1.0 if max_weight is None else max_weight,
             BlockSizes(len(source.sizes), tuple(sorted(set(source.sizes)))),
-            tuple(columns),
+            columns=tuple(columns),
         )
         self.make_target = target
         self._lengths: Callable[[Matrix], Vector] | None = None
@@ -293,6 +294,7 @@ class _Recipe:
         return problem.clipped_by_lengths(self.lengths, self.longest)
 
 
+@one_blas_thread()
 def _on_block(
     recipe: _Recipe, sizes: tuple[int, ...], function: Callable[[Problem], T], block: Block
 ) -> T:

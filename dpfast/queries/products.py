@@ -86,10 +86,14 @@ class ProductSums(Query):
         return total
 
 
+def _scaled(target: Vector, center: float, half: float, bound: float) -> Vector:
+    return bound * np.clip((target - center) / half, -1.0, 1.0)
+
+
 def _sums(problem: RowAccess, center: float, half: float, bound: float, factor: float) -> Vector:
     """The sums of rows that are one array."""
-    scaled = bound * np.clip((problem.target - center) / half, -1.0, 1.0)
+    scaled = problem.with_target(partial(_scaled, center=center, half=half, bound=bound))
     # The gradient of the squared loss at zero.
-    moments = -problem.with_target(scaled).clipped_gradient(np.zeros(problem.shape.dim))[0]
+    moments = -scaled.clipped_gradient(np.zeros(problem.shape.dim))[0]
     upper, entries = upper_triangle(problem.shape.dim)
     return np.concatenate([problem.gram()[upper] * entries, factor * moments])

@@ -29,7 +29,7 @@ class _Counts(Query):
     def rounding_error(self) -> float:
         """Return the error of n additions of weights."""
         n = self.shape.n_samples
-        return 1.01 * UNIT * (n + 8.0) * n * self.shape.max_weight
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def count(self, prepared: RowSums, edges: Vector) -> Vector:
         """The counts up to the first edge, from there up to the second, and so on."""

@@ -20,8 +20,9 @@ from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _log_link
+from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
+from dpfast.solvers._groups import Groups
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import TargetRange
 
@@ -72,6 +73,7 @@ class Settings:
     classes: int | None = None
     link: LogLink | None = None
     target_range: TargetRange | None = None
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
-) -> tuple[Matrix, Vector]:
+) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
     Parameters
@@ -113,6 +115,8 @@ def descend(
         Weights in the coordinates.
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the coordinates.
+    change : float
+        Steps were longer than planned by this factor, and so was what noise made of them.
     """
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
     mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
@@ -150,16 +154,26 @@ def descend(
         damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
         if shape.intercept != 0.0:
             v[-1] = math.log(spread.mean)
-    # Not where the ridge or the log link rest on the steps; several classes have no one direction.
-    stretches = ridge == 0.0 and not isinstance(spread, Spread) and classes is None
+    pace = None
+    if settings.groups is not None:
+        pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
+        step, pull = step / pace.rows, pull * pace.rows
+        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * metric
+    # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
+    plain = not isinstance(spread, Spread) and classes is None and pace is None
+    stretches = ridge == 0.0 and plain
     noise = scale * mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
-        noisy = curator.release(mechanism, at, transform @ z, *unit).reshape(v.shape) / n
-        noisy *= scale
+        if pace is not None:
+            unit = pace.point
+        noisy = curator.release(mechanism, at, transform @ z, *unit)
+        if pace is not None:
+            noisy = pace.gradient(noisy)
+        noisy = noisy.reshape(v.shape) * (scale / n)
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)
@@ -175,9 +189,11 @@ def descend(
         if iteration >= first:
             total += v
     mean = total / (steps - first)
+    if pace is not None:
+        change = pace.norm / pace.rows
     if settings.james_stein:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    return mean, norms
+    return mean, norms, change
 
 
 def _without_noise(
@@ -192,7 +208,8 @@ def _without_noise(
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
     v = _drawn_to_prior(v, deviation, shape, coordinates)
-    if coordinates.anchor is not None and classes is None and shape.loss.multiclass:
+    counted = len(coordinates.columns.shares) == 2 and classes is None
+    if coordinates.anchor is not None and counted and shape.loss.multiclass:
         averaged = settings.iterations - first_averaged(settings)
         noise = settings.gradient.stddev / (n * shape.max_weight * math.sqrt(averaged))
         v[-1] = _hedged(float(v[-1]), float(np.linalg.norm(v[:free])), noise)

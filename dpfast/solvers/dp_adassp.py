@@ -39,6 +39,7 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ProductSums, upper_triangle
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
 
 Vector = NDArray[np.float64]
@@ -213,7 +214,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     values, vectors = scipy.linalg.eigh(gram)
     ridge = max(n * settings.ridge, settings.least_eigenvalue - float(values[0]))
     w: Vector = shift + vectors @ ((vectors.T @ moments) / (values + ridge))
-    return Outcome(w)
+    # Three deviations of the trace's noise more: too long rather than too short.
+    features = plan.shape.n_features
+    noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
+    mean_square = float(np.trace(gram[:features, :features])) / n + noise
+    return Outcome(w, said=said_of_lengths(plan.shape, mean_square))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -229,6 +234,7 @@ SOLVER = Solver(
     budgets=("pure", "approximate", "zcdp", "gdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",

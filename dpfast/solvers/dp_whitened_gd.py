@@ -16,6 +16,9 @@ first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`).  Los
 come with no scale of their slopes, either: a run learns mean and spread of the targets first, and
 corrects intercept and length of the weights in the end (`dpfast/solvers/_log_link.py`).
 
+Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
+vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
+
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
@@ -37,6 +40,8 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -57,9 +62,10 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _log_link, _seconds, _target_range
+from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import Learning, learn
+from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
 from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
 
@@ -81,6 +87,8 @@ _SLOW, _MANY = 30.0, 200.0
 _AMPLE = 300.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
+# What follows the sizes of groups, once they are known.
+_FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
 
 
 def plan(
@@ -174,7 +182,11 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked = shape.loss.log_link
-    settings = automatic_settings(u, shape)
+    automatic = partial(automatic_settings, shape=shape)
+    settings = automatic(u)
+    grouped = clips_groups(shape)
+    if grouped:
+        settings = _groups.automatic_settings(automatic, u)
     if linked:
         settings |= _log_link.automatic_settings(u)
     chosen = {
@@ -192,6 +204,7 @@ def plan(
         "james_stein": james_stein,
     }
     settings |= {name: value for name, value in chosen.items() if value != "auto"}
+    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
     turns = check_integer("rounds", settings["rounds"], low=1, high=100)
     clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
@@ -210,17 +223,19 @@ def plan(
         for_correlation = 0.0  # one column is correlated with nothing
     numbers = shape.loss.kind == "regression" and not linked
     if target_rounds == "auto":
-        target_rounds = _target_range.ROUNDS if numbers else 0
+        target_rounds = _target_range.ROUNDS if numbers and not grouped else 0
     for_range = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if for_range > 0 and not numbers:
+    if for_range > 0 and (grouped or not numbers):
+        whose = "groups of rows" if grouped else f"the loss {shape.loss.name!r}"
         raise ValueError(
-            f"target_rounds must be 0 for the loss {shape.loss.name!r}; got {for_range}. Only "
-            "numbers without a log link have a range to be learned."
+            f"target_rounds must be 0 for {whose}; got {for_range}. Only single numbers without a "
+            "log link have a range that is learned."
         )
     for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
     if for_range > 0:
         apart = math.sqrt(records_apart(neighboring_relation))
         for_targets = _target_range.share(u * shape.dim * apart)
+    for_targets += _groups.SIZES_SHARE if grouped else 0.0
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
@@ -235,6 +250,8 @@ def plan(
         slope, largest = 1.0, 1.0
     clip_norm = clip * math.sqrt(shape.dim) * slope
     limit = reach_limit(shape, clip_norm, radius)
+    if grouped:
+        limit = _groups.limit_of(shape, radius)
 
     def release(share: float, query: Query, where: str) -> Gaussian:
         budget = Budget(mu=mu * math.sqrt(share))
@@ -260,6 +277,10 @@ def plan(
     if for_range > 0:
         target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
+    groups = None
+    if grouped:
+        query = _groups.gradient_query(shape, limit, neighboring_relation)
+        groups = _groups.planned(release, shape, free, automatic, u)
     gradient = release(for_gradients / steps, query, _GRADIENT)
     accesses = [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
@@ -269,9 +290,13 @@ def plan(
         accesses.insert(0, (target_range.histogram, for_range))
     if link is not None:
         accesses = [link.accesses[0], *accesses, link.accesses[1]]
+    if groups is not None:
+        accesses.insert(0, (groups.sizes, 1))
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
     curvature = largest / 4.0
-    variance = (gradient.stddev / shape.n_samples) ** 2 / max(1.0, average * steps)
+    # Of groups as if each had one row: how many rows there are is not known yet.
+    deviation = gradient.stddev * (clip_norm * shape.max_weight if grouped else 1.0)
+    variance = (deviation / shape.n_samples) ** 2 / max(1.0, average * steps)
     by_noise = 0.5 * shape.dim * variance / curvature
     return Plan(
         solver=NAME,
@@ -303,6 +328,7 @@ def plan(
             correlation_share=for_correlation,
             link=link,
             target_range=target_range,
+            groups=groups,
         ),
         expected=MappingProxyType(
             {
@@ -316,6 +342,11 @@ def plan(
             }
         ),
     )
+
+
+def clips_groups(shape: ProblemShape) -> bool:
+    """Whether groups of rows are clipped as one vector, and not row by row with less weight."""
+    return shape.several_rows and not shape.loss.log_link
 
 
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
@@ -406,6 +437,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
     spread: Spread | Place | None = None
     if link is not None:
@@ -413,12 +445,27 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     elif settings.target_range is not None:
         spread = Place(*_target_range.learn_range(settings.target_range, curator))
     coordinates = learn(settings.learning, shape, curator)
-    v, norms = descend(settings, shape, curator, coordinates, spread)
+    v, norms, change = descend(settings, shape, curator, coordinates, spread)
     if link is not None and isinstance(spread, Spread):
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
-    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True))
-    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
+    history = MappingProxyType({"gradient_norm": norms})
+    return Outcome(w, history, lengths_told(shape, coordinates.transform))
+
+
+def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
+    """What the released coordinates tell of the rows' lengths: in them, rows are white."""
+    back = np.linalg.inv(transform)[:, : shape.n_features]
+    return said_of_lengths(shape, float(np.sum(back**2)))
+
+
+def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:
+    """The plan with what the sizes of the groups, if there are any, make of its settings."""
+    settings = plan.settings
+    if settings.groups is None:
+        return plan
+    return replace(plan, settings=_groups.learned(settings.groups, settings, curator))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -473,6 +520,8 @@ SOLVER = Solver(
         "james_stein": False,
         "target_rounds": 0,
     },
+    weighs_groups=True,
+    clips_groups=clips_groups,
     max_dim=MAX_DIM,
     refusal=refusal,
 )

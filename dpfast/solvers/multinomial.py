@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_integer
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian
-from dpfast.privacy import Budget, affordable
+from dpfast.mechanisms import Gaussian, Query
+from dpfast.privacy import Budget, affordable, relation_of
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ClassGradient, ColumnParts
 from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
@@ -102,6 +102,7 @@ def plan_multinomial(
     for name, value in automatic.items():
         if options.get(name, "auto") == "auto":
             options[name] = value
+    neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
         budget,
@@ -115,6 +116,8 @@ def plan_multinomial(
         spared = 1.0 - _SPARED * settled.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share = 1.0 - settled.learning_share - settled.correlation_share
+    if settled.groups is not None:
+        share -= _groups.SIZES_SHARE
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settled.clip_norm
     if options.get("clip", "auto") == "auto":
@@ -122,7 +125,7 @@ def plan_multinomial(
     mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
         Budget(mu=mu * math.sqrt(share / steps)),
-        ClassGradient(shape, clip_norm, settled.limit, n_classes),
+        _query(shape, clip_norm, settled.limit, n_classes, neighboring_relation),
         neighboring_relation,
         where=_GRADIENT,
     )
@@ -163,6 +166,15 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     return ColumnParts(query.shape, query.radius, query.squares, n_classes)
 
 
+def _query(
+    shape: ProblemShape, clip_norm: float, limit: float, n_classes: int, neighboring_relation: str
+) -> Query:
+    """The gradients of all classes."""
+    if dp_whitened_gd.clips_groups(shape):
+        return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
+    return ClassGradient(shape, clip_norm, limit, n_classes)
+
+
 def _more_steps(n_classes: int, u: float) -> float:
     """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
     return 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
@@ -194,8 +206,13 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    plan = dp_whitened_gd.with_sizes(plan, curator)
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
-    v, norms = descend(settings, shape, curator, coordinates)
-    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True))
-    return Outcome(np.ascontiguousarray(w.T), MappingProxyType({"gradient_norm": norms}))
+    v, norms, change = descend(settings, shape, curator, coordinates)
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
+    return Outcome(
+        np.ascontiguousarray(w.T),
+        MappingProxyType({"gradient_norm": norms}),
+        dp_whitened_gd.lengths_told(shape, coordinates.transform),
+    )

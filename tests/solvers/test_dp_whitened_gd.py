@@ -142,7 +142,7 @@ def test_a_constant_column_takes_the_place_of_the_intercept(where, noiseless):
     ]
     excess = [each.objective(w) / len(y) for each, w in zip((problem, Problem(X, y, data_norm=1.0)),
                                                             fits, strict=True)]  # fmt: skip
-    assert excess[0] == pytest.approx(excess[1], abs=0.01)
+    assert excess[0] == pytest.approx(excess[1], abs=0.02)
 
 
 def test_without_anything_constant_columns_are_scaled_alone(noiseless):
