@@ -674,6 +674,7 @@ def _events_of(
         data_norm=estimator.data_norm,  # type: ignore[arg-type]
         loss=estimator._loss(),
         intercept=estimator._constant(),
+        columns=estimator._columns(),
         max_rows_per_group=estimator.max_rows_per_group,
     )
     settled, events = estimator._planned(shape, budget)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
+from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.groups import GroupClip, GroupedRows, index_groups
 from dpfast.losses import Loss
@@ -87,6 +88,8 @@ class Problem(RowAccess):
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False
         Refuse instead of warn when something public would be inferred from data.
+    columns : sequence of ColumnBlock, default=()
+        How all columns were declared, see :class:`~dpfast.ProblemShape`.
 
     Attributes
     ----------
@@ -117,6 +120,7 @@ class Problem(RowAccess):
         max_rows_per_group: int | None = None,
         n_jobs: int | None = None,
         strict: bool = False,
+        columns: Sequence[ColumnBlock] = (),
     ) -> None:
         if is_dask(X, y, sample_weight, groups):
             # NumPy would compute it, and bring all rows here without saying so.
@@ -164,6 +168,7 @@ class Problem(RowAccess):
             alpha,
             unit="row" if groups is None else "group",
             max_rows_per_group=max_rows_per_group,
+            columns=tuple(columns),
         )
         self._layout = self.shape.of_rows(self._rows.n_samples)
         self._weight = self._settle_weights(sample_weight, max_weight, strict)

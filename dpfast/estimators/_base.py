@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
 from dpfast.estimators._classes import (
@@ -110,6 +111,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     strict: bool = False
     max_weight: float | None = None
+    column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
     prior: tuple[ArrayLike, ArrayLike] | None = None
 
@@ -173,6 +175,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return check_real(
             "intercept_scaling", self.intercept_scaling, low=0.0, low_open=True, high=1e100
         )
+
+    def _columns(self) -> tuple[ColumnBlock, ...]:
+        """How the columns were declared."""
+        return () if self.column_blocks is None else tuple(self.column_blocks)
 
     def _options(self) -> dict[str, Any]:
         options = _named("solver_options", self.solver_options)
@@ -261,6 +267,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             max_weight=self.max_weight,
             target=targets,
             n_jobs=self.n_jobs,
+            columns=self._columns(),
         )
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
@@ -357,6 +364,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 intercept=self._constant(),
                 n_jobs=self.n_jobs,
                 strict=self.strict,
+                columns=self._columns(),
                 **counted,
             )
         if alone:

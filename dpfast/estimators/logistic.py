@@ -100,6 +100,9 @@ class LogisticRegression(PrivateLinearClassifier):
         ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
         rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
         other parameters: it needs less noise.
+    column_blocks : sequence of ColumnBlock or None, default=None
+        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
+        makes noise matter less. Wrong declarations cost accuracy, never privacy.
     threshold : float or "balanced", default=0.5
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the

@@ -11,7 +11,7 @@ from dpfast.queries.classes import ClassCounts
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
-    ColumnMoments,
+    ColumnParts,
     CoordinateGradient,
     Gram,
     RelativeGradient,
@@ -24,7 +24,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.targets import TargetCounts
+from dpfast.queries.targets import TargetCounts, TargetHistogram
 
 __all__ = [
     "BatchSum",
@@ -33,7 +33,7 @@ __all__ = [
     "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
-    "ColumnMoments",
+    "ColumnParts",
     "ColumnSums",
     "CoordinateGradient",
     "CountsBeyond",
@@ -48,6 +48,7 @@ __all__ = [
     "RelativeGradient",
     "ScoreSum",
     "TargetCounts",
+    "TargetHistogram",
     "bounded",
     "upper_triangle",
 ]

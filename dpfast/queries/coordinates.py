@@ -26,6 +26,7 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import (
     Affine,
+    Entrywise,
     affine_of,
     entry_sums,
     gram,
@@ -47,40 +48,69 @@ _HAIR = 1.0 + 2.0**-40
 CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 
 
-class ColumnMoments(Query):
-    """``Σ_i (z_i, ω z_i²)`` of the columns ``z = (x - center) / scale``, squares entry by entry.
+class ColumnParts(Query):
+    """``Σ_i (z_i⁺, z_i⁻, ω z_i², λ C e_i)`` of the columns ``z = (x - center) / scale``.
 
-    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.  A group
-    of rows contributes the mean over them.
+    Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
+    over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
+    ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
+    them, and no class.
 
-    Sensitivity: ``√((k C)² + k ω² C⁴)``.  One row contributes ``z`` with ``‖z‖ <= C``, and ``ω z²``
-    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.  The
-    same is true of means of such vectors.
+    Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
+    ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
+    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most that
+    length for ``k = 1``, and so do means of such vectors.  Two vectors without negative entries
+    have a product >= 0, so they are at most √2 times their length apart.
 
     Parameters
     ----------
     shape : ProblemShape
+        Of a classification loss, there are counts of the targets -1 and +1.
     radius : float
         ``C``.
+    squares : bool, default=True
+    n_classes : int or None, default=None
+        Count that many labels instead of the signs of the targets.
     """
 
-    def __init__(self, shape: ProblemShape, radius: float) -> None:
-        self.shape, self.radius = shape, radius
+    #: λ: what the counts add to the noise of the rest is two or four per cent.
+    LABEL_WEIGHT = 0.3
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        radius: float,
+        squares: bool = True,
+        n_classes: int | None = None,
+    ) -> None:
+        self.shape, self.radius, self.squares = shape, radius, squares
         self.weight = 1.0 / radius
-        self.dimension = 2 * shape.n_features
+        self.n_classes = n_classes
+        signs = 2 if shape.loss.kind == "classification" else 0
+        self.counted = signs if n_classes is None else n_classes
+        if shape.several_rows:
+            self.counted = 0
+        self.label_weight = self.LABEL_WEIGHT * radius
+        self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        apart = records_apart(neighboring_relation)
-        return math.sqrt((apart * self.radius) ** 2 + apart * self.radius**2)
+        parts = 1.0 + self.squares + (self.LABEL_WEIGHT**2 if self.counted else 0.0)
+        return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``3 C`` each.
+        """Return the error of sums to which a row adds at most ``3 C`` in all.
 
-        ``C`` of its own, and twice that where sparse rows are put together of stored entries and
+        That is of its own, and twice that where sparse rows are put together of stored entries and
         shifts, see :mod:`dpfast.queries._linear`.
         """
         return _unit(self.shape) * 6.0 * self.radius
+
+    def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
+        d = self.shape.n_features
+        above, below, squares, counts = np.split(sums, [d, 2 * d, (2 + self.squares) * d])
+        return above, below, squares / self.weight, counts / self.label_weight
 
     def check_point(self, *point: Any) -> None:
         """Refuse a scale that takes rows beyond floating point.
@@ -103,12 +133,42 @@ class ColumnMoments(Query):
         """The sums for a center and a scale."""
         center, scale = point
         columns = Affine(1.0 / scale, -center / scale, self.radius)
-        functions = ((np.positive, 1), (np.square, 2))
+        functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
+        del functions[2 + self.squares :]
         work = partial(entry_sums, columns=columns, functions=functions)
-        sums = _sum_over_records(prepared, self.shape, work)
-        sums[1] *= self.weight
-        moments: Vector = sums.ravel()
-        return moments
+        sums: Matrix = _sum_over_records(prepared, self.shape, work)
+        # Differences that ought to be >= 0 are, to the last bit.
+        parts = np.maximum(sums, 0.0)
+        if self.squares:
+            parts[2] *= self.weight
+        return np.append(parts.ravel(), self._class_weights(prepared))
+
+    def _class_weights(self, prepared: RowSums) -> Vector:
+        """``λ C Σ_i e_i``."""
+        total = np.zeros(self.counted)
+        if self.counted:
+            count = partial(_class_weights, n_classes=self.n_classes)
+            for part in prepared.map_blocks(count):
+                total += part
+        found: Vector = total * (self.label_weight / self.shape.max_weight)
+        return found
+
+
+def _above(z: Vector) -> Vector:
+    """Positive parts."""
+    return np.maximum(z, 0.0)
+
+
+def _below(z: Vector) -> Vector:
+    """Negative parts, as numbers >= 0."""
+    return np.maximum(-z, 0.0)
+
+
+def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
+    """Sums of some rows' weights by class; None: by the sign of their targets."""
+    labels = problem.target > 0.0 if n_classes is None else problem.labels
+    counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
+    return counts.astype(np.float64)
 
 
 class InCoordinates(Query):
@@ -419,7 +479,7 @@ def reach_limit(shape: ProblemShape, clip_norm: float, radius: float) -> float:
     """
     slope = shape.loss.lipschitz * shape.max_weight
     return max(
-        1e-4 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
+        1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
         2.0 * _SQRT_2 * (shape.dim + 1.0),
     )
 

@@ -37,6 +37,7 @@ SETTINGS = {
     "certified_accuracy": "how far above the best mean loss the certified point is at most",
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
+    "correlation_clip": "length to which rows are cut while correlations are learned",
     "correlation_share": "share of the learning budget for correlations of columns",
     "curvature": "largest second derivative of the loss",
     "difference_clip_norm": "length to which a row's gradient difference is cut",

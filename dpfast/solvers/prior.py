@@ -32,7 +32,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CandidateLosses, ColumnMoments, CoordinateGradient, bounded
+from dpfast.queries import CandidateLosses, ColumnParts, CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
@@ -246,7 +246,7 @@ def plan_with_prior(
         prior=prior,
         choice=release(_FOR_CHOICE, losses, _CHOICE),
         moments=tuple(
-            release(_FOR_MOMENTS / 2.0, ColumnMoments(shape, length), _MOMENTS)
+            release(_FOR_MOMENTS / 2.0, ColumnParts(shape, length), _MOMENTS)
             for length in (math.sqrt(shape.dim), radius)
         ),
         gradient=release((1.0 - _FOR_CHOICE - _FOR_MOMENTS) / steps, gradient, _GRADIENT),
@@ -356,13 +356,13 @@ def _moments(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> 
     center, scale = np.zeros(d), np.full(d, shape.data_norm / math.sqrt(shape.dim))
     for mechanism in settings.moments:
         query = mechanism.query
-        assert isinstance(query, ColumnMoments)
+        assert isinstance(query, ColumnParts)
         noisy, noise = curator.release(mechanism, center, scale) / n, mechanism.stddev / n
-        mean = noisy[:d] if shape.intercept != 0.0 else np.zeros(d)
-        variance = scale**2 * (noisy[d:] / query.weight - mean**2)
-        found = _Columns(
-            center + scale * mean, scale * noise, variance, scale**2 * noise / query.weight
-        )
+        above, below, squares, _ = query.split(noisy)
+        mean = above - below if shape.intercept != 0.0 else np.zeros(d)
+        variance = scale**2 * (squares - mean**2)
+        apart = math.sqrt(2.0) * scale * noise
+        found = _Columns(center + scale * mean, apart, variance, scale**2 * noise / query.weight)
         center, scale = found.center, np.sqrt(np.maximum(variance, found.noise))
     return found
 

@@ -27,7 +27,7 @@ from dpfast.queries import (
     ClassCounts,
     ClassGradient,
     ClippedGradient,
-    ColumnMoments,
+    ColumnParts,
     ColumnSums,
     CoordinateGradient,
     CountsBeyond,
@@ -42,6 +42,7 @@ from dpfast.queries import (
     RelativeGradient,
     ScoreSum,
     TargetCounts,
+    TargetHistogram,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -379,7 +380,7 @@ def group_cases() -> list[Case]:
         cases += [
             Case(
                 f"moments of groups, at most {most} rows",
-                lambda size, most=most: ColumnMoments(group_shape(LOGISTIC, size, most), 1.7),
+                lambda size, most=most: ColumnParts(group_shape(LOGISTIC, size, most), 1.7),
                 lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                 people,
                 rows,
@@ -434,19 +435,26 @@ def _cases_of_parts() -> list[Case]:
 def _cases() -> list[Case]:
     cases = [
         Case(
-            f"moments, radius {radius}",
-            lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
+            f"column parts, radius {radius}, squares {squares}, {loss.name}, classes {n_classes}",
+            lambda size, chosen=(radius, squares, n_classes), loss=loss, intercept=intercept: (
+                ColumnParts(shape_of(loss, size, 3, intercept), *chosen)
+            ),
             lambda query: (
                 [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
                 + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
             ),
-            ball(3, (1.0,)),
-            problem_of(LOGISTIC),
-            # √4.5 of √6 is all that a replaced row can do.
-            {"replace_one": 0.86, "add_or_remove_one": 0.99},
+            ball(3, targets),
+            problem_of(loss, intercept=intercept),
+            # A row on an axis has all that a row can have.
+            dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-        for radius in (1.0, 1.7)
+        for radius, squares, loss, targets, n_classes, intercept in (
+            (1.0, True, LOGISTIC, SIGNS, None, 1.0),
+            (1.7, True, LOGISTIC, SIGNS, None, 0.0),
+            (1.7, False, LOGISTIC, CLASSES, 3, 1.0),
+            (1.0, False, HUBER, (1.0,), None, 0.0),
+        )
     ]
     cases += [
         Case(
@@ -574,9 +582,20 @@ def _cases() -> list[Case]:
     )
     cases.append(
         Case(
+            "targets in bins",
+            lambda size: TargetHistogram(shape_of(HUBER, size, 3), 6),
+            lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
+            ball(3, NUMBERS, count=1),
+            problem_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
             "sums of products",
             lambda size: ProductSums(shape_of(SQUARED, size, 2, intercept=0.0), BOUND),
-            lambda query: [()],
+            lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)],
             ball(2, (1.0, -1.0, 9.0, -9.0), count=6),
             problem_of(SQUARED, intercept=0.0),
             dict.fromkeys(RELATIONS, 0.99),

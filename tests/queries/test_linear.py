@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpfast import Problem, ProblemShape, _kernels
-from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, _linear
+from dpfast.queries import ColumnParts, CoordinateGradient, Gram, _linear
 from dpfast.queries._linear import Affine, affine_of, entry_sums, gram, gram_in, lengths
 from dpfast.queries.coordinates import column_transform, reach_of
 
@@ -101,7 +101,7 @@ def test_sparse_rows_are_never_written_out(relation, monkeypatch):
 
     monkeypatch.setattr(_kernels, "affine_rows", refuse)
     monkeypatch.setattr(Problem, "map_rows", refuse)
-    ColumnMoments(shape, 3.0).evaluate(problem, center, scale)
+    ColumnParts(shape, 3.0).evaluate(problem, center, scale)
     Gram(shape, 3.0, 1e6).evaluate(problem, W)
     CoordinateGradient(shape, 0.4, 1e6).evaluate(problem, rotated, np.zeros(10))
 

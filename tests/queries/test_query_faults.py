@@ -64,7 +64,7 @@ LOOSE = {
     "ClassCounts": None,
     "ClassGradient": doubled("clip_norm"),
     "ClippedGradient": doubled("clip_norm"),
-    "ColumnMoments": doubled("radius"),
+    "ColumnParts": doubled("radius"),
     "ColumnSums": doubled("weight"),
     "CoordinateGradient": doubled("clip_norm"),
     "CountsBeyond": None,
@@ -79,6 +79,7 @@ LOOSE = {
     "RelativeGradient": doubled("clip_norm"),
     "ScoreSum": None,
     "TargetCounts": None,
+    "TargetHistogram": None,
 }
 #: Those that rest on the rows' own bound.
 ON_THE_NORM = (

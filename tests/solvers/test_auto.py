@@ -44,9 +44,10 @@ def test_by_loss(loss, solver):
     assert plan(shape, "auto", APPROXIMATE).solver == solver
 
 
-def test_very_many_rows_are_not_worth_whitening():
-    shape = ProblemShape(10_000_000, 8, 1.0)
-    assert plan(shape, "auto", APPROXIMATE).solver == "objective-perturbation"
+@pytest.mark.parametrize("rows", [1, 10_000_000, 2**50])
+def test_the_number_of_rows_changes_nothing(rows):
+    """Columns that are narrow for their bounds are no less so in many rows."""
+    assert plan(ProblemShape(rows, 8, 1.0), "auto", APPROXIMATE).solver == "dp-whitened-gd"
 
 
 def test_options_decide():
