@@ -17,6 +17,13 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
+from dpfast.queries.estimating import (
+    AbsoluteSums,
+    ScoreProducts,
+    SquaredSlopes,
+    WeightedCurvature,
+    WeightedScores,
+)
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
@@ -25,6 +32,7 @@ from dpfast.queries.scores import ScoreSum
 from dpfast.queries.targets import TargetCounts
 
 __all__ = [
+    "AbsoluteSums",
     "BatchSum",
     "CandidateLosses",
     "CertifiedMinimizer",
@@ -41,8 +49,12 @@ __all__ = [
     "ProductSums",
     "RankScores",
     "RelativeGradient",
+    "ScoreProducts",
     "ScoreSum",
+    "SquaredSlopes",
     "TargetCounts",
+    "WeightedCurvature",
+    "WeightedScores",
     "bounded",
     "upper_triangle",
 ]

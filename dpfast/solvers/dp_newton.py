@@ -1,0 +1,532 @@
+r"""Newton steps in learned coordinates, for estimates with a covariance.
+
+Whitened descent (:mod:`dpfast.solvers.dp_whitened_gd`) fits best where its answer is shrunk and its
+steps are few; what it hands back has no known law.  This solver spends its budget on an estimate
+whose law is known:
+
+1. coordinates ``z = Wᵀ x̃`` are learned, and a rough descent is made in them, as there; the squared
+   loss needs no descent;
+2. a first curvature is released for the logistic loss, which tells the coordinates ``H`` in which
+   the curvature is nearly the identity, and the metric ``G`` in which scores are bounded;
+3. scores are released three times, each at the point to which a Newton step from the one before
+   leads, and the curvature ``K`` once in between;
+4. the estimate is one Newton step from the mean of the three points, with the mean score: its noise
+   is linear in that of the scores, whose law is public.
+
+Rows are weighted by functions of the row alone (:mod:`dpfast.queries.estimating`), so that nothing
+is clipped by its target.  The estimand is the minimizer of the loss so weighted: rows of much
+leverage count less.  Where the model holds it is the model's coefficients; where it does not, it is
+another projection than the one without weights.
+
+With n rows, the covariance of the estimate in the coordinates is
+
+    ``K⁻¹ (J / n + N) K⁻¹``,
+
+N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``)
+or what the model says of them (``"nonrobust"``): K for the logistic loss, and K times the mean
+square of the residuals, which is released, for the squared loss.
+
+What is not believed.  A coefficient's variance is refused, by what was released alone, where
+
+* more than a tenth of it comes from directions whose curvature does not stand out of the noise;
+* the margins of the rows that determine it would move by more than the curvature bears, when the
+  coefficient moves by what the interval allows, or did move in the last steps.
+
+Privacy
+-------
+Every look is a Gaussian release of a sum with a noise multiplier that was fixed beforehand; GDP is
+exact for their composition.  All else is post-processing.
+
+Sources: the weights are of the kind of Hampel's for generalized linear models (Künsch, Stefanski &
+Carroll 1989); one-step estimates with private scores and curvature as Avella-Medina, Bradshaw & Loh
+2023.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpfast._validation import check_choice, check_real
+from dpfast.curator import Curator, Fixed
+from dpfast.losses import Loss
+from dpfast.mechanisms import Gaussian, Query
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
+from dpfast.privacy.calibration import budget_mu
+from dpfast.queries import (
+    AbsoluteSums,
+    ScoreProducts,
+    SquaredSlopes,
+    WeightedCurvature,
+    WeightedScores,
+    bounded,
+    upper_triangle,
+)
+from dpfast.queries.coordinates import reach_limit
+from dpfast.queries.estimating import SERVED, largest_curvature
+from dpfast.shape import ProblemShape
+from dpfast.solvers import _seconds, dp_whitened_gd
+from dpfast.solvers._contract import Outcome, Plan, Solver
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NAME = "dp-newton"
+
+COV_TYPES = ("nonrobust", "robust")
+#: Rows behind one weight, times µ, over the root of the weights' number: below this intervals did
+#: not hold what they promise (docs/guide/standard_errors.md).
+LEAST_RATIO = 45.0
+MAX_DIM = 1000
+
+_COLUMNS, _PREVIEW, _CURVATURE, _SCORES, _PRODUCTS, _SLOPES = (
+    "column heights", "first curvature", "curvature", "scores", "products of scores",
+    "squared residuals",
+)  # fmt: skip
+# Shares of the budget in units of µ²; what is left goes to the three scores, so divided.
+_MOMENT_SHARE, _CORRELATION_SHARE, _DESCENT_SHARE = 0.04, 0.10, 0.10
+_HEIGHT_SHARE, _PREVIEW_SHARE, _CURVATURE_SHARE = 0.01, 0.07, 0.10
+_PRODUCT_SHARE, _SLOPE_SHARE = 0.08, 0.01
+_SCORE_PARTS = (0.15, 0.25, 0.60)
+# No descent is planned for the squared loss; of a plan with one, only this share would be it.
+_NO_DESCENT = 1e-3
+# Rows' curvatures are bounded by this, times the number of weights, in units of the mean's.
+_CURVATURE_REACH = 4.0
+# Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
+_LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
+# Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
+# and what they must pass to be seen.
+_FLOOR, _SEEN = 1.0, 2.0
+# A Newton step is no longer than this, in coordinates in which a row's typical entry is 1.
+_LONGEST_STEP = 3.0
+# What is refused: the share of a variance in directions that are not seen, and the margins' move.
+_HIDDEN, _MOVE = 0.1, 0.75
+# A forecast for the squared loss is for residuals of this size, the targets being in [-1, 1].
+_RESIDUAL = 0.25
+# Points of a Gauss-Hermite rule for the mean curvature of normal margins.
+_POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    coordinates: Plan[dp_whitened_gd.Settings]
+    heights: Gaussian
+    preview: Gaussian | None
+    curvature: Gaussian
+    scores: tuple[Gaussian, ...]
+    products: Gaussian | None
+    slopes: Gaussian | None
+    cov_type: str
+    score_radius: float
+    limit: float
+    ridge: float
+    score_share: float
+    curvature_share: float
+    coordinate_share: float
+
+
+def plan(
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    cov_type: str = "nonrobust",
+    clip: float | str = "auto",
+) -> Plan[Settings]:
+    """Settle coordinates, curvature and scores from public quantities.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Of the logistic or the squared loss.
+    budget : Budget
+        Not pure.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss, which belongs to the estimand then.  None takes that of `shape`, or
+        "auto", which is none.
+    cov_type : {"nonrobust", "robust"}, default="nonrobust"
+        Whether the covariance trusts the model (its mean and variance for the logistic loss; equal
+        variances of the residuals for the squared one), or the products of scores are released.
+    clip : float or "auto"
+        Scores are no longer than ``clip √dim`` in coordinates in which a row's typical entry is 1.
+
+    Returns
+    -------
+    Plan
+        Its expectations: `width_ratio`, the width of an interval over that without privacy, for
+        balanced classes, or residuals of an eighth of the targets' range; `rows_for_coverage`, the
+        rows from which on intervals hold.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or the loss is another one.
+    """
+    reason = refusal(shape.loss)
+    if reason is not None:
+        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
+    if shape.dim > MAX_DIM:
+        raise ValueError(
+            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
+            f"releases a matrix of that size; got {shape.dim}."
+        )
+    if alpha is None:
+        alpha = shape.alpha if shape.alpha is not None else "auto"
+    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    check_choice("cov_type", cov_type, COV_TYPES)
+    mu = budget_mu(budget, accountant)
+    apart = records_apart(neighboring_relation)
+    signal = shape.n_samples * (mu / apart) ** 2 / shape.dim
+    if clip == "auto":
+        clip = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
+        clip *= 1.5 if shape.loss.quadratic else 1.0
+    clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
+    radius = clip * math.sqrt(shape.dim)
+    coordinates, coordinate_share = _coordinates(shape, mu, neighboring_relation)
+    limit = reach_limit(shape, radius, radius)
+    bound = _CURVATURE_REACH * shape.dim
+    largest = _first_bound(shape, mu / apart)
+
+    def release(share: float, query: Query, where: str) -> Gaussian:
+        part = Budget(mu=mu * math.sqrt(share))
+        return Gaussian.calibrate(part, query, neighboring_relation, where=where)
+
+    quadratic, robust = shape.loss.quadratic, cov_type == "robust"
+    heights = release(
+        _HEIGHT_SHARE, AbsoluteSums(shape, 1.5 * math.sqrt(shape.dim)), _COLUMNS
+    )
+    left = 1.0 - coordinate_share - _HEIGHT_SHARE - _CURVATURE_SHARE
+    preview = products = slopes = None
+    if not quadratic:
+        left -= _PREVIEW_SHARE
+        first = WeightedCurvature(shape, radius, largest, limit)
+        preview = release(_PREVIEW_SHARE, first, _PREVIEW)
+    curvature = release(
+        _CURVATURE_SHARE, WeightedCurvature(shape, radius, bound, limit), _CURVATURE
+    )
+    if robust:
+        left -= _PRODUCT_SHARE
+        products = release(_PRODUCT_SHARE, ScoreProducts(shape, radius, bound, limit), _PRODUCTS)
+    elif quadratic:
+        left -= _SLOPE_SHARE
+        slopes = release(_SLOPE_SHARE, SquaredSlopes(shape, radius, bound, limit), _SLOPES)
+    scores = tuple(
+        release(left * part, WeightedScores(shape, radius, bound, limit), _SCORES)
+        for part in _SCORE_PARTS
+    )
+    accesses = [*coordinates.accesses[: -1 if quadratic else None], (heights, 1)]
+    if preview is not None:
+        accesses.append((preview, 1))
+    accesses += [(scores[0], 1), (curvature, 1), (scores[1], 1), (scores[2], 1)]
+    accesses += [(last, 1) for last in (products, slopes) if last is not None]
+    steps = sum(count for _, count in accesses)
+    return Plan(
+        solver=NAME,
+        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        accesses=tuple(accesses),
+        settings=Settings(
+            coordinates=coordinates,
+            heights=heights,
+            preview=preview,
+            curvature=curvature,
+            scores=scores,
+            products=products,
+            slopes=slopes,
+            cov_type=cov_type,
+            score_radius=radius,
+            limit=limit,
+            ridge=ridge,
+            score_share=left,
+            curvature_share=_CURVATURE_SHARE,
+            coordinate_share=coordinate_share,
+        ),
+        expected=MappingProxyType(
+            {
+                "width_ratio": width_ratio(shape, radius, mu / apart, left),
+                "rows_for_coverage": rows_for_coverage(shape, mu / apart),
+                "seconds": _seconds.preparation(shape)
+                + _seconds.whitening(shape, 3, True)
+                + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+            }
+        ),
+    )
+
+
+def _coordinates(
+    shape: ProblemShape, mu: float, neighboring_relation: str
+) -> tuple[Plan[dp_whitened_gd.Settings], float]:
+    """The plan of coordinates and rough descent, and the share that is spent of it."""
+    quadratic = shape.loss.quadratic
+    learning = _MOMENT_SHARE + _CORRELATION_SHARE
+    share = learning + (_NO_DESCENT if quadratic else _DESCENT_SHARE)
+    public = replace(shape, loss=Loss("huber", 1.0)) if quadratic else shape
+    several = shape.n_features > 1
+    made = dp_whitened_gd.plan(
+        replace(public, alpha=None),
+        Budget(mu=mu * math.sqrt(share)),
+        neighboring_relation=neighboring_relation,
+        learning_share=_MOMENT_SHARE / share,
+        correlation_share=_CORRELATION_SHARE / share if several else 0.0,
+        rounds=3,
+        learning_clip=1.5,
+        iterations=1 if quadratic else 12,
+        shrinkage=0.0,
+        james_stein=False,
+    )
+    return made, share
+
+
+def _first_bound(shape: ProblemShape, mu: float) -> float:
+    """``K`` of the first curvature, in units of the mean one: the more rows, the larger."""
+    ratio = mu * shape.n_samples / shape.dim**1.5
+    return shape.dim * min(12.0, max(4.0, ratio / 15.0))
+
+
+def width_ratio(shape: ProblemShape, radius: float, mu: float, share: float) -> float:
+    """What noise in the scores makes of the intervals' width; curvatures are another 40%."""
+    spread = _RESIDUAL**2 if shape.loss.quadratic else 0.75 * 0.25
+    return math.sqrt(1.0 + 1.4 * radius**2 / (share * shape.n_samples * mu**2 * spread))
+
+
+def rows_for_coverage(shape: ProblemShape, mu: float) -> float:
+    """Rows from which on intervals hold what they promise."""
+    return math.ceil(LEAST_RATIO * shape.dim**1.5 / mu)
+
+
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Learn coordinates, take Newton steps, and work out the covariance.
+
+    Returns
+    -------
+    Outcome
+        Its history has the `covariance` of the weights, and for each of them why its variance is
+        `refused`: 0 if it is not, 1 where directions hide in the noise, 2 where margins move too
+        far.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford a release; its data is not touched.
+    """
+    settings = plan.settings
+    if settings.preview is None:
+        transform = dp_whitened_gd.learn_coordinates(settings.coordinates, curator)
+        v = np.zeros(plan.shape.dim)
+    else:
+        transform = dp_whitened_gd.learn_coordinates(settings.coordinates, curator)
+        v, _ = dp_whitened_gd.descend(settings.coordinates, curator, transform)
+    transform = bounded(plan.shape, transform, settings.limit / 4.0)
+    peaks = _peaks(plan, curator, transform)
+    found = _Newton(plan, curator, transform).estimate(v)
+    covariance = found.covariance()
+    refused = found.refused(covariance, peaks)
+    history = {"covariance": covariance, "refused": refused}
+    return Outcome(found.weights, MappingProxyType(history))
+
+
+def _peaks(plan: Plan[Settings], curator: Curator, transform: Matrix) -> Vector:
+    """How far a row's typical non-zero entry is from the center, for each weight's column.
+
+    For a column that is h with a small probability p and 0 otherwise, variance over mean absolute
+    deviation is h/2, whatever p is.
+    """
+    shape, mechanism = plan.shape, plan.settings.heights
+    back = np.linalg.inv(transform)
+    moments = back.T @ back
+    d = shape.n_features
+    center = np.zeros(d)
+    if shape.intercept != 0.0:
+        center = moments[d, :d] / shape.intercept
+    scale = np.sqrt(np.maximum(np.diag(moments)[:d] - center**2, 1e-12 * np.diag(moments)[:d]))
+    noisy = curator.release(mechanism, center, scale) / shape.n_samples
+    known = np.maximum(noisy - mechanism.stddev / shape.n_samples, 0.02)
+    heights = np.minimum(2.0 / known * scale, 2.0 * shape.data_norm)
+    return np.append(heights, np.full(shape.dim - d, abs(shape.intercept)))
+
+
+class _Newton:
+    """The steps from learned coordinates on."""
+
+    def __init__(self, plan: Plan[Settings], curator: Curator, transform: Matrix) -> None:
+        self.shape, self.settings, self.curator = plan.shape, plan.settings, curator
+        self.transform = transform
+        self.n, self.dim = plan.shape.n_samples, plan.shape.dim
+        # The ridge, in the coordinates.
+        self.pull = self.settings.ridge * transform.T @ transform
+
+    def estimate(self, v: Vector) -> _Newton:
+        """From a rough start to the weights, and what their covariance rests on."""
+        settings, unit = self.settings, self._unit(v)
+        first = unit * np.eye(self.dim)
+        if settings.preview is not None:
+            first = self._preview(settings.preview, v, unit)
+        values, vectors = np.linalg.eigh(first)
+        metric = values**-0.25
+        metric *= math.sqrt(self.dim) / np.linalg.norm(metric)
+        self.metric = (vectors * metric) @ vectors.T
+        self.back = (vectors / metric) @ vectors.T
+        self.whiten = (vectors / np.sqrt(values)) @ vectors.T
+        self.color = (vectors * np.sqrt(values)) @ vectors.T
+        points, scores, curvature = [v], [], first
+        for k, mechanism in enumerate(settings.scores):
+            if k == 1:
+                curvature = self._curvature(points[-1])
+            scores.append(self._score(mechanism, points[-1]))
+            step = np.linalg.solve(curvature + self.pull, scores[-1])
+            step *= min(1.0, _LONGEST_STEP / np.linalg.norm(step))
+            points.append(points[-1] - step)
+        parts = np.array(_SCORE_PARTS)
+        self.point = parts @ np.array(points[:-1])
+        self.inverse = np.linalg.inv(curvature + self.pull)
+        self.v = self.point - self.inverse @ (parts @ np.array(scores))
+        self.hessian, self.moved = curvature, self.v - points[1]
+        self.noise = sum(
+            (part * m.stddev / self.n) ** 2 for part, m in zip(parts, settings.scores, strict=True)
+        )
+        self.products = self._products(points[-1], curvature)
+        return self
+
+    @property
+    def weights(self) -> Vector:
+        """Of the columns."""
+        weights: Vector = self.transform @ self.v
+        return weights
+
+    def covariance(self) -> Matrix:
+        """Of the weights."""
+        middle = self.products / self.n + self.noise * self.back @ self.back
+        by_columns = self.transform @ self.inverse
+        covariance: Matrix = by_columns @ middle @ by_columns.T
+        return covariance
+
+    def refused(self, covariance: Matrix, peaks: Vector) -> Vector:
+        """Why each weight's variance is not believed; 0 where it is."""
+        loads = (self.transform @ self.whiten @ self.vectors) ** 2 / self.values
+        hidden = loads[:, ~self.seen].sum(axis=1) / loads.sum(axis=1)
+        by_columns = self.transform @ self.inverse
+        variance = np.einsum("ij,ij->i", by_columns, self.transform)
+        # Typical move of margins for a move of the weight, and its rare rows' as their column says.
+        drive = np.linalg.norm(by_columns, axis=1) / variance
+        allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
+        moved = np.abs(self.transform @ self.moved)
+        far = (allowed + moved) * np.maximum(drive, peaks) > _MOVE
+        if self.shape.loss.quadratic:
+            far[:] = False  # the curvature is the same everywhere
+        refused: Vector = np.where(hidden > _HIDDEN, 1.0, np.where(far, 2.0, 0.0))
+        return refused
+
+    def _unit(self, v: Vector) -> float:
+        """Mean curvature, for rows that are normal in the coordinates."""
+        if self.shape.loss.quadratic:
+            return 1.0
+        bias, spread = 0.0, float(np.linalg.norm(v))
+        if self.shape.intercept != 0.0:
+            bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
+        curvature = largest_curvature(self.shape.loss, bias + spread * _POINTS)
+        return max(0.01, float(_RULE @ curvature / _RULE.sum()))
+
+    def _stack(self, metric: Matrix, whiten: Matrix, v: Vector) -> Matrix:
+        """The fixed argument of the queries, within their limit."""
+        part = self.settings.limit / 2.0
+        blocks = (metric, whiten, v[:, None])
+        return np.hstack([_limited(self.shape, self.transform @ b, part) for b in blocks])
+
+    def _preview(self, mechanism: Gaussian, v: Vector, unit: float) -> Matrix:
+        """The first curvature, its eigenvalues kept up."""
+        whiten = np.eye(self.dim) / math.sqrt(unit)
+        noisy = self._matrix(mechanism, self._stack(np.eye(self.dim), whiten, v))
+        values, vectors = np.linalg.eigh(noisy)
+        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
+        least = max(_LEAST_SHARE * max(float(values.mean()), 0.2), _LEAST_NOISE * noise)
+        found: Matrix = (vectors * np.maximum(values, least)) @ vectors.T * unit
+        return found
+
+    def _curvature(self, v: Vector) -> Matrix:
+        """The curvature that the covariance rests on, and which directions of it are seen."""
+        mechanism = self.settings.curvature
+        self.fixed_at = self._stack(self.metric, self.whiten, v)
+        values, self.vectors = np.linalg.eigh(self._matrix(mechanism, self.fixed_at))
+        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
+        self.seen = values > _SEEN * noise
+        self.values = np.maximum(values, _FLOOR * noise)
+        root = self.color @ self.vectors
+        found: Matrix = (root * self.values) @ root.T
+        return found
+
+    def _score(self, mechanism: Gaussian, v: Vector) -> Vector:
+        """The mean score at a point, with the ridge's."""
+        noisy = self.curator.release(mechanism, self._stack(self.metric, self.whiten, v))
+        score: Vector = self.back @ noisy / self.n + self.pull @ v
+        return score
+
+    def _products(self, v: Vector, curvature: Matrix) -> Matrix:
+        """``J``."""
+        settings = self.settings
+        stack = self._stack(self.metric, self.whiten, v)
+        if settings.products is not None:
+            noisy = self._matrix(settings.products, stack)
+            values, vectors = np.linalg.eigh(noisy)
+            found: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+            return self.back @ found @ self.back
+        if settings.slopes is None:
+            return curvature
+        squares, counted = self.curator.release(settings.slopes, stack)
+        deviation = settings.slopes.stddev
+        # One deviation up: what noise hides of the residuals must not make the intervals shorter.
+        mean = 4.0 * max(squares + deviation, deviation) / max(counted, deviation)
+        return min(4.0, mean) * curvature
+
+    def _matrix(self, mechanism: Gaussian, stack: Matrix | Fixed) -> Matrix:
+        """A symmetric matrix of means, from its noisy triangle."""
+        upper, entries = upper_triangle(self.dim)
+        noisy = np.zeros((self.dim, self.dim))
+        noisy[upper] = self.curator.release(mechanism, stack) / entries / self.n
+        return noisy + np.triu(noisy, 1).T
+
+
+def _limited(shape: ProblemShape, block: Matrix, limit: float) -> Matrix:
+    """A block of a stack, made smaller where rounding would matter."""
+    if block.shape[1] == shape.dim:
+        return bounded(shape, block, limit)
+    units = np.full(shape.dim, shape.data_norm)
+    if shape.intercept != 0.0:
+        units[-1] = abs(shape.intercept)
+    reach = math.sqrt(2.0) * float(np.linalg.norm(units[:, None] * block))
+    return block * min(1.0, limit / reach) if reach > 0.0 else block
+
+
+def refusal(loss: Loss) -> str | None:
+    """What a loss lacks for the method, or None if it will do."""
+    if loss.name in SERVED:
+        return None
+    return " or ".join(map(repr, SERVED)) + ", whose scores are bounded without their targets"
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate", "zcdp", "gdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=False,
+    expects="width_ratio",
+    max_dim=MAX_DIM,
+    refusal=refusal,
+)
