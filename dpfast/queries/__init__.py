@@ -18,7 +18,7 @@ from dpfast.queries.coordinates import (
     upper_triangle,
 )
 from dpfast.queries.estimating import (
-    AbsoluteSums,
+    ColumnShapes,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
@@ -32,13 +32,13 @@ from dpfast.queries.scores import ScoreSum
 from dpfast.queries.targets import TargetCounts
 
 __all__ = [
-    "AbsoluteSums",
     "BatchSum",
     "CandidateLosses",
     "CertifiedMinimizer",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
+    "ColumnShapes",
     "ColumnSums",
     "CoordinateGradient",
     "CountsBeyond",

@@ -41,7 +41,6 @@ from dpfast.queries.coordinates import (
     _InCoordinates,
     _pieces,
     _unit,
-    column_transform,
     upper_triangle,
 )
 from dpfast.shape import ProblemShape
@@ -214,13 +213,14 @@ class SquaredSlopes(_Weighted):
         return np.array([weights @ (0.25 * slope * slope), weights.sum()])
 
 
-class AbsoluteSums(Query):
-    """``Σ_i |z_i|`` of the columns ``z = (x - center) / scale``, entry by entry.
+class ColumnShapes(Query):
+    """``Σ_i (z_i⁺, z_i⁻, z_i² / C)`` of the columns ``z = (x - center) / scale``, entry by entry.
 
     Rows are clipped to ``‖z‖ <= C``.  The arguments are center and scale.
 
-    Sensitivity: ``√k C``: ``‖|z|‖ = ‖z‖ <= C``, and two vectors of entries >= 0 that are no longer
-    than C are at most ``√2 C`` apart.
+    Sensitivity: ``√(2k) C``.  One row contributes ``(z⁺, z⁻)`` of norm ``‖z‖ <= C``, and
+    ``‖z² / C‖ <= ‖z‖² / C <= C``, a vector of norm ``√2 C`` at most; its entries are >= 0, and two
+    such vectors are no farther apart than ``√2`` times that.
 
     Parameters
     ----------
@@ -231,14 +231,14 @@ class AbsoluteSums(Query):
 
     def __init__(self, shape: ProblemShape, radius: float) -> None:
         self.shape, self.radius = shape, radius
-        self.dimension = shape.n_features
+        self.dimension = 3 * shape.n_features
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation)) * self.radius
+        return math.sqrt(2.0 * records_apart(neighboring_relation)) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, each of whose rows adds at most C."""
+        """Return the error of the sum, each of whose rows adds at most ``√2 C``."""
         return _unit(self.shape) * 2.0 * self.radius
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
@@ -247,10 +247,15 @@ class AbsoluteSums(Query):
         d, radius = self.shape.n_features, self.radius
 
         def sums(block: Matrix) -> Vector:
-            total = np.zeros(d)
+            total = np.zeros(3 * d)
             for part in _pieces(block):
                 z = (part[:, :d] - center) / scale
-                total += _factors(_squares(z), d, radius) @ np.abs(z)
+                z *= _factors(_squares(z), d, radius)[:, None]
+                up = np.maximum(z, 0.0)
+                total[:d] += up.sum(axis=0)
+                total[d : 2 * d] += (up - z).sum(axis=0)
+                z *= z
+                total[2 * d :] += z.sum(axis=0) / radius
             return total
 
         found: Vector = prepared.sum_rows(sums)

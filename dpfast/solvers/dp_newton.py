@@ -45,7 +45,7 @@ Carroll 1989); one-step estimates with private scores and curvature as Avella-Me
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +60,9 @@ from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
-    AbsoluteSums,
+    ColumnShapes,
+    CoordinateGradient,
+    Gram,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
@@ -71,7 +73,7 @@ from dpfast.queries import (
 from dpfast.queries.coordinates import reach_limit
 from dpfast.queries.estimating import SERVED, largest_curvature
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _seconds, dp_whitened_gd
+from dpfast.solvers import _coordinates, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
@@ -85,17 +87,17 @@ COV_TYPES = ("nonrobust", "robust")
 LEAST_RATIO = 45.0
 MAX_DIM = 1000
 
-_COLUMNS, _PREVIEW, _CURVATURE, _SCORES, _PRODUCTS, _SLOPES = (
-    "column heights", "first curvature", "curvature", "scores", "products of scores",
-    "squared residuals",
+_COLUMNS, _CORRELATION, _GRADIENT, _PREVIEW, _CURVATURE, _SCORES, _PRODUCTS, _SLOPES = (
+    "columns", "column correlations", "gradient", "first curvature", "curvature", "scores",
+    "products of scores", "squared residuals",
 )  # fmt: skip
 # Shares of the budget in units of µ²; what is left goes to the three scores, so divided.
-_MOMENT_SHARE, _CORRELATION_SHARE, _DESCENT_SHARE = 0.04, 0.10, 0.10
-_HEIGHT_SHARE, _PREVIEW_SHARE, _CURVATURE_SHARE = 0.01, 0.07, 0.10
-_PRODUCT_SHARE, _SLOPE_SHARE = 0.08, 0.01
-_SCORE_PARTS = (0.15, 0.25, 0.60)
-# No descent is planned for the squared loss; of a plan with one, only this share would be it.
-_NO_DESCENT = 1e-3
+_COLUMN_SHARE, _CORRELATION_SHARES, _DESCENT_SHARE = 0.04, (0.05, 0.07), 0.10
+_PREVIEW_SHARE, _CURVATURE_SHARE, _PRODUCT_SHARE, _SLOPE_SHARE = 0.08, 0.10, 0.08, 0.01
+_SCORE_PARTS, _CURVATURE_AT = (0.15, 0.25, 0.60), 2
+# Rounds in which columns are learned, steps of the descent, their momentum, how far its gradients
+# reach over the root of the weights' number, and the length of a step in the coordinates.
+_ROUNDS, _STEPS, _MOMENTUM, _DESCENT_CLIP, _LONGEST_DESCENT = 3, 12, 0.35, 0.75, 1.5
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's.
 _CURVATURE_REACH = 4.0
 # Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
@@ -117,20 +119,20 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 class Settings:
     """What a run follows; the numbers are those of :func:`plan` or derived from them."""
 
-    coordinates: Plan[dp_whitened_gd.Settings]
-    heights: Gaussian
+    columns: tuple[Gaussian, ...]
+    correlations: tuple[Gaussian, ...]
+    gradient: Gaussian | None
     preview: Gaussian | None
     curvature: Gaussian
     scores: tuple[Gaussian, ...]
     products: Gaussian | None
     slopes: Gaussian | None
     cov_type: str
-    score_radius: float
+    column_bound: float
+    clip: float
     limit: float
     ridge: float
     score_share: float
-    curvature_share: float
-    coordinate_share: float
 
 
 def plan(
@@ -141,6 +143,7 @@ def plan(
     accountant: str = "auto",
     alpha: float | str | None = None,
     cov_type: str = "nonrobust",
+    column_bound: float | None = None,
     clip: float | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates, curvature and scores from public quantities.
@@ -159,6 +162,9 @@ def plan(
     cov_type : {"nonrobust", "robust"}, default="nonrobust"
         Whether the covariance trusts the model (its mean and variance for the logistic loss; equal
         variances of the residuals for the squared one), or the products of scores are released.
+    column_bound : float or None, default=None
+        Public bound of the entries of the rows, 1 for columns scaled to [-1, 1]; None: that of the
+        rows' norms.  It tells rare values from noise; no guarantee rests on it.
     clip : float or "auto"
         Scores are no longer than ``clip √dim`` in coordinates in which a row's typical entry is 1.
 
@@ -192,44 +198,53 @@ def plan(
     if clip == "auto":
         clip = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
         clip *= 1.5 if shape.loss.quadratic else 1.0
+    entries = shape.data_norm
+    if column_bound is not None:
+        entries = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
     clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     radius = clip * math.sqrt(shape.dim)
-    coordinates, coordinate_share = _coordinates(shape, mu, neighboring_relation)
     limit = reach_limit(shape, radius, radius)
     bound = _CURVATURE_REACH * shape.dim
-    largest = _first_bound(shape, mu / apart)
+    quadratic, robust = shape.loss.quadratic, cov_type == "robust"
+    left = 1.0
 
     def release(share: float, query: Query, where: str) -> Gaussian:
+        nonlocal left
+        left -= share
         part = Budget(mu=mu * math.sqrt(share))
         return Gaussian.calibrate(part, query, neighboring_relation, where=where)
 
-    quadratic, robust = shape.loss.quadratic, cov_type == "robust"
-    heights = release(
-        _HEIGHT_SHARE, AbsoluteSums(shape, 1.5 * math.sqrt(shape.dim)), _COLUMNS
+    root = math.sqrt(shape.dim)
+    reaches = [root] + [_coordinates.REACH * root] * (_ROUNDS - 1)
+    columns = tuple(
+        release(_COLUMN_SHARE / _ROUNDS, ColumnShapes(shape, reach), _COLUMNS) for reach in reaches
     )
-    left = 1.0 - coordinate_share - _HEIGHT_SHARE - _CURVATURE_SHARE
-    preview = products = slopes = None
+    correlations = tuple(
+        release(share, Gram(shape, reaches[-1], limit), _CORRELATION)
+        for share in _CORRELATION_SHARES
+    )
+    gradient = preview = products = slopes = None
     if not quadratic:
-        left -= _PREVIEW_SHARE
-        first = WeightedCurvature(shape, radius, largest, limit)
+        query = CoordinateGradient(shape, _DESCENT_CLIP * root, limit)
+        gradient = release(_DESCENT_SHARE / _STEPS, query, _GRADIENT)
+        left -= _DESCENT_SHARE * (1.0 - 1.0 / _STEPS)
+        first = WeightedCurvature(shape, radius, _first_bound(shape, mu / apart), limit)
         preview = release(_PREVIEW_SHARE, first, _PREVIEW)
-    curvature = release(
-        _CURVATURE_SHARE, WeightedCurvature(shape, radius, bound, limit), _CURVATURE
-    )
+    second = WeightedCurvature(shape, radius, bound, limit)
+    curvature = release(_CURVATURE_SHARE, second, _CURVATURE)
     if robust:
-        left -= _PRODUCT_SHARE
         products = release(_PRODUCT_SHARE, ScoreProducts(shape, radius, bound, limit), _PRODUCTS)
     elif quadratic:
-        left -= _SLOPE_SHARE
         slopes = release(_SLOPE_SHARE, SquaredSlopes(shape, radius, bound, limit), _SLOPES)
+    score_share = left
     scores = tuple(
-        release(left * part, WeightedScores(shape, radius, bound, limit), _SCORES)
+        release(score_share * part, WeightedScores(shape, radius, bound, limit), _SCORES)
         for part in _SCORE_PARTS
     )
-    accesses = [*coordinates.accesses[: -1 if quadratic else None], (heights, 1)]
-    if preview is not None:
-        accesses.append((preview, 1))
-    accesses += [(scores[0], 1), (curvature, 1), (scores[1], 1), (scores[2], 1)]
+    accesses = [(mechanism, 1) for mechanism in (*columns, *correlations)]
+    if gradient is not None and preview is not None:
+        accesses += [(gradient, _STEPS), (preview, 1)]
+    accesses += [(scores[0], 1), (scores[1], 1), (curvature, 1), (scores[2], 1)]
     accesses += [(last, 1) for last in (products, slopes) if last is not None]
     steps = sum(count for _, count in accesses)
     return Plan(
@@ -239,24 +254,24 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=tuple(accesses),
         settings=Settings(
-            coordinates=coordinates,
-            heights=heights,
+            columns=columns,
+            correlations=correlations,
+            gradient=gradient,
             preview=preview,
             curvature=curvature,
             scores=scores,
             products=products,
             slopes=slopes,
             cov_type=cov_type,
-            score_radius=radius,
+            column_bound=min(entries, shape.data_norm),
+            clip=clip,
             limit=limit,
             ridge=ridge,
-            score_share=left,
-            curvature_share=_CURVATURE_SHARE,
-            coordinate_share=coordinate_share,
+            score_share=score_share,
         ),
         expected=MappingProxyType(
             {
-                "width_ratio": width_ratio(shape, radius, mu / apart, left),
+                "width_ratio": width_ratio(shape, radius, mu / apart, score_share),
                 "rows_for_coverage": rows_for_coverage(shape, mu / apart),
                 "seconds": _seconds.preparation(shape)
                 + _seconds.whitening(shape, 3, True)
@@ -264,30 +279,6 @@ def plan(
             }
         ),
     )
-
-
-def _coordinates(
-    shape: ProblemShape, mu: float, neighboring_relation: str
-) -> tuple[Plan[dp_whitened_gd.Settings], float]:
-    """The plan of coordinates and rough descent, and the share that is spent of it."""
-    quadratic = shape.loss.quadratic
-    learning = _MOMENT_SHARE + _CORRELATION_SHARE
-    share = learning + (_NO_DESCENT if quadratic else _DESCENT_SHARE)
-    public = replace(shape, loss=Loss("huber", 1.0)) if quadratic else shape
-    several = shape.n_features > 1
-    made = dp_whitened_gd.plan(
-        replace(public, alpha=None),
-        Budget(mu=mu * math.sqrt(share)),
-        neighboring_relation=neighboring_relation,
-        learning_share=_MOMENT_SHARE / share,
-        correlation_share=_CORRELATION_SHARE / share if several else 0.0,
-        rounds=3,
-        learning_clip=1.5,
-        iterations=1 if quadratic else 12,
-        shrinkage=0.0,
-        james_stein=False,
-    )
-    return made, share
 
 
 def _first_bound(shape: ProblemShape, mu: float) -> float:
@@ -323,14 +314,17 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings = plan.settings
-    if settings.preview is None:
-        transform = dp_whitened_gd.learn_coordinates(settings.coordinates, curator)
-        v = np.zeros(plan.shape.dim)
-    else:
-        transform = dp_whitened_gd.learn_coordinates(settings.coordinates, curator)
-        v, _ = dp_whitened_gd.descend(settings.coordinates, curator, transform)
-    transform = bounded(plan.shape, transform, settings.limit / 4.0)
-    peaks = _peaks(plan, curator, transform)
+    shape, limit = plan.shape, settings.limit / 4.0
+    columns = _coordinates.learn_columns(
+        shape, settings.column_bound, settings.columns, curator
+    )
+    transform = _coordinates.learn_transform(
+        shape, columns, settings.clip, settings.correlations, curator, limit
+    )
+    v = np.zeros(shape.dim)
+    if settings.gradient is not None:
+        v = _descend(shape, settings.gradient, curator, transform)
+    peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
     found = _Newton(plan, curator, transform).estimate(v)
     covariance = found.covariance()
     refused = found.refused(covariance, peaks)
@@ -338,24 +332,33 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(found.weights, MappingProxyType(history))
 
 
-def _peaks(plan: Plan[Settings], curator: Curator, transform: Matrix) -> Vector:
-    """How far a row's typical non-zero entry is from the center, for each weight's column.
+def _descend(
+    shape: ProblemShape, mechanism: Gaussian, curator: Curator, transform: Matrix
+) -> Vector:
+    """A rough start: noisy gradient descent in the coordinates, the late half averaged.
 
-    For a column that is h with a small probability p and 0 otherwise, variance over mean absolute
-    deviation is h/2, whatever p is.
+    The first gradient, at zero, tells how many rows are positive.
     """
-    shape, mechanism = plan.shape, plan.settings.heights
-    back = np.linalg.inv(transform)
-    moments = back.T @ back
-    d = shape.n_features
-    center = np.zeros(d)
-    if shape.intercept != 0.0:
-        center = moments[d, :d] / shape.intercept
-    scale = np.sqrt(np.maximum(np.diag(moments)[:d] - center**2, 1e-12 * np.diag(moments)[:d]))
-    noisy = curator.release(mechanism, center, scale) / shape.n_samples
-    known = np.maximum(noisy - mechanism.stddev / shape.n_samples, 0.02)
-    heights = np.minimum(2.0 / known * scale, 2.0 * shape.data_norm)
-    return np.append(heights, np.full(shape.dim - d, abs(shape.intercept)))
+    n, query = shape.n_samples, mechanism.query
+    assert query is not None
+    at = curator.fix(query, transform)
+    v, total, curvature = np.zeros(shape.dim), np.zeros(shape.dim), 0.25
+    last = v
+    for step in range(_STEPS):
+        z = v + _MOMENTUM * (v - last)
+        slope = curator.release(mechanism, at, transform @ z) / n
+        if step == 0 and shape.intercept != 0.0:
+            positive = min(0.98, max(0.02, 0.5 - slope[-1]))
+            v[-1] = math.log(positive / (1.0 - positive))
+            curvature, last = 1.65 * positive * (1.0 - positive), v
+            continue
+        change = slope / curvature
+        change *= min(1.0, _LONGEST_DESCENT / float(np.linalg.norm(change)))
+        v, last = z - change, v
+        if step >= _STEPS // 2:
+            total += v
+    mean: Vector = total / (_STEPS - _STEPS // 2)
+    return mean
 
 
 class _Newton:
@@ -371,6 +374,7 @@ class _Newton:
     def estimate(self, v: Vector) -> _Newton:
         """From a rough start to the weights, and what their covariance rests on."""
         settings, unit = self.settings, self._unit(v)
+        self.unit = unit
         first = unit * np.eye(self.dim)
         if settings.preview is not None:
             first = self._preview(settings.preview, v, unit)
@@ -383,17 +387,18 @@ class _Newton:
         self.color = (vectors * np.sqrt(values)) @ vectors.T
         points, scores, curvature = [v], [], first
         for k, mechanism in enumerate(settings.scores):
-            if k == 1:
+            if k == _CURVATURE_AT:
                 curvature = self._curvature(points[-1])
             scores.append(self._score(mechanism, points[-1]))
             step = np.linalg.solve(curvature + self.pull, scores[-1])
             step *= min(1.0, _LONGEST_STEP / np.linalg.norm(step))
             points.append(points[-1] - step)
+        self.points = points
         parts = np.array(_SCORE_PARTS)
         self.point = parts @ np.array(points[:-1])
         self.inverse = np.linalg.inv(curvature + self.pull)
         self.v = self.point - self.inverse @ (parts @ np.array(scores))
-        self.hessian, self.moved = curvature, self.v - points[1]
+        self.hessian, self.moved = curvature, self.v - points[_CURVATURE_AT]
         self.noise = sum(
             (part * m.stddev / self.n) ** 2 for part, m in zip(parts, settings.scores, strict=True)
         )
@@ -424,6 +429,9 @@ class _Newton:
         allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
         moved = np.abs(self.transform @ self.moved)
         far = (allowed + moved) * np.maximum(drive, peaks) > _MOVE
+        along = (self.vectors.T @ self.color @ self.moved)[self.seen]
+        if along @ along > _MOVE**2 * self.unit:
+            far[:] = True  # the curvature was that of another place
         if self.shape.loss.quadratic:
             far[:] = False  # the curvature is the same everywhere
         refused: Vector = np.where(hidden > _HIDDEN, 1.0, np.where(far, 2.0, 0.0))
@@ -463,8 +471,10 @@ class _Newton:
         noise = math.sqrt(self.dim) * mechanism.stddev / self.n
         self.seen = values > _SEEN * noise
         self.values = np.maximum(values, _FLOOR * noise)
+        # Where it is not seen no long steps are taken: what rests on them is refused in the end.
+        steady = np.where(self.seen, self.values, np.maximum(self.values, 1.0))
         root = self.color @ self.vectors
-        found: Matrix = (root * self.values) @ root.T
+        found: Matrix = (root * steady) @ root.T
         return found
 
     def _score(self, mechanism: Gaussian, v: Vector) -> Vector:
