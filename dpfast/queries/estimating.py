@@ -4,21 +4,24 @@ A row's score is its loss's slope ``ψ_i`` times the row, its curvature ``ψ'_i`
 products with itself.  Both are weighted by the same public function of the row *without its
 target*,
 
-    ``ω_i = min(1, C / (M_i l_i), K / (κ_i h_i²))``,
+    ``ω_i = min(1, C / (M_i l_i))``,
 
-with ``M_i`` and ``κ_i`` the largest slope and the largest curvature that any target could have at
-the row's margin, ``l_i`` and ``h_i`` the lengths of the row in two coordinates, at least 1.  Slopes
-of mean zero given the row stay of mean zero under such weights: nothing is clipped by its target,
-so the weighted scores have their root where the unweighted ones do, if the model holds.
+with ``M_i`` the largest slope that any target could have at the row's margin, and ``l_i`` the
+length of the row in coordinates, at least 1.  Slopes of mean zero given the row stay of mean zero
+under such weights: nothing is clipped by its target, so the weighted scores have their root where
+the unweighted ones do, if the model holds.  Curvatures are cut further, to ``K / (κ_i h_i²)`` with
+``κ_i`` the largest curvature at the margin and ``h_i`` the length in coordinates of their own: what
+is cut makes the covariance larger and leaves the root alone.
 
 The fixed argument stacks three linear functions of the row, ``[G | H | w]``: coordinates in which
 scores are bounded, those in which curvatures are, and the weights of the margin.
 
 Rounding.  An entry of the three is wrong by at most ``(D + 2) u`` times the reach of the stack, see
 :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, an error of e in all
-entries moves a score by at most ``C e (5 + 2 β / M)``, β the largest curvature and M the least that
-``M_i`` can be: e by the row itself, as much by each length (twice by ``h²``), ``β e / M`` by slope
-and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at most.  Of products, twice that.
+entries moves a contribution of at most b by at most ``2 b e (5 + 2 β / M)``, β the largest curvature and M
+the least that ``M_i`` can be: relatively, e by the row itself, as much by each length (twice by
+``h²``), ``β e / M`` by slope and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at most;
+of products, twice that.
 """
 
 from __future__ import annotations
@@ -106,12 +109,9 @@ class _Weighted(_InCoordinates):
 
     def _weights(self, z: Matrix, counts: Vector) -> Vector:
         """``c_i ω_i``."""
-        dim, margin, loss = self.shape.dim, z[:, -1], self.shape.loss
-        lengths = np.sqrt(np.maximum(_squares(z[:, :dim]), 1.0))
-        squares = np.maximum(_squares(z[:, dim:-1]), 1.0)
-        by_score = self.score_radius / (largest_slope(loss, margin) * lengths)
-        by_curvature = self.curvature_bound / (largest_curvature(loss, margin) * squares)
-        weights: Vector = counts * np.minimum(1.0, np.minimum(by_score, by_curvature))
+        lengths = np.sqrt(np.maximum(_squares(z[:, : self.shape.dim]), 1.0))
+        largest = largest_slope(self.shape.loss, z[:, -1])
+        weights: Vector = counts * np.minimum(1.0, self.score_radius / (largest * lengths))
         return weights
 
 
@@ -143,10 +143,11 @@ class WeightedScores(_Weighted):
 
 
 class WeightedCurvature(_Weighted):
-    """Upper triangle of ``Σ_i c_i ω_i ψ'_i z_i z_iᵀ``, its diagonal over ``√2``, ``z = Hᵀ x̃``.
+    """Upper triangle of ``Σ_i c_i ω'_i ψ'_i z_i z_iᵀ``, its diagonal over ``√2``, ``z = Hᵀ x̃``.
 
-    Sensitivity: ``√(k/2) K c``, as that of :class:`~dpfast.queries.Gram`: one row contributes a
-    positive semi-definite matrix of Frobenius norm ``c ω ψ' ‖z‖² <= c ω κ h² <= c K``.
+    With ``ω' = min(ω, K / (κ h²))``.  Sensitivity: ``√(k/2) K c``, as that of
+    :class:`~dpfast.queries.Gram`: one row contributes a positive semi-definite matrix of Frobenius
+    norm ``c ω' ψ' ‖z‖² <= c ω' κ h² <= c K``.
     """
 
     @property
@@ -159,8 +160,11 @@ class WeightedCurvature(_Weighted):
 
     def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
         """The curvature of some rows."""
-        _, curvature = _derivatives(self.shape.loss, z[:, -1], target)
-        return _triangle(z[:, self.shape.dim : -1], self._weights(z, counts) * curvature)
+        loss, margin, rows = self.shape.loss, z[:, -1], z[:, self.shape.dim : -1]
+        _, curvature = _derivatives(loss, margin, target)
+        bound = largest_curvature(loss, margin) * np.maximum(_squares(rows), 1.0)
+        cut = counts * np.minimum(1.0, self.curvature_bound / bound)
+        return _triangle(rows, np.minimum(self._weights(z, counts), cut) * curvature)
 
 
 class ScoreProducts(_Weighted):

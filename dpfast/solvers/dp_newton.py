@@ -108,7 +108,7 @@ _FLOOR, _SEEN = 1.0, 2.0
 # A Newton step is no longer than this, in coordinates in which a row's typical entry is 1.
 _LONGEST_STEP = 3.0
 # What is refused: the share of a variance in directions that are not seen, and the margins' move.
-_HIDDEN, _MOVE = 0.1, 0.75
+_HIDDEN, _MOVE = 0.05, 0.75
 # A forecast for the squared loss is for residuals of this size, the targets being in [-1, 1].
 _RESIDUAL = 0.25
 # Points of a Gauss-Hermite rule for the mean curvature of normal margins.
