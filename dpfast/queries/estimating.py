@@ -89,9 +89,7 @@ class _Weighted(_InCoordinates):
 
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
-        loss = self.shape.loss
-        moved = 2.0 * (5.0 + 2.0 * loss.smoothness / float(largest_slope(loss, np.zeros(1))[0]))
-        return _unit(self.shape) * self._single * (1.0 + moved * self.limit)
+        return _unit(self.shape) * self._single * (1.0 + _moved(self.shape.loss) * self.limit)
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the stack."""
@@ -264,6 +262,20 @@ class ColumnShapes(Query):
 
         found: Vector = prepared.sum_rows(sums)
         return found
+
+
+def stack_limit(shape: ProblemShape) -> float:
+    """Largest reach with which rounding stays far below one row's contribution.
+
+    But at least twice that of the coordinates to begin with.
+    """
+    by_rounding = 1e-4 / (_unit(shape) * _moved(shape.loss))
+    return max(by_rounding, 4.0 * math.sqrt(2.0) * (shape.dim + 1.0))
+
+
+def _moved(loss: Loss) -> float:
+    """What an error of the entries is multiplied by, relative to a contribution's bound."""
+    return 2.0 * (5.0 + 2.0 * loss.smoothness / float(largest_slope(loss, np.zeros(1))[0]))
 
 
 def largest_slope(loss: Loss, margin: Vector) -> Vector:

@@ -70,8 +70,7 @@ from dpfast.queries import (
     bounded,
     upper_triangle,
 )
-from dpfast.queries.coordinates import reach_limit
-from dpfast.queries.estimating import SERVED, largest_curvature
+from dpfast.queries.estimating import SERVED, largest_curvature, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _coordinates, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -94,7 +93,6 @@ _COLUMNS, _CORRELATION, _GRADIENT, _PREVIEW, _CURVATURE, _SCORES, _PRODUCTS, _SL
 # Shares of the budget in units of µ²; what is left goes to the three scores, so divided.
 _COLUMN_SHARE, _CORRELATION_SHARES, _DESCENT_SHARE = 0.04, (0.05, 0.07), 0.10
 _PREVIEW_SHARE, _CURVATURE_SHARE, _PRODUCT_SHARE, _SLOPE_SHARE = 0.08, 0.10, 0.08, 0.01
-_SCORE_PARTS, _CURVATURE_AT = (0.15, 0.25, 0.60), 2
 # Rounds in which columns are learned, steps of the descent, their momentum, how far its gradients
 # reach over the root of the weights' number, and the length of a step in the coordinates.
 _ROUNDS, _STEPS, _MOMENTUM, _DESCENT_CLIP, _LONGEST_DESCENT = 3, 12, 0.35, 0.75, 1.5
@@ -116,6 +114,28 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
 
 @dataclass(frozen=True)
+class Course:
+    """How the scores' share is divided, before which of them the curvature is released, and from
+    which of them on they are averaged."""
+
+    parts: tuple[float, ...]
+    curvature_at: int
+    averaged_from: int
+
+    @property
+    def weights(self) -> Vector:
+        """Of the scores in the mean."""
+        kept = np.where(np.arange(len(self.parts)) >= self.averaged_from, self.parts, 0.0)
+        weights: Vector = kept / kept.sum()
+        return weights
+
+
+# After a descent the start is near; the squared loss starts at zero, with its curvature known.
+_LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0)
+_SQUARED = Course((0.10, 0.90), curvature_at=0, averaged_from=1)
+
+
+@dataclass(frozen=True)
 class Settings:
     """What a run follows; the numbers are those of :func:`plan` or derived from them."""
 
@@ -127,6 +147,7 @@ class Settings:
     scores: tuple[Gaussian, ...]
     products: Gaussian | None
     slopes: Gaussian | None
+    course: Course
     cov_type: str
     column_bound: float
     clip: float
@@ -203,7 +224,7 @@ def plan(
         entries = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
     clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     radius = clip * math.sqrt(shape.dim)
-    limit = reach_limit(shape, radius, radius)
+    limit = stack_limit(shape)
     bound = _CURVATURE_REACH * shape.dim
     quadratic, robust = shape.loss.quadratic, cov_type == "robust"
     left = 1.0
@@ -236,15 +257,16 @@ def plan(
         products = release(_PRODUCT_SHARE, ScoreProducts(shape, radius, bound, limit), _PRODUCTS)
     elif quadratic:
         slopes = release(_SLOPE_SHARE, SquaredSlopes(shape, radius, bound, limit), _SLOPES)
-    score_share = left
+    score_share, course = left, _SQUARED if quadratic else _LOGISTIC
     scores = tuple(
         release(score_share * part, WeightedScores(shape, radius, bound, limit), _SCORES)
-        for part in _SCORE_PARTS
+        for part in course.parts
     )
     accesses = [(mechanism, 1) for mechanism in (*columns, *correlations)]
     if gradient is not None and preview is not None:
         accesses += [(gradient, _STEPS), (preview, 1)]
-    accesses += [(scores[0], 1), (scores[1], 1), (curvature, 1), (scores[2], 1)]
+    accesses += [(score, 1) for score in scores]
+    accesses.insert(len(accesses) - len(scores) + course.curvature_at, (curvature, 1))
     accesses += [(last, 1) for last in (products, slopes) if last is not None]
     steps = sum(count for _, count in accesses)
     return Plan(
@@ -262,6 +284,7 @@ def plan(
             scores=scores,
             products=products,
             slopes=slopes,
+            course=course,
             cov_type=cov_type,
             column_bound=min(entries, shape.data_norm),
             clip=clip,
@@ -387,21 +410,18 @@ class _Newton:
         self.color = (vectors * np.sqrt(values)) @ vectors.T
         points, scores, curvature = [v], [], first
         for k, mechanism in enumerate(settings.scores):
-            if k == _CURVATURE_AT:
+            if k == settings.course.curvature_at:
                 curvature = self._curvature(points[-1])
             scores.append(self._score(mechanism, points[-1]))
             step = np.linalg.solve(curvature + self.pull, scores[-1])
             step *= min(1.0, _LONGEST_STEP / np.linalg.norm(step))
             points.append(points[-1] - step)
-        self.points = points
-        parts = np.array(_SCORE_PARTS)
-        self.point = parts @ np.array(points[:-1])
+        weights = settings.course.weights
         self.inverse = np.linalg.inv(curvature + self.pull)
-        self.v = self.point - self.inverse @ (parts @ np.array(scores))
-        self.hessian, self.moved = curvature, self.v - points[_CURVATURE_AT]
-        self.noise = sum(
-            (part * m.stddev / self.n) ** 2 for part, m in zip(parts, settings.scores, strict=True)
-        )
+        start = weights @ np.array(points[:-1])
+        self.v = start - self.inverse @ (weights @ np.array(scores))
+        self.moved = self.v - points[settings.course.curvature_at]
+        self.noise = self._noise(weights, self.v - start)
         self.products = self._products(points[-1], curvature)
         return self
 
@@ -413,7 +433,7 @@ class _Newton:
 
     def covariance(self) -> Matrix:
         """Of the weights."""
-        middle = self.products / self.n + self.noise * self.back @ self.back
+        middle = self.products / self.n + self.noise
         by_columns = self.transform @ self.inverse
         covariance: Matrix = by_columns @ middle @ by_columns.T
         return covariance
@@ -499,6 +519,24 @@ class _Newton:
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         mean = 4.0 * max(squares + deviation, deviation) / max(counted, deviation)
         return min(4.0, mean) * curvature
+
+    def _noise(self, weights: Vector, step: Vector) -> Matrix:
+        """Covariance of the noise in the system that the last step solves: of scores and curvature.
+
+        Noise E in the curvature adds ``E u`` for the step u, whose covariance is
+        ``s² (‖u‖² + u uᵀ)``, s the deviation of its entries, in the coordinates it was released in.
+        """
+        settings = self.settings
+        of_scores = sum(
+            (weight * m.stddev / self.n) ** 2
+            for weight, m in zip(weights, settings.scores, strict=True)
+        )
+        u = self.color @ step
+        of_curvature = (u @ u * np.eye(self.dim) + np.outer(u, u)) * (
+            settings.curvature.stddev / self.n
+        ) ** 2
+        noise: Matrix = of_scores * self.back @ self.back
+        return noise + self.color @ of_curvature @ self.color
 
     def _matrix(self, mechanism: Gaussian, stack: Matrix | Fixed) -> Matrix:
         """A symmetric matrix of means, from its noisy triangle."""
