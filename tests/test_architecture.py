@@ -19,6 +19,7 @@ LAYERS = [
     {"tabular"},
     {"model_selection"},
     {"estimators", "preprocessing"},
+    {"inference"},
     {"solvers"},
     {"fused"},
     {"queries"},

@@ -308,7 +308,7 @@ class TestCoefficients:
         display = CoefficientDisplay.from_estimator(model, confidence_level=0.9)
         np.testing.assert_array_equal(display.points_.get_xdata(), model.coef_[0])
         ends = np.array([segment[:, 0] for segment in display.bands_.get_segments()])
-        expected = model.confidence_interval(0.9)
+        expected = model.noise_interval(0.9)
         np.testing.assert_array_equal(ends[:, 0], expected.low[0])
         np.testing.assert_array_equal(ends[:, 1], expected.high[0])
         no_overlaps(display.ax_)
@@ -320,7 +320,7 @@ class TestCoefficients:
             solver="output-perturbation", data_norm=2.0, target_bounds=(0.0, 40.0), random_state=0
         ).fit(X, 20.0 + 5.0 * X[:, 0])
         display = CoefficientDisplay.from_estimator(model, feature_names=["a", "b", "c"])
-        np.testing.assert_array_equal(display.upper, model.confidence_interval().high)
+        np.testing.assert_array_equal(display.upper, model.noise_interval().high)
         assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
 
     def test_given_intervals_and_refusals(self, pyplot, classification):

@@ -27,7 +27,7 @@ from dpfast.privacy import Budget, Event
 from dpfast.privacy.open_accounts import Charged
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, fit_each
+from dpfast.solvers import Outcome, Plan, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.sums import RowSums
 
@@ -111,6 +111,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
+
+    def _estimated(
+        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+    ) -> dict[str, Any]:
+        """Attributes of estimators that know the errors of their coefficients."""
+        del settled, outcomes, targets
+        return {}
 
     def _constant(self) -> float:
         if not self.fit_intercept:
@@ -306,6 +313,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _noise=WeightNoise.of(settled),
             _constant_column=constant,
             _targets=targets[-1],
+            **self._estimated(settled, outcomes, targets[-1]),
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -361,7 +369,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with shown(problem.source, planned_passes(settled) if parts == 1 else None):
             yield
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
+    def noise_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
 
         Each holds what its coefficient would be without noise, fitted to the same rows with the
@@ -396,7 +404,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if noise is None:
             raise ValueError(
                 "solver must be 'output-perturbation' (with mode='certificate') or "
-                f"'objective-perturbation' for confidence intervals; got solver={self.solver!r}, "
+                f"'objective-perturbation' for intervals of the noise; got solver={self.solver!r}, "
                 "whose noise reaches the coefficients in ways that depend on the data. "
                 "Fit again with one of them."
             )

@@ -12,6 +12,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from dpfast._validation import check_choice
 from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._inference import Inferential
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets
 from dpfast.losses import Loss
@@ -28,7 +29,7 @@ _MULTINOMIAL = "dp-whitened-gd"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LogisticRegression(PrivateLinearClassifier):
+class LogisticRegression(Inferential, PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
@@ -89,6 +90,13 @@ class LogisticRegression(PrivateLinearClassifier):
         ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
         rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
         other parameters: it needs less noise.
+    inference : bool, default=False
+        Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
+        the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
+        anything is spent, where the rows are too few for intervals that hold.
+    cov_type : {"robust", "nonrobust"}, default="robust"
+        Whether standard errors hold if the model does not (products of scores are released for
+        that), or trust it. For `inference`.
 
     Attributes
     ----------
@@ -97,6 +105,11 @@ class LogisticRegression(PrivateLinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
+    bse_, pvalues_ : ndarray of shape (n_features + 1,)
+        With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
+        intercept's last. NaN where what was released says that they would not hold.
+    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
+        With `inference`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -126,6 +139,8 @@ class LogisticRegression(PrivateLinearClassifier):
     """
 
     multi_class: str = "auto"
+
+    _odds = True
 
     def _loss(self) -> Loss:
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
@@ -174,7 +189,12 @@ class LogisticRegression(PrivateLinearClassifier):
                 "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
                 "needs the labels of all rows at once."
             )
-        if parts == 1 or shape.blocks is not None or not self._all_at_once(shape, budget):
+        if (
+            self.inference
+            or parts == 1
+            or shape.blocks is not None
+            or not self._all_at_once(shape, budget)
+        ):
             return super()._planned(shape, budget, parts)
         settled = plan_multinomial(shape, parts, budget, **self._settings())
         return settled, settled.events

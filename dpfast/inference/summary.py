@@ -75,8 +75,10 @@ class Summary:
         head = max(len(name) for name, _ in self.facts)
         facts = [f"{name.ljust(head)}  {value}" for name, value in self.facts]
         return "\n".join(
-            [self.title, rule, *facts, rule, lines[0], "-" * len(rule), *lines[1:], rule]
-            + self._footnotes()
+            [
+                *(self.title, rule, *facts, rule, lines[0], "-" * len(rule)),
+                *(*lines[1:], rule, *self._footnotes()),
+            ]
         )
 
     def _repr_html_(self) -> str:

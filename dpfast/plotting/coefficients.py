@@ -118,7 +118,7 @@ class CoefficientDisplay(Display):
                 )
             lower, upper, band = ends[:, 0], ends[:, 1], "given interval"
         else:
-            found = estimator.confidence_interval(confidence_level)
+            found = estimator.noise_interval(confidence_level)
             lower, upper = np.atleast_2d(found.low)[row], np.atleast_2d(found.high)[row]
             band = f"{100.0 * confidence_level:g} % interval of the privacy noise alone"
         return cls(feature_names, coefficients, lower, upper, band).plot(ax)

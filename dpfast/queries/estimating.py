@@ -16,10 +16,10 @@ is cut makes the covariance larger and leaves the root alone.
 The fixed argument stacks three linear functions of the row, ``[G | H | w]``: coordinates in which
 scores are bounded, those in which curvatures are, and the weights of the margin.
 
-Rounding.  An entry of the three is wrong by at most ``(D + 2) u`` times the reach of the stack, see
-:mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, an error of e in all
-entries moves a contribution of at most b by at most ``2 b e (5 + 2 β / M)``, β the largest curvature and M
-the least that ``M_i`` can be: relatively, e by the row itself, as much by each length (twice by
+Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
+stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
+contribution of at most b by at most ``2 b e (5 + 2 β / M)``, β the largest curvature and M the
+least that ``M_i`` can be: relatively, e by the row itself, as much by each length (twice by
 ``h²``), ``β e / M`` by slope and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at most;
 of products, twice that.
 """
@@ -46,7 +46,7 @@ from dpfast.queries.coordinates import (
     _unit,
     upper_triangle,
 )
-from dpfast.shape import ProblemShape
+from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
@@ -89,7 +89,7 @@ class _Weighted(_InCoordinates):
 
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
-        return _unit(self.shape) * self._single * (1.0 + _moved(self.shape.loss) * self.limit)
+        return self._single * (_unit(self.shape) + _moved(self.shape) * self.limit)
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the stack."""
@@ -269,13 +269,14 @@ def stack_limit(shape: ProblemShape) -> float:
 
     But at least twice that of the coordinates to begin with.
     """
-    by_rounding = 1e-4 / (_unit(shape) * _moved(shape.loss))
-    return max(by_rounding, 4.0 * math.sqrt(2.0) * (shape.dim + 1.0))
+    return max(2e-4 / _moved(shape), 4.0 * math.sqrt(2.0) * (shape.dim + 1.0))
 
 
-def _moved(loss: Loss) -> float:
-    """What an error of the entries is multiplied by, relative to a contribution's bound."""
-    return 2.0 * (5.0 + 2.0 * loss.smoothness / float(largest_slope(loss, np.zeros(1))[0]))
+def _moved(shape: ProblemShape) -> float:
+    """What all rows' own rounding adds to a sum, per unit of the reach and of a row's bound."""
+    least = float(largest_slope(shape.loss, np.zeros(1))[0])
+    moved = 2.0 * (5.0 + 2.0 * shape.loss.smoothness / least)
+    return 1.01 * UNIT * (shape.dim + 8) * shape.n_samples * moved
 
 
 def largest_slope(loss: Loss, margin: Vector) -> Vector:

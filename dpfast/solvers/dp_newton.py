@@ -47,7 +47,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,9 +337,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """
     settings = plan.settings
     shape, limit = plan.shape, settings.limit / 4.0
-    columns = _coordinates.learn_columns(
-        shape, settings.column_bound, settings.columns, curator
-    )
+    columns = _coordinates.learn_columns(shape, settings.column_bound, settings.columns, curator)
     transform = _coordinates.learn_transform(
         shape, columns, settings.clip, settings.correlations, curator, limit
     )

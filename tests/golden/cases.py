@@ -656,7 +656,7 @@ def fitted(model: Any, X: Any, y: Any = None, **fit_params: Any) -> dict[str, An
             out[method] = np.asarray(getattr(model, method)(rows))
     if hasattr(model, "confidence_interval"):
         try:
-            interval = model.confidence_interval(0.9)
+            interval = model.noise_interval(0.9)
         except ValueError as error:
             out["interval"] = str(error)
         else:
