@@ -45,15 +45,15 @@ Carroll 1989); one-step estimates with private scores and curvature as Avella-Me
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpfast._validation import check_choice, check_real
-from dpfast.curator import Curator, Fixed
+from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
@@ -66,12 +66,10 @@ from dpfast.queries import (
     SquaredSlopes,
     WeightedCurvature,
     WeightedScores,
-    bounded,
-    upper_triangle,
 )
-from dpfast.queries.estimating import SERVED, largest_curvature, stack_limit
+from dpfast.queries.estimating import SERVED, stack_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _coordinates, _seconds
+from dpfast.solvers import _coordinates, _estimation, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
@@ -79,80 +77,64 @@ Matrix = NDArray[np.float64]
 
 NAME = "dp-newton"
 
-COV_TYPES = ("nonrobust", "robust")
+COV_TYPES = ("robust", "nonrobust")
 #: Rows behind one weight, times µ, over the root of the weights' number: below this intervals did
 #: not hold what they promise (docs/guide/standard_errors.md).
 LEAST_RATIO = 45.0
 MAX_DIM = 1000
 
-_COLUMNS, _CORRELATION, _GRADIENT, _PREVIEW, _CURVATURE, _SCORES, _PRODUCTS, _SLOPES = (
-    "columns", "column correlations", "gradient", "first curvature", "curvature", "scores",
-    "products of scores", "squared residuals",
-)  # fmt: skip
-# Shares of the budget in units of µ²; what is left goes to the three scores, so divided.
-_COLUMN_SHARE, _CORRELATION_SHARES, _DESCENT_SHARE = 0.04, (0.05, 0.07), 0.10
-_PREVIEW_SHARE, _CURVATURE_SHARE, _PRODUCT_SHARE, _SLOPE_SHARE = 0.08, 0.10, 0.08, 0.01
-# Rounds in which columns are learned, steps of the descent, their momentum, how far its gradients
-# reach over the root of the weights' number, and the length of a step in the coordinates.
-_ROUNDS, _STEPS, _MOMENTUM, _DESCENT_CLIP, _LONGEST_DESCENT = 3, 12, 0.35, 0.75, 1.5
+# Shares of the budget in units of µ²; what is left goes to the scores.
+_SHARES = {"columns": 0.04, "correlations": 0.12, "curvature": 0.10}
+_LOGISTIC_SHARES = {"descent": 0.10, "first curvature": 0.08}
+_PRODUCTS, _RESIDUALS = {"products": 0.08}, {"residuals": 0.01}
+# Rounds in which columns are learned; how the correlations' share is divided.
+_ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
+# Steps of the descent, and how far its gradients reach over the root of the weights' number.
+_STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's.
 _CURVATURE_REACH = 4.0
-# Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
-_LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
-# Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
-# and what they must pass to be seen.
-_FLOOR, _SEEN = 1.0, 2.0
-# A Newton step is no longer than this, in coordinates in which a row's typical entry is 1.
-_LONGEST_STEP = 3.0
-# What is refused: the share of a variance in directions that are not seen, and the margins' move.
-_HIDDEN, _MOVE = 0.05, 0.75
+# Part of a stack's reach that the coordinates may have.
+_COORDINATES = 0.25
 # A forecast for the squared loss is for residuals of this size, the targets being in [-1, 1].
 _RESIDUAL = 0.25
-# Points of a Gauss-Hermite rule for the mean curvature of normal margins.
-_POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
 
 @dataclass(frozen=True)
-class Course:
-    """How the scores' share is divided, before which of them the curvature is released, and from
-    which of them on they are averaged."""
+class Mechanisms:
+    """What a run asks for; see the module."""
 
-    parts: tuple[float, ...]
-    curvature_at: int
-    averaged_from: int
+    columns: tuple[Gaussian, ...]
+    correlations: tuple[Gaussian, ...]
+    gradient: Gaussian | None
+    first_curvature: Gaussian | None
+    scores: tuple[Gaussian, ...]
+    curvature: Gaussian
+    products: Gaussian | None
+    residuals: Gaussian | None
 
-    @property
-    def weights(self) -> Vector:
-        """Of the scores in the mean."""
-        kept = np.where(np.arange(len(self.parts)) >= self.averaged_from, self.parts, 0.0)
-        weights: Vector = kept / kept.sum()
-        return weights
-
-
-# After a descent the start is near; the squared loss starts at zero, with its curvature known.
-_LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0)
-_SQUARED = Course((0.10, 0.90), curvature_at=0, averaged_from=1)
+    def in_order(self, course: _estimation.Course) -> tuple[tuple[Gaussian, int], ...]:
+        """The accesses as they are made, and how often."""
+        first = [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
+        if self.gradient is not None and self.first_curvature is not None:
+            first += [(self.gradient, _STEPS), (self.first_curvature, 1)]
+        steps = [(score, 1) for score in self.scores]
+        steps.insert(course.curvature_at, (self.curvature, 1))
+        last = [(m, 1) for m in (self.products, self.residuals) if m is not None]
+        return (*first, *steps, *last)
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a run follows; the numbers are those of :func:`plan` or derived from them."""
 
-    columns: tuple[Gaussian, ...]
-    correlations: tuple[Gaussian, ...]
-    gradient: Gaussian | None
-    preview: Gaussian | None
-    curvature: Gaussian
-    scores: tuple[Gaussian, ...]
-    products: Gaussian | None
-    slopes: Gaussian | None
-    course: Course
+    mechanisms: Mechanisms
+    course: _estimation.Course
+    shares: Mapping[str, float]
     cov_type: str
     column_bound: float
     clip: float
     limit: float
     ridge: float
-    score_share: float
 
 
 def plan(
@@ -162,7 +144,7 @@ def plan(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
     alpha: float | str | None = None,
-    cov_type: str = "nonrobust",
+    cov_type: str = "robust",
     column_bound: float | None = None,
     clip: float | str = "auto",
 ) -> Plan[Settings]:
@@ -179,9 +161,9 @@ def plan(
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss, which belongs to the estimand then.  None takes that of `shape`, or
         "auto", which is none.
-    cov_type : {"nonrobust", "robust"}, default="nonrobust"
-        Whether the covariance trusts the model (its mean and variance for the logistic loss; equal
-        variances of the residuals for the squared one), or the products of scores are released.
+    cov_type : {"robust", "nonrobust"}, default="robust"
+        Whether the products of scores are released, or the covariance trusts the model: its mean
+        and variance for the logistic loss; equal variances of the residuals for the squared one.
     column_bound : float or None, default=None
         Public bound of the entries of the rows, 1 for columns scaled to [-1, 1]; None: that of the
         rows' norms.  It tells rare values from noise; no guarantee rests on it.
@@ -193,131 +175,142 @@ def plan(
     Plan
         Its expectations: `width_ratio`, the width of an interval over that without privacy, for
         balanced classes, or residuals of an eighth of the targets' range; `rows_for_coverage`, the
-        rows from which on intervals hold.
+        rows from which on intervals hold.  Its settings have the `shares` of the budget.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is out of range, or the loss is another one.
     """
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > MAX_DIM:
-        raise ValueError(
-            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
-            f"releases a matrix of that size; got {shape.dim}."
-        )
+    _check_served(shape)
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     check_choice("cov_type", cov_type, COV_TYPES)
-    mu = budget_mu(budget, accountant)
-    apart = records_apart(neighboring_relation)
-    signal = shape.n_samples * (mu / apart) ** 2 / shape.dim
-    if clip == "auto":
-        clip = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
-        clip *= 1.5 if shape.loss.quadratic else 1.0
-    entries = shape.data_norm
+    bound = shape.data_norm
     if column_bound is not None:
-        entries = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
-    clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
-    radius = clip * math.sqrt(shape.dim)
-    limit = stack_limit(shape)
-    bound = _CURVATURE_REACH * shape.dim
-    quadratic, robust = shape.loss.quadratic, cov_type == "robust"
-    left = 1.0
+        bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
+    mu = budget_mu(budget, accountant)
+    by_row = mu / records_apart(neighboring_relation)
+    reach = automatic_clip(shape, by_row)
+    if clip != "auto":
+        reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
+    course = _estimation.SQUARED if shape.loss.quadratic else _estimation.LOGISTIC
+    shares = shares_of(shape.loss, cov_type)
 
     def release(share: float, query: Query, where: str) -> Gaussian:
-        nonlocal left
-        left -= share
         part = Budget(mu=mu * math.sqrt(share))
         return Gaussian.calibrate(part, query, neighboring_relation, where=where)
 
-    root = math.sqrt(shape.dim)
-    reaches = [root] + [_coordinates.REACH * root] * (_ROUNDS - 1)
-    columns = tuple(
-        release(_COLUMN_SHARE / _ROUNDS, ColumnShapes(shape, reach), _COLUMNS) for reach in reaches
-    )
-    correlations = tuple(
-        release(share, Gram(shape, reaches[-1], limit), _CORRELATION)
-        for share in _CORRELATION_SHARES
-    )
-    gradient = preview = products = slopes = None
-    if not quadratic:
-        query = CoordinateGradient(shape, _DESCENT_CLIP * root, limit)
-        gradient = release(_DESCENT_SHARE / _STEPS, query, _GRADIENT)
-        left -= _DESCENT_SHARE * (1.0 - 1.0 / _STEPS)
-        first = WeightedCurvature(shape, radius, _first_bound(shape, mu / apart), limit)
-        preview = release(_PREVIEW_SHARE, first, _PREVIEW)
-    second = WeightedCurvature(shape, radius, bound, limit)
-    curvature = release(_CURVATURE_SHARE, second, _CURVATURE)
-    if robust:
-        products = release(_PRODUCT_SHARE, ScoreProducts(shape, radius, bound, limit), _PRODUCTS)
-    elif quadratic:
-        slopes = release(_SLOPE_SHARE, SquaredSlopes(shape, radius, bound, limit), _SLOPES)
-    score_share, course = left, _SQUARED if quadratic else _LOGISTIC
-    scores = tuple(
-        release(score_share * part, WeightedScores(shape, radius, bound, limit), _SCORES)
-        for part in course.parts
-    )
-    accesses = [(mechanism, 1) for mechanism in (*columns, *correlations)]
-    if gradient is not None and preview is not None:
-        accesses += [(gradient, _STEPS), (preview, 1)]
-    accesses += [(score, 1) for score in scores]
-    accesses.insert(len(accesses) - len(scores) + course.curvature_at, (curvature, 1))
-    accesses += [(last, 1) for last in (products, slopes) if last is not None]
-    steps = sum(count for _, count in accesses)
+    mechanisms = _mechanisms(shape, shares, course, reach, by_row, release)
+    accesses = mechanisms.in_order(course)
+    looks = sum(count for _, count in accesses)
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=tuple(accesses),
+        accesses=accesses,
         settings=Settings(
-            columns=columns,
-            correlations=correlations,
-            gradient=gradient,
-            preview=preview,
-            curvature=curvature,
-            scores=scores,
-            products=products,
-            slopes=slopes,
+            mechanisms=mechanisms,
             course=course,
+            shares=MappingProxyType(shares),
             cov_type=cov_type,
-            column_bound=min(entries, shape.data_norm),
-            clip=clip,
-            limit=limit,
+            column_bound=min(bound, shape.data_norm),
+            clip=reach,
+            limit=stack_limit(shape),
             ridge=ridge,
-            score_share=score_share,
         ),
         expected=MappingProxyType(
             {
-                "width_ratio": width_ratio(shape, radius, mu / apart, score_share),
-                "rows_for_coverage": rows_for_coverage(shape, mu / apart),
+                "width_ratio": width_ratio(shape, reach, by_row, shares["scores"]),
+                "rows_for_coverage": rows_for_coverage(shape, by_row),
                 "seconds": _seconds.preparation(shape)
-                + _seconds.whitening(shape, 3, True)
-                + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+                + _seconds.whitening(shape, _ROUNDS, True)
+                + looks * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
             }
         ),
     )
 
 
-def _first_bound(shape: ProblemShape, mu: float) -> float:
-    """``K`` of the first curvature, in units of the mean one: the more rows, the larger."""
-    ratio = mu * shape.n_samples / shape.dim**1.5
-    return shape.dim * min(12.0, max(4.0, ratio / 15.0))
+def shares_of(loss: Loss, cov_type: str) -> dict[str, float]:
+    """Shares of the budget in units of µ², which add up to 1."""
+    shares = dict(_SHARES) if loss.quadratic else {**_SHARES, **_LOGISTIC_SHARES}
+    if cov_type == "robust":
+        shares |= _PRODUCTS
+    elif loss.quadratic:
+        shares |= _RESIDUALS
+    return {**shares, "scores": 1.0 - sum(shares.values())}
 
 
-def width_ratio(shape: ProblemShape, radius: float, mu: float, share: float) -> float:
-    """What noise in the scores makes of the intervals' width; curvatures are another 40%."""
+def automatic_clip(shape: ProblemShape, mu: float) -> float:
+    """The larger the signal, the fewer rows are to count less; residuals reach beyond 1."""
+    signal = shape.n_samples * mu**2 / shape.dim
+    clip = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
+    return 1.5 * clip if shape.loss.quadratic else clip
+
+
+def width_ratio(shape: ProblemShape, clip: float, mu: float, share: float) -> float:
+    """What noise makes of the intervals' width: that of the scores, and as a guess 40% more."""
     spread = _RESIDUAL**2 if shape.loss.quadratic else 0.75 * 0.25
-    return math.sqrt(1.0 + 1.4 * radius**2 / (share * shape.n_samples * mu**2 * spread))
+    noise = shape.dim * clip**2 / (share * shape.n_samples * mu**2)
+    ratio: float = math.sqrt(1.0 + 1.4 * noise / spread)
+    return ratio
 
 
 def rows_for_coverage(shape: ProblemShape, mu: float) -> float:
     """Rows from which on intervals hold what they promise."""
-    return math.ceil(LEAST_RATIO * shape.dim**1.5 / mu)
+    return float(math.ceil(LEAST_RATIO * float(shape.dim) ** 1.5 / mu))
+
+
+def _mechanisms(
+    shape: ProblemShape,
+    shares: Mapping[str, float],
+    course: _estimation.Course,
+    clip: float,
+    mu: float,
+    release: Callable[[float, Query, str], Gaussian],
+) -> Mechanisms:
+    """All of them, calibrated."""
+    root, limit = math.sqrt(shape.dim), stack_limit(shape)
+    within, radius, bound = _COORDINATES * limit, clip * root, _CURVATURE_REACH * shape.dim
+    reach = _coordinates.REACH * root
+
+    gradient = first = products = residuals = None
+    if "descent" in shares:
+        descent = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
+        gradient = release(shares["descent"] / _STEPS, descent, "gradient")
+        # In units of the mean curvature: the more rows, the longer ones are to be heard.
+        most = shape.dim * min(12.0, max(4.0, mu * shape.n_samples / shape.dim**1.5 / 15.0))
+        preview = WeightedCurvature(shape, radius, most, limit)
+        first = release(shares["first curvature"], preview, "first curvature")
+    if "products" in shares:
+        squares = ScoreProducts(shape, radius, bound, limit)
+        products = release(shares["products"], squares, "products of scores")
+    if "residuals" in shares:
+        slopes = SquaredSlopes(shape, radius, bound, limit)
+        residuals = release(shares["residuals"], slopes, "squared residuals")
+    return Mechanisms(
+        columns=tuple(
+            release(shares["columns"] / _ROUNDS, ColumnShapes(shape, length), "columns")
+            for length in (root, *[reach] * (_ROUNDS - 1))
+        ),
+        correlations=tuple(
+            release(part * shares["correlations"], Gram(shape, reach, within), "correlations")
+            for part in _CORRELATION_PARTS
+        ),
+        gradient=gradient,
+        first_curvature=first,
+        scores=tuple(
+            release(part * shares["scores"], WeightedScores(shape, radius, bound, limit), "scores")
+            for part in course.parts
+        ),
+        curvature=release(
+            shares["curvature"], WeightedCurvature(shape, radius, bound, limit), "curvature"
+        ),
+        products=products,
+        residuals=residuals,
+    )
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -335,223 +328,25 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    settings = plan.settings
-    shape, limit = plan.shape, settings.limit / 4.0
-    columns = _coordinates.learn_columns(shape, settings.column_bound, settings.columns, curator)
+    settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
+    columns = _coordinates.learn_columns(shape, settings.column_bound, asked.columns, curator)
     transform = _coordinates.learn_transform(
-        shape, columns, settings.clip, settings.correlations, curator, limit
+        shape, columns, settings.clip, asked.correlations, curator, _COORDINATES * settings.limit
+    )
+    start = _estimation.Start(
+        shape, curator, transform, settings.limit, settings.ridge * transform.T @ transform
     )
     v = np.zeros(shape.dim)
-    if settings.gradient is not None:
-        v = _descend(shape, settings.gradient, curator, transform)
+    if asked.gradient is not None:
+        v = start.descend(asked.gradient, _STEPS)
+    steps = start.frame(v, asked.first_curvature)
+    found = steps.walk(v, settings.course, asked.scores, asked.curvature)
+    spread = steps.spread(found, asked.products, asked.residuals)
+    covariance = steps.covariance(found, spread)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
-    found = _Newton(plan, curator, transform).estimate(v)
-    covariance = found.covariance()
-    refused = found.refused(covariance, peaks)
+    refused = steps.refused(found, covariance, peaks)
     history = {"covariance": covariance, "refused": refused}
-    return Outcome(found.weights, MappingProxyType(history))
-
-
-def _descend(
-    shape: ProblemShape, mechanism: Gaussian, curator: Curator, transform: Matrix
-) -> Vector:
-    """A rough start: noisy gradient descent in the coordinates, the late half averaged.
-
-    The first gradient, at zero, tells how many rows are positive.
-    """
-    n, query = shape.n_samples, mechanism.query
-    assert query is not None
-    at = curator.fix(query, transform)
-    v, total, curvature = np.zeros(shape.dim), np.zeros(shape.dim), 0.25
-    last = v
-    for step in range(_STEPS):
-        z = v + _MOMENTUM * (v - last)
-        slope = curator.release(mechanism, at, transform @ z) / n
-        if step == 0 and shape.intercept != 0.0:
-            positive = min(0.98, max(0.02, 0.5 - slope[-1]))
-            v[-1] = math.log(positive / (1.0 - positive))
-            curvature, last = 1.65 * positive * (1.0 - positive), v
-            continue
-        change = slope / curvature
-        change *= min(1.0, _LONGEST_DESCENT / float(np.linalg.norm(change)))
-        v, last = z - change, v
-        if step >= _STEPS // 2:
-            total += v
-    mean: Vector = total / (_STEPS - _STEPS // 2)
-    return mean
-
-
-class _Newton:
-    """The steps from learned coordinates on."""
-
-    def __init__(self, plan: Plan[Settings], curator: Curator, transform: Matrix) -> None:
-        self.shape, self.settings, self.curator = plan.shape, plan.settings, curator
-        self.transform = transform
-        self.n, self.dim = plan.shape.n_samples, plan.shape.dim
-        # The ridge, in the coordinates.
-        self.pull = self.settings.ridge * transform.T @ transform
-
-    def estimate(self, v: Vector) -> _Newton:
-        """From a rough start to the weights, and what their covariance rests on."""
-        settings, unit = self.settings, self._unit(v)
-        self.unit = unit
-        first = unit * np.eye(self.dim)
-        if settings.preview is not None:
-            first = self._preview(settings.preview, v, unit)
-        values, vectors = np.linalg.eigh(first)
-        metric = values**-0.25
-        metric *= math.sqrt(self.dim) / np.linalg.norm(metric)
-        self.metric = (vectors * metric) @ vectors.T
-        self.back = (vectors / metric) @ vectors.T
-        self.whiten = (vectors / np.sqrt(values)) @ vectors.T
-        self.color = (vectors * np.sqrt(values)) @ vectors.T
-        points, scores, curvature = [v], [], first
-        for k, mechanism in enumerate(settings.scores):
-            if k == settings.course.curvature_at:
-                curvature = self._curvature(points[-1])
-            scores.append(self._score(mechanism, points[-1]))
-            step = np.linalg.solve(curvature + self.pull, scores[-1])
-            step *= min(1.0, _LONGEST_STEP / np.linalg.norm(step))
-            points.append(points[-1] - step)
-        weights = settings.course.weights
-        self.inverse = np.linalg.inv(curvature + self.pull)
-        start = weights @ np.array(points[:-1])
-        self.v = start - self.inverse @ (weights @ np.array(scores))
-        self.moved = self.v - points[settings.course.curvature_at]
-        self.noise = self._noise(weights, self.v - start)
-        self.products = self._products(points[-1], curvature)
-        return self
-
-    @property
-    def weights(self) -> Vector:
-        """Of the columns."""
-        weights: Vector = self.transform @ self.v
-        return weights
-
-    def covariance(self) -> Matrix:
-        """Of the weights."""
-        middle = self.products / self.n + self.noise
-        by_columns = self.transform @ self.inverse
-        covariance: Matrix = by_columns @ middle @ by_columns.T
-        return covariance
-
-    def refused(self, covariance: Matrix, peaks: Vector) -> Vector:
-        """Why each weight's variance is not believed; 0 where it is."""
-        loads = (self.transform @ self.whiten @ self.vectors) ** 2 / self.values
-        hidden = loads[:, ~self.seen].sum(axis=1) / loads.sum(axis=1)
-        by_columns = self.transform @ self.inverse
-        variance = np.einsum("ij,ij->i", by_columns, self.transform)
-        # Typical move of margins for a move of the weight, and its rare rows' as their column says.
-        drive = np.linalg.norm(by_columns, axis=1) / variance
-        allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
-        moved = np.abs(self.transform @ self.moved)
-        far = (allowed + moved) * np.maximum(drive, peaks) > _MOVE
-        along = (self.vectors.T @ self.color @ self.moved)[self.seen]
-        if along @ along > _MOVE**2 * self.unit:
-            far[:] = True  # the curvature was that of another place
-        if self.shape.loss.quadratic:
-            far[:] = False  # the curvature is the same everywhere
-        refused: Vector = np.where(hidden > _HIDDEN, 1.0, np.where(far, 2.0, 0.0))
-        return refused
-
-    def _unit(self, v: Vector) -> float:
-        """Mean curvature, for rows that are normal in the coordinates."""
-        if self.shape.loss.quadratic:
-            return 1.0
-        bias, spread = 0.0, float(np.linalg.norm(v))
-        if self.shape.intercept != 0.0:
-            bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
-        curvature = largest_curvature(self.shape.loss, bias + spread * _POINTS)
-        return max(0.01, float(_RULE @ curvature / _RULE.sum()))
-
-    def _stack(self, metric: Matrix, whiten: Matrix, v: Vector) -> Matrix:
-        """The fixed argument of the queries, within their limit."""
-        part = self.settings.limit / 2.0
-        blocks = (metric, whiten, v[:, None])
-        return np.hstack([_limited(self.shape, self.transform @ b, part) for b in blocks])
-
-    def _preview(self, mechanism: Gaussian, v: Vector, unit: float) -> Matrix:
-        """The first curvature, its eigenvalues kept up."""
-        whiten = np.eye(self.dim) / math.sqrt(unit)
-        noisy = self._matrix(mechanism, self._stack(np.eye(self.dim), whiten, v))
-        values, vectors = np.linalg.eigh(noisy)
-        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
-        least = max(_LEAST_SHARE * max(float(values.mean()), 0.2), _LEAST_NOISE * noise)
-        found: Matrix = (vectors * np.maximum(values, least)) @ vectors.T * unit
-        return found
-
-    def _curvature(self, v: Vector) -> Matrix:
-        """The curvature that the covariance rests on, and which directions of it are seen."""
-        mechanism = self.settings.curvature
-        self.fixed_at = self._stack(self.metric, self.whiten, v)
-        values, self.vectors = np.linalg.eigh(self._matrix(mechanism, self.fixed_at))
-        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
-        self.seen = values > _SEEN * noise
-        self.values = np.maximum(values, _FLOOR * noise)
-        # Where it is not seen no long steps are taken: what rests on them is refused in the end.
-        steady = np.where(self.seen, self.values, np.maximum(self.values, 1.0))
-        root = self.color @ self.vectors
-        found: Matrix = (root * steady) @ root.T
-        return found
-
-    def _score(self, mechanism: Gaussian, v: Vector) -> Vector:
-        """The mean score at a point, with the ridge's."""
-        noisy = self.curator.release(mechanism, self._stack(self.metric, self.whiten, v))
-        score: Vector = self.back @ noisy / self.n + self.pull @ v
-        return score
-
-    def _products(self, v: Vector, curvature: Matrix) -> Matrix:
-        """``J``."""
-        settings = self.settings
-        stack = self._stack(self.metric, self.whiten, v)
-        if settings.products is not None:
-            noisy = self._matrix(settings.products, stack)
-            values, vectors = np.linalg.eigh(noisy)
-            found: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
-            return self.back @ found @ self.back
-        if settings.slopes is None:
-            return curvature
-        squares, counted = self.curator.release(settings.slopes, stack)
-        deviation = settings.slopes.stddev
-        # One deviation up: what noise hides of the residuals must not make the intervals shorter.
-        mean = 4.0 * max(squares + deviation, deviation) / max(counted, deviation)
-        return min(4.0, mean) * curvature
-
-    def _noise(self, weights: Vector, step: Vector) -> Matrix:
-        """Covariance of the noise in the system that the last step solves: of scores and curvature.
-
-        Noise E in the curvature adds ``E u`` for the step u, whose covariance is
-        ``s² (‖u‖² + u uᵀ)``, s the deviation of its entries, in the coordinates it was released in.
-        """
-        settings = self.settings
-        of_scores = sum(
-            (weight * m.stddev / self.n) ** 2
-            for weight, m in zip(weights, settings.scores, strict=True)
-        )
-        u = self.color @ step
-        of_curvature = (u @ u * np.eye(self.dim) + np.outer(u, u)) * (
-            settings.curvature.stddev / self.n
-        ) ** 2
-        noise: Matrix = of_scores * self.back @ self.back
-        return noise + self.color @ of_curvature @ self.color
-
-    def _matrix(self, mechanism: Gaussian, stack: Matrix | Fixed) -> Matrix:
-        """A symmetric matrix of means, from its noisy triangle."""
-        upper, entries = upper_triangle(self.dim)
-        noisy = np.zeros((self.dim, self.dim))
-        noisy[upper] = self.curator.release(mechanism, stack) / entries / self.n
-        return noisy + np.triu(noisy, 1).T
-
-
-def _limited(shape: ProblemShape, block: Matrix, limit: float) -> Matrix:
-    """A block of a stack, made smaller where rounding would matter."""
-    if block.shape[1] == shape.dim:
-        return bounded(shape, block, limit)
-    units = np.full(shape.dim, shape.data_norm)
-    if shape.intercept != 0.0:
-        units[-1] = abs(shape.intercept)
-    reach = math.sqrt(2.0) * float(np.linalg.norm(units[:, None] * block))
-    return block * min(1.0, limit / reach) if reach > 0.0 else block
+    return Outcome(transform @ found.v, MappingProxyType(history))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -559,6 +354,18 @@ def refusal(loss: Loss) -> str | None:
     if loss.name in SERVED:
         return None
     return " or ".join(map(repr, SERVED)) + ", whose scores are bounded without their targets"
+
+
+def _check_served(shape: ProblemShape) -> None:
+    """Refuse other losses, and more columns than a matrix is worth."""
+    reason = refusal(shape.loss)
+    if reason is not None:
+        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
+    if shape.dim > MAX_DIM:
+        raise ValueError(
+            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
+            f"releases a matrix of that size; got {shape.dim}."
+        )
 
 
 SOLVER = Solver(
