@@ -103,7 +103,7 @@ class Found:
     noise: Matrix
 
 
-class _Asking:
+class Asking:
     """Who asks, in which coordinates.
 
     `pull` is the ridge in the coordinates, and `limit` what the reach of a stack may be.
@@ -139,8 +139,11 @@ class _Asking:
         return w * min(1.0, reach / own) if own > 0.0 else w
 
 
-class Start(_Asking):
+class Start:
     """From coordinates to a point, and to the frame of the steps there."""
+
+    def __init__(self, ask: Asking) -> None:
+        self.ask = ask
 
     def descend(self, mechanism: Gaussian, steps: int) -> Vector:
         """A rough start: noisy gradient descent, the late half averaged.
@@ -149,15 +152,17 @@ class Start(_Asking):
         """
         query = mechanism.query
         assert query is not None
-        at = self.curator.fix(query, self.transform)
-        v = last = total = np.zeros(self.dim)
-        curvature = self.shape.loss.smoothness
+        at = self.ask.curator.fix(query, self.ask.transform)
+        v = last = total = np.zeros(self.ask.dim)
+        curvature = self.ask.shape.loss.smoothness
         for step in range(steps):
             z = v + _MOMENTUM * (v - last)
-            slope = self.curator.release(mechanism, at, self.transform @ z) / self.n
-            if step == 0 and self.shape.intercept != 0.0:
+            slope = self.ask.curator.release(mechanism, at, self.ask.transform @ z) / self.ask.n
+            if step == 0 and self.ask.shape.intercept != 0.0:
                 positive = min(0.98, max(0.02, 0.5 - slope[-1]))
-                v = last = np.append(np.zeros(self.dim - 1), math.log(positive / (1.0 - positive)))
+                v = last = np.append(
+                    np.zeros(self.ask.dim - 1), math.log(positive / (1.0 - positive))
+                )
                 curvature = _DESCENT_CURVATURE * positive * (1.0 - positive)
                 continue
             change = slope / curvature
@@ -171,42 +176,42 @@ class Start(_Asking):
     def frame(self, v: Vector, mechanism: Gaussian | None) -> Steps:
         """The frame at a point: by a first curvature, or where it is known beforehand."""
         unit = self._unit(v)
-        first = unit * np.eye(self.dim)
+        first = unit * np.eye(self.ask.dim)
         if mechanism is not None:
             first = unit * self._first_curvature(mechanism, v, unit)
         values, vectors = np.linalg.eigh(first)
-        return Steps(self, unit, values, vectors)
+        return Steps(self.ask, unit, values, vectors)
 
     def _unit(self, v: Vector) -> float:
         """Mean curvature, for rows that are normal in the coordinates."""
         bias, spread = 0.0, float(np.linalg.norm(v))
-        if self.shape.intercept != 0.0:
+        if self.ask.shape.intercept != 0.0:
             bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
-        curvature = largest_curvature(self.shape.loss, bias + spread * _POINTS)
+        curvature = largest_curvature(self.ask.shape.loss, bias + spread * _POINTS)
         return max(0.01, float(_RULE @ curvature / _RULE.sum()))
 
     def _first_curvature(self, mechanism: Gaussian, v: Vector, unit: float) -> Matrix:
         """In units of the mean one, its eigenvalues kept up."""
-        identity = np.eye(self.dim)
-        stack = self.stack(identity, identity / math.sqrt(unit), v)
-        values, vectors = np.linalg.eigh(self.symmetric(mechanism, stack))
-        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
+        identity = np.eye(self.ask.dim)
+        stack = self.ask.stack(identity, identity / math.sqrt(unit), v)
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
+        noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
         least = max(_LEAST_SHARE * max(float(values.mean()), 0.2), _LEAST_NOISE * noise)
         found: Matrix = (vectors * np.maximum(values, least)) @ vectors.T
         return found
 
 
-class Steps(_Asking):
+class Steps:
     """Newton steps in a frame, and what follows from them.
 
     Curvatures are released where the first one is the identity (`whiten` leads there, `color`
     back), scores half way (`metric`, `back`), which makes the least of their noise.
     """
 
-    def __init__(self, start: Start, unit: float, values: Vector, vectors: Matrix) -> None:
-        super().__init__(start.shape, start.curator, start.transform, start.limit, start.pull)
+    def __init__(self, ask: Asking, unit: float, values: Vector, vectors: Matrix) -> None:
+        self.ask = ask
         metric = values**-0.25
-        metric *= math.sqrt(self.dim) / float(np.linalg.norm(metric))
+        metric *= math.sqrt(self.ask.dim) / float(np.linalg.norm(metric))
         self.metric = (vectors * metric) @ vectors.T
         self.back = (vectors / metric) @ vectors.T
         self.whiten = (vectors / np.sqrt(values)) @ vectors.T
@@ -226,30 +231,30 @@ class Steps(_Asking):
                 steady = np.where(seen, values, np.maximum(values, 1.0))
                 root = self.color @ vectors
                 curvature = np.asarray((root * steady) @ root.T)
-            stack = self.stack(self.metric, self.whiten, points[-1])
-            score = self.back @ self.curator.release(mechanism, stack) / self.n
-            released.append(score + self.pull @ points[-1])
-            step = np.linalg.solve(curvature + self.pull, released[-1])
+            stack = self.ask.stack(self.metric, self.whiten, points[-1])
+            score = self.back @ self.ask.curator.release(mechanism, stack) / self.ask.n
+            released.append(score + self.ask.pull @ points[-1])
+            step = np.linalg.solve(curvature + self.ask.pull, released[-1])
             step *= min(1.0, _LONGEST_STEP / float(np.linalg.norm(step)))
             points.append(points[-1] - step)
-        inverse: Matrix = np.linalg.inv(curvature + self.pull)
+        inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
         mean = course.weights @ np.array(points[:-1])
         change = -inverse @ (course.weights @ np.array(released))
-        deviations = np.array([m.stddev / self.n for m in scores])
-        noise = self._noise(course.weights * deviations, second.stddev / self.n, change)
+        deviations = np.array([m.stddev / self.ask.n for m in scores])
+        noise = self._noise(course.weights * deviations, second.stddev / self.ask.n, change)
         moved = mean + change - points[course.curvature_at]
         return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise)
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
         """``J``: what the rows' scores vary by."""
-        stack = self.stack(self.metric, self.whiten, found.v)
+        stack = self.ask.stack(self.metric, self.whiten, found.v)
         if products is not None:
-            values, vectors = np.linalg.eigh(self.symmetric(products, stack))
+            values, vectors = np.linalg.eigh(self.ask.symmetric(products, stack))
             released: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
             return self.back @ released @ self.back
         if residuals is None:
             return found.curvature
-        squares, counted = self.curator.release(residuals, stack)
+        squares, counted = self.ask.curator.release(residuals, stack)
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
         mean = _LARGEST_SQUARE * max(squares + least, least) / max(counted, least)
@@ -257,8 +262,8 @@ class Steps(_Asking):
 
     def covariance(self, found: Found, spread: Matrix) -> Matrix:
         """Of the weights of the columns."""
-        by_columns = self.transform @ found.inverse
-        covariance: Matrix = by_columns @ (spread / self.n + found.noise) @ by_columns.T
+        by_columns = self.ask.transform @ found.inverse
+        covariance: Matrix = by_columns @ (spread / self.ask.n + found.noise) @ by_columns.T
         return covariance
 
     def refused(self, found: Found, covariance: Matrix, peaks: Vector) -> Vector:
@@ -266,10 +271,10 @@ class Steps(_Asking):
 
         `peaks` are how far a rare entry of each column is from a common one.
         """
-        loads = (self.transform @ self.whiten @ found.vectors) ** 2 / found.values
+        loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
         hidden = loads[:, ~found.seen].sum(axis=1) > _HIDDEN * loads.sum(axis=1)
-        far = np.zeros(self.dim, dtype=bool)
-        if not self.shape.loss.quadratic:  # whose curvature is the same everywhere
+        far = np.zeros(self.ask.dim, dtype=bool)
+        if not self.ask.shape.loss.quadratic:  # whose curvature is the same everywhere
             far = self._far(found, covariance, peaks)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
         return refused
@@ -278,22 +283,24 @@ class Steps(_Asking):
         """Whether margins move farther with a weight than the curvature bears."""
         along = (found.vectors.T @ self.color @ found.moved)[found.seen]
         if along @ along > _MOVE**2 * self.unit:
-            return np.ones(self.dim, dtype=bool)  # the curvature was that of another place
-        by_columns = self.transform @ found.inverse
-        variances = np.einsum("ij,ij->i", by_columns, self.transform)
+            return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
+        by_columns = self.ask.transform @ found.inverse
+        variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
         # Typical move of the margins for a move of the weight; peaks: of its rare rows.
         drive = np.maximum(np.linalg.norm(by_columns, axis=1) / variances, peaks)
         allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
-        far: NDArray[np.bool_] = (allowed + np.abs(self.transform @ found.moved)) * drive > _MOVE
+        far: NDArray[np.bool_] = (
+            allowed + np.abs(self.ask.transform @ found.moved)
+        ) * drive > _MOVE
         return far
 
     def _curvature(
         self, mechanism: Gaussian, v: Vector
     ) -> tuple[Vector, Matrix, NDArray[np.bool_]]:
         """Eigenvalues, kept above the noise, and vectors, and which of them are seen."""
-        stack = self.stack(self.metric, self.whiten, v)
-        values, vectors = np.linalg.eigh(self.symmetric(mechanism, stack))
-        noise = math.sqrt(self.dim) * mechanism.stddev / self.n
+        stack = self.ask.stack(self.metric, self.whiten, v)
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
+        noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
         return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
 
     def _noise(self, deviations: Vector, of_curvature: float, change: Vector) -> Matrix:
@@ -303,7 +310,7 @@ class Steps(_Asking):
         ``s² (‖u‖² + u uᵀ)``, s the deviation of its entries, in the coordinates it was released in.
         """
         u = self.color @ change
-        by_curvature = of_curvature**2 * (u @ u * np.eye(self.dim) + np.outer(u, u))
+        by_curvature = of_curvature**2 * (u @ u * np.eye(self.ask.dim) + np.outer(u, u))
         by_scores = float(deviations @ deviations) * self.back @ self.back
         noise: Matrix = by_scores + self.color @ by_curvature @ self.color
         return noise

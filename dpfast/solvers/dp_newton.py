@@ -246,7 +246,7 @@ def shares_of(loss: Loss, cov_type: str) -> dict[str, float]:
 def automatic_clip(shape: ProblemShape, mu: float) -> float:
     """The larger the signal, the fewer rows are to count less; residuals reach beyond 1."""
     signal = shape.n_samples * mu**2 / shape.dim
-    clip = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
+    clip: float = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
     return 1.5 * clip if shape.loss.quadratic else clip
 
 
@@ -333,9 +333,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     transform = _coordinates.learn_transform(
         shape, columns, settings.clip, asked.correlations, curator, _COORDINATES * settings.limit
     )
-    start = _estimation.Start(
-        shape, curator, transform, settings.limit, settings.ridge * transform.T @ transform
-    )
+    pull = settings.ridge * transform.T @ transform
+    start = _estimation.Start(_estimation.Asking(shape, curator, transform, settings.limit, pull))
     v = np.zeros(shape.dim)
     if asked.gradient is not None:
         v = start.descend(asked.gradient, _STEPS)
