@@ -1,4 +1,4 @@
-"""inference=True: what a fit has then, in whose units, and what is refused before it is paid for."""
+"""inference=True: what a fit has then, in whose units, and what is refused before it is paid."""
 
 import pickle
 
@@ -145,19 +145,19 @@ def test_without_inference_there_is_none(rows):
 
 
 def test_refused_coefficients_say_so(rows):
-    X, labels, _ = rows
-    rare = np.zeros(9000)
-    rare[:2] = 1.0
-    model = logistic(data_norm=2.1).fit(np.column_stack([X, rare]), labels)
-    assert np.isnan(model.bse_[3]) and np.all(np.isfinite(model.bse_[[0, 1, 2, 4]]))
+    X, _, numbers = rows
+    model = linear(data_norm=2.1, epsilon=3.0).fit(np.column_stack([X, X[:, 0]]), numbers)
+    np.testing.assert_array_equal(np.isnan(model.bse_), [True, False, False, True, False])
     assert "No standard error" in str(model.summary())
-    assert np.isfinite(model.coef_[0, 3])
+    assert np.all(np.isfinite(model.coef_))
 
 
-def test_blocks_have_the_same(rows):
-    from dpfast.blocks import from_arrays
+def test_blocks_have_the_same(rows, tmp_path):
+    from dpfast.blocks import from_npy
 
     X, labels, _ = rows
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", labels)
     whole = logistic().fit(X, labels)
-    blocks = logistic().fit(from_arrays(X, labels, rows=2000))
-    np.testing.assert_allclose(blocks.bse_, whole.bse_, rtol=1e-6)
+    source = from_npy(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=2000)
+    np.testing.assert_allclose(logistic().fit(source).bse_, whole.bse_, rtol=1e-3)

