@@ -117,9 +117,13 @@ class Inferential:
             units[-1] *= shape.intercept
             shift[-1] = targets.center
             names.append("Intercept")
-        covariance = outcome.history["covariance"] * np.outer(units, units)
+        square, history = np.outer(units, units), outcome.history
         found = Estimates.of(
-            names, outcome.w * units + shift, covariance, outcome.history["refused"]
+            names,
+            outcome.w * units + shift,
+            history["covariance"] * square,
+            history["sampling"] * square,
+            history["refused"],
         )
         facts = (
             ("Rows", f"{shape.n_samples:,}"),
@@ -154,7 +158,13 @@ class Inferential:
         """Of the two-sided tests that a coefficient is 0, the intercept's last."""
         return self._found.pvalues
 
-    def conf_int(self, level: float = 0.95, columns: Sequence[str | int] | None = None) -> Matrix:
+    def conf_int(
+        self,
+        level: float = 0.95,
+        columns: Sequence[str | int] | None = None,
+        *,
+        sampling_only: bool = False,
+    ) -> Matrix:
         """Intervals that cover sampling and privacy noise together, for a fit with inference=True.
 
         Parameters
@@ -163,13 +173,16 @@ class Inferential:
             Of each interval by itself; in (0, 0.9999].
         columns : sequence of str or int, optional
             Names ("Intercept" among them) or numbers; None: all, the intercept last.
+        sampling_only : bool, default=False
+            Leave the noise out, to show how much of the width is the noise's.  Such intervals do
+            not hold.
 
         Returns
         -------
         ndarray of shape (k, 2)
             NaN where the standard error is refused; :meth:`summary` says why.
         """
-        return self._found.conf_int(level, columns)
+        return self._found.conf_int(level, columns, sampling_only=sampling_only)
 
     def summary(self, level: float = 0.95) -> Summary:
         """The table of coefficients, for a fit with inference=True.

@@ -35,13 +35,16 @@ class Estimates:
     coefficients : ndarray of shape (k,)
     covariance : ndarray of shape (k, k)
         Sampling and privacy noise together; NaN for what is refused.
+    sampling : ndarray of shape (k, k)
+        What of the covariance would be left without noise.
     refused : tuple of int
         For each coefficient the number of its entry in ``REASONS``; 0: it is not refused.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = Estimates(("age",), np.array([0.5]), np.array([[0.04]]), (0,))
+    >>> variance = np.array([[0.04]])
+    >>> found = Estimates(("age",), np.array([0.5]), variance, 0.6 * variance, (0,))
     >>> found.conf_int(0.95).round(2), found.pvalues.round(3)
     (array([[0.11, 0.89]]), array([0.012]))
     """
@@ -49,22 +52,35 @@ class Estimates:
     names: tuple[str, ...]
     coefficients: Vector
     covariance: Matrix
+    sampling: Matrix
     refused: tuple[int, ...]
 
     @classmethod
     def of(
-        cls, names: Sequence[str], coefficients: Vector, covariance: Matrix, refused: Vector
+        cls,
+        names: Sequence[str],
+        coefficients: Vector,
+        covariance: Matrix,
+        sampling: Matrix,
+        refused: Vector,
     ) -> Estimates:
-        """From a solver's covariance, with NaN where a variance is refused."""
+        """From a solver's covariances, with NaN where a variance is refused."""
         codes = tuple(int(code) for code in refused)
         kept = np.array(codes) == 0
-        known = np.where(np.outer(kept, kept), covariance, np.nan)
-        return cls(tuple(names), coefficients, known, codes)
+        known = np.outer(kept, kept)
+        whole, part = (np.where(known, each, np.nan) for each in (covariance, sampling))
+        return cls(tuple(names), coefficients, whole, part, codes)
 
     @property
     def errors(self) -> Vector:
         """Standard errors."""
         errors: Vector = np.sqrt(np.diag(self.covariance))
+        return errors
+
+    @property
+    def sampling_errors(self) -> Vector:
+        """What of the standard errors would be left without noise."""
+        errors: Vector = np.sqrt(np.diag(self.sampling))
         return errors
 
     @property
@@ -79,7 +95,13 @@ class Estimates:
         pvalues: Vector = 2.0 * ndtr(-np.abs(self.zvalues))
         return pvalues
 
-    def conf_int(self, level: float = 0.95, columns: Sequence[str | int] | None = None) -> Matrix:
+    def conf_int(
+        self,
+        level: float = 0.95,
+        columns: Sequence[str | int] | None = None,
+        *,
+        sampling_only: bool = False,
+    ) -> Matrix:
         """Interval of each coefficient by itself.
 
         Parameters
@@ -88,6 +110,9 @@ class Estimates:
             In (0, 0.9999].
         columns : sequence of str or int, optional
             Names or numbers of the coefficients; None: all.
+        sampling_only : bool, default=False
+            Leave the noise out: to show how much of the width is the noise's.  Such intervals do
+            not hold.
 
         Returns
         -------
@@ -100,7 +125,8 @@ class Estimates:
             If the level is out of range, or a column is unknown.
         """
         level = check_real("level", level, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95.")
-        half = float(ndtri(0.5 + 0.5 * level)) * self.errors
+        errors = self.sampling_errors if sampling_only else self.errors
+        half = float(ndtri(0.5 + 0.5 * level)) * errors
         ends = np.column_stack([self.coefficients - half, self.coefficients + half])
         if columns is None:
             return ends

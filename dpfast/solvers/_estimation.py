@@ -260,11 +260,11 @@ class Steps:
         mean = _LARGEST_SQUARE * max(squares + least, least) / max(counted, least)
         return min(_LARGEST_SQUARE, float(mean)) * found.curvature
 
-    def covariance(self, found: Found, spread: Matrix) -> Matrix:
-        """Of the weights of the columns."""
+    def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
+        """Of the weights of the columns: all of it, and what sampling alone would leave."""
         by_columns = self.ask.transform @ found.inverse
-        covariance: Matrix = by_columns @ (spread / self.ask.n + found.noise) @ by_columns.T
-        return covariance
+        sampling: Matrix = by_columns @ (spread / self.ask.n) @ by_columns.T
+        return sampling + by_columns @ found.noise @ by_columns.T, sampling
 
     def refused(self, found: Found, covariance: Matrix, peaks: Vector) -> Vector:
         """Why each weight's variance is not believed; 0 where it is.

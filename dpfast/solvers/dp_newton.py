@@ -319,9 +319,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     Returns
     -------
     Outcome
-        Its history has the `covariance` of the weights, and for each of them why its variance is
-        `refused`: 0 if it is not, 1 where directions hide in the noise, 2 where margins move too
-        far.
+        Its history has the `covariance` of the weights, what of it would be left without noise,
+        `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
+        directions hide in the noise, 2 where margins move too far.
 
     Raises
     ------
@@ -341,10 +341,10 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     steps = start.frame(v, asked.first_curvature)
     found = steps.walk(v, settings.course, asked.scores, asked.curvature)
     spread = steps.spread(found, asked.products, asked.residuals)
-    covariance = steps.covariance(found, spread)
+    covariance, sampling = steps.covariance(found, spread)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
     refused = steps.refused(found, covariance, peaks)
-    history = {"covariance": covariance, "refused": refused}
+    history = {"covariance": covariance, "sampling": sampling, "refused": refused}
     return Outcome(transform @ found.v, MappingProxyType(history))
 
 

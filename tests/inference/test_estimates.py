@@ -13,15 +13,16 @@ COVARIANCE = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.02], [0.0, 0.02, 0.25]]
 @pytest.fixture
 def found():
     return Estimates.of(
-        ["age", "in<come", "Intercept"], np.array([0.5, -0.2, 3.0]), COVARIANCE, np.zeros(3)
-    )
+        ["age", "in<come", "Intercept"], np.array([0.5, -0.2, 3.0]), COVARIANCE, COVARIANCE / 4.0,
+        np.zeros(3),
+    )  # fmt: skip
 
 
 @pytest.fixture
 def partly():
     codes = np.array([0.0, 1.0, 2.0])
     names = ["age", "in<come", "Intercept"]
-    return Estimates.of(names, np.array([0.5, -0.2, 3.0]), COVARIANCE, codes)
+    return Estimates.of(names, np.array([0.5, -0.2, 3.0]), COVARIANCE, COVARIANCE / 4.0, codes)
 
 
 def summary(found, **settings):
@@ -37,6 +38,8 @@ def test_intervals_and_p_values_are_those_of_the_normal_law(found, level):
     ends = found.conf_int(level)
     low, high = stats.norm.interval(level, found.coefficients, deviations)
     np.testing.assert_allclose(ends, np.column_stack([low, high]))
+    sampling = found.conf_int(level, sampling_only=True)
+    np.testing.assert_allclose(2.0 * np.ptp(sampling, axis=1), high - low)
     expected = 2.0 * stats.norm.sf(np.abs(found.coefficients / deviations))
     np.testing.assert_allclose(found.pvalues, expected)
 
