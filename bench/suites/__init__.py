@@ -74,7 +74,7 @@ _TABLE: tuple[tuple[Any, Schedule], ...] = (
     (baseline, Schedule(19.0, 0.6, timed=True)),
     (datasets, Schedule(1.0, 0.2)),
     (frontier, Schedule(13.0, 0.8)),
-    (inference, Schedule(45.0, 0.3)),
+    (inference, Schedule(60.0, 0.3)),
     (kuru2020, Schedule(36.0, 0.5, groups=("papers",))),
     (lee2018, Schedule(20.0, 1.0, groups=("papers",))),
     (lowy2021, Schedule(3.0, 0.4, groups=("papers",))),

@@ -49,7 +49,7 @@ class Sizes:
     real: bool = True
 
 
-FULL = Sizes(100, 40, 300_000, (1.0, 2.0))
+FULL = Sizes(300, 100, 300_000, (1.0, 2.0))
 QUICK = Sizes(20, 4, 50_000, (1.0,), families=("plain", "linear, plain"), real=False)
 
 
