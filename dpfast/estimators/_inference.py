@@ -91,6 +91,13 @@ class Inferential:
                 f"solver must be 'auto' or {NAME!r} for inference=True; got {model.solver!r}, "
                 "whose coefficients have no law that is known without the data."
             )
+        for name, usual in (("class_weight", None), ("threshold", 0.5)):
+            given = getattr(self, name, usual)
+            if given != usual:
+                raise ValueError(
+                    f"{name} must be {usual} for inference=True; got {given!r}: intervals are for "
+                    "the population as it was sampled."
+                )
         if model.alpha != "auto":
             raise ValueError(
                 f"alpha must be 'auto', no ridge, for inference=True; got {model.alpha!r}: a ridge "

@@ -76,6 +76,9 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     cov_type : {"robust", "nonrobust"}, default="robust"
         Whether standard errors hold if the model does not (products of scores are released for
         that), or trust it. For `inference`.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
+from dpfast.queries.classes import ClassCounts
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
@@ -25,6 +26,7 @@ from dpfast.queries.estimating import (
     WeightedScores,
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.groups import GroupGradient, GroupSizes
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
@@ -35,6 +37,7 @@ __all__ = [
     "BatchSum",
     "CandidateLosses",
     "CertifiedMinimizer",
+    "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
@@ -45,6 +48,8 @@ __all__ = [
     "DescentIterate",
     "GradientStep",
     "Gram",
+    "GroupGradient",
+    "GroupSizes",
     "LineSearchLosses",
     "ProductSums",
     "RankScores",
