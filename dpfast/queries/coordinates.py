@@ -70,7 +70,7 @@ class ColumnParts(Query):
         ``C``.
     squares : bool, default=True
     n_classes : int or None, default=None
-        Count that many labels instead of the signs of the targets.
+        Count that many labels instead of the signs of the targets; 0: count none.
     """
 
     #: λ: what the counts add to the noise of the rest is two or four per cent.
