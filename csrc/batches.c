@@ -43,7 +43,7 @@ static void subset(dpfast_stream *stream, ptrdiff_t n, ptrdiff_t m, uint64_t *se
         for (k = 0, word = 0; word < DPFAST_BATCH_SET_WORDS(n); word++) {
             uint64_t left = set[word];
             set[word] = 0;
-            for (; left != 0; left &= left - 1) {
+            for (; left != 0 && k < m; left &= left - 1) {
                 index[k++] = (int64_t)word * 64 + trailing_zeros(left);
             }
         }

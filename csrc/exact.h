@@ -15,6 +15,9 @@ static inline uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
     uint64_t high, low = wide_multiply(stream_next(stream), below, &high);
     if (low < below) {
         const uint64_t excess = (0 - below) % below; /* 2^64 mod below */
+        /*@ loop invariant \exists uint64_t word; high * WORDS + low == word * below;
+            loop invariant high < below;
+            loop assigns low, high, *stream; */
         while (low < excess) {
             low = wide_multiply(stream_next(stream), below, &high);
         }
@@ -30,13 +33,18 @@ static inline uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
  * gap <= 0, and otherwise, f being uniform too, the same question with gap for the numerator. */
 static inline int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
 {
+    /*@ loop invariant numerator <= denominator;
+        loop assigns numerator, *stream; */
     for (;;) {
         uint64_t high, gap;
         uint64_t low = wide_multiply(stream_next(stream), denominator, &high);
         if (high + 1 != numerator) {
+            /*@ assert high < numerator ==> numerator * WORDS - (high * WORDS + low) > WORDS; */
+            /*@ assert high >= numerator ==> numerator * WORDS - (high * WORDS + low) <= 0; */
             return high < numerator; /* gap <= 0, or gap > 2^64 */
         }
         gap = 0 - low; /* 2^64 - low, and 0 stands for 2^64 */
+        /*@ assert (gap == 0 ? WORDS : gap) == numerator * WORDS - (high * WORDS + low); */
         if (gap == 0 || gap >= denominator) {
             return 1;
         }
