@@ -3,13 +3,18 @@
  *
  * Of these words the product with below is at least `least` = value 2^64 + excess, and less than
  * (value + 1) 2^64, which is least + each below (`end`).  So if `first` is the first word that reaches
- * `least`, they are those from first to before first + each (the four lemmas between).  And excess is
- * what the code computes, (2^64 - below) mod below: the remainder is the only number of its kind
- * (`only_remainder`, with `quotient` and `remainder` of that division, by `divided`). */
+ * `least`, they are those from first to before first + each (the four lemmas before that).  And excess
+ * is what the code computes, (2^64 - below) mod below: both leave a multiple of below when they are
+ * taken from 2^64 (`divided`), so they differ by a multiple (`only_remainder`). */
 
 #define WORDS 0x10000000000000000
 
 /*@ axiomatic counting {
+        lemma no_multiple_between: \forall integer below, factor;
+            0 < below ==> -below < factor * below < below ==> factor == 0;
+        lemma only_remainder: \forall integer below, factor, excess, remainder;
+            0 <= excess < below ==> 0 <= remainder < below ==>
+            factor * below == remainder - excess ==> remainder == excess;
         lemma before_first: \forall integer below, least, first, word;
             0 < below ==> (first - 1) * below < least ==> word < first ==> word * below < least;
         lemma from_first: \forall integer below, least, first, word;
@@ -26,8 +31,4 @@
         lemma divided: \forall integer a, below;
             0 <= a ==> 0 < below ==>
             a == below * (a / below) + a % below && 0 <= a % below < below;
-        lemma only_remainder: \forall integer below, each, excess, quotient, remainder;
-            0 <= excess < below ==> 0 <= remainder < below ==>
-            below * each + excess == WORDS ==>
-            below * quotient + remainder == WORDS - below ==> excess == remainder;
     } */
