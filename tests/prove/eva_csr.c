@@ -23,12 +23,17 @@ static void check_kernels(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
     }
 }
 
+static ptrdiff_t bytes_of(dpfast_index type)
+{
+    return type == DPFAST_INT32 ? 4 : type == DPFAST_INT64 ? 8 : 2;
+}
+
 /* Any content of the arrays that a caller hands over unchecked: first of the offsets, which, as their
  * last is wrong, are found out; then of columns and values. */
 static void check_check(dpfast_index indptr_type, dpfast_index index_type, int value_type)
 {
     dpfast_csr rows = any_csr(5, 7, 2, 4, indptr_type, index_type, value_type, 0);
-    const ptrdiff_t size = indptr_type == DPFAST_INT32 ? 4 : 8;
+    const ptrdiff_t size = bytes_of(indptr_type);
     const void *indptr = rows.indptr;
     dpfast_csr_defect defect;
     rows.indptr = any_bytes(5 * size);
@@ -43,8 +48,26 @@ static void check_check(dpfast_index indptr_type, dpfast_index index_type, int v
     dpfast_csr_check(&rows, 12, NULL);
     rows.n = 5;
     rows.indptr = indptr;
-    rows.indices = any_bytes(12 * (index_type == DPFAST_INT32 ? 4 : index_type == DPFAST_INT64 ? 8 : 2));
+    rows.indices = any_bytes(12 * bytes_of(index_type));
     dpfast_csr_check(&rows, 12, PERHAPS(&defect));
+}
+
+/* Every array of offsets that is right for three rows of three entries in all. */
+static void check_offsets(dpfast_index index_type)
+{
+    dpfast_csr rows = any_csr(3, 2, 1, 1, DPFAST_INT64, index_type, DPFAST_FLOAT64, 0);
+    int64_t *indptr = (int64_t *)rows.indptr;
+    int first, second;
+    /*@ loop unroll 4; */
+    for (first = 0; first <= 3; first++) {
+        /*@ loop unroll 4; */
+        for (second = first; second <= 3; second++) {
+            indptr[1] = first;
+            indptr[2] = second;
+            rows.indices = any_bytes(3 * bytes_of(index_type));
+            dpfast_csr_check(&rows, 3, NULL);
+        }
+    }
 }
 
 static void check_refusals(void)
@@ -84,6 +107,9 @@ int main(void)
     check_check(DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64);
     check_check(DPFAST_INT64, DPFAST_INT64, DPFAST_FLOAT32);
     check_check(DPFAST_INT64, DPFAST_UINT16, ONES);
+    check_offsets(DPFAST_INT64);
+    check_offsets(DPFAST_INT32);
+    check_offsets(DPFAST_UINT16);
     SHAPE(0, 3, 0, 0)
     SHAPE(3, 2, 0, 0)
     SHAPE(5, 7, 2, 5)

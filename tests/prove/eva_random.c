@@ -44,45 +44,6 @@ static void check_integers(void)
     dpfast_noisy_max(&stream, (dpfast_selection)any_int(-1, 3), any_uint64(), n, scores, &chosen);
 }
 
-static void check_fixed_size(ptrdiff_t n, ptrdiff_t m)
-{
-    dpfast_stream stream = any_stream();
-    uint64_t *set = calloc((size_t)DPFAST_BATCH_SET_WORDS(n), sizeof *set);
-    int64_t *index = any_bytes(8 * m);
-    dpfast_fixed_size_batch(&stream, n, m, set, index);
-}
-
-static void check_poisson(ptrdiff_t n, ptrdiff_t batch, ptrdiff_t capacity)
-{
-    dpfast_stream stream = any_stream();
-    uint64_t *set = calloc((size_t)DPFAST_BATCH_SET_WORDS(n), sizeof *set);
-    int64_t *index = any_bytes(8 * capacity);
-    ptrdiff_t count;
-    dpfast_poisson_batch(&stream, n, batch, capacity, set, index, &count);
-}
-
-static void check_batches(void)
-{
-    dpfast_stream stream = any_stream();
-    uint64_t word = 0;
-    int64_t index;
-    ptrdiff_t count;
-    dpfast_fixed_size_batch(&stream, any_int(INT32_MIN, 0), 0, &word, NULL);
-    dpfast_fixed_size_batch(&stream, 5, any_int(6, INT32_MAX), &word, &index);
-    dpfast_fixed_size_batch(&stream, 5, 2, NULL, &index);
-    dpfast_fixed_size_batch(&stream, 5, 2, &word, NULL);
-    check_fixed_size(1, 0);
-    check_fixed_size(1, 1);
-    check_fixed_size(150, 20);
-    check_fixed_size(150, 3);
-    dpfast_poisson_batch(&stream, 5, any_int(INT32_MIN, 0), 5, &word, &index, &count);
-    dpfast_poisson_batch(&stream, 5, 3, any_int(INT32_MIN, 2), &word, &index, &count);
-    dpfast_poisson_batch(&stream, 5, 3, 5, &word, &index, NULL);
-    check_poisson(1, 1, 1);
-    check_poisson(6, 3, 4);
-    check_poisson(70, 9, 30);
-}
-
 static void check_numbers(ptrdiff_t n)
 {
     double *out = any_doubles(n);
@@ -97,7 +58,6 @@ int main(void)
     dpfast_stream stream = any_stream();
     double out[2];
     check_integers();
-    check_batches();
     check_numbers(1);
     check_numbers(2);
     check_numbers(6);
