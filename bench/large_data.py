@@ -80,7 +80,7 @@ def fit(folder: Path, limit: float, solver: str, jobs: int) -> None:
 
     source = from_parquet(folder, "y")
     source.watch = watch
-    loss = getattr(dpfast.solvers.SOLVERS[solver], "LOSS", "logistic")
+    loss = dpfast.solvers.SOLVERS[solver].loss
     problem = BlockProblem(source, loss, data_norm=1.5, n_jobs=jobs, target=_signs)
     budget = dpfast.Budget(1.0, 1e-9)
     begin = time.perf_counter()

@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 # Numbers of X in one block, 1 MB: the fastest of 128 KB to all at once, within the L2 cache.
 _BLOCK_NUMBERS = 2**17
-_NAMES = {entry[0]: name for name, entry in _kernels.loss_table().items()}
+_NAMES = {entry["id"]: name for name, entry in _kernels.loss_table().items()}
 _NativeSpec = _kernels.LossSpec
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -99,14 +98,14 @@ def randhie() -> Dataset:
 
 def adult(data: Path) -> Dataset:
     """Income above 50,000 dollars; encoded by the public bounds of the documentation's example."""
-    from dpfast.tabular import TableSchema, read_csv
+    from dpfast._files import read_csv
+    from dpfast.tabular import TableSchema, read_bounds
 
-    bounds_file = _ROOT / "docs" / "examples" / "adult_bounds.json"
-    bounds = json.loads(bounds_file.read_text(encoding="utf-8"))
-    schema = TableSchema.from_bounds(bounds, target="income")
+    bounds = read_bounds(_ROOT / "docs" / "examples" / "adult_bounds.json")
+    schema = TableSchema.from_bounds(bounds)
     parts = []
     for name in ("adult_train.csv", "adult_test.csv"):
-        table, _ = read_csv(_existing(data, name), list(bounds))
+        table = read_csv(_existing(data, name), schema.columns_read(fit=True))
         parts.append((schema.transform(table), schema.encode_target(table)))
     X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))
     y = np.concatenate([part[1] for part in parts])

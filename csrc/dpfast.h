@@ -17,6 +17,7 @@
 #include "epochs.h"
 #include "line_search.h"
 #include "loss.h"
+#include "loss_list.h"
 #include "objectives.h"
 #include "private_epochs.h"
 #include "random.h"

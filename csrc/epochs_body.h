@@ -8,15 +8,14 @@
 
 typedef double (*loss_derivative)(double y, double z, const dpfast_loss *p);
 
-#define STAMP_DERIVATIVE(id, name, kind, convex, parameter, parameter_high, width)                 \
+#define STAMP_DERIVATIVE(id, name, ...)                                                            \
     static double name##_derivative_point(double y, double z, const dpfast_loss *p)                \
     {                                                                                              \
         return name##_derivative(y, z, p);                                                         \
     }
 DPFAST_LOSS_LIST(STAMP_DERIVATIVE)
 
-#define LIST_DERIVATIVE(id, name, kind, convex, parameter, parameter_high, width)                  \
-    name##_derivative_point,
+#define LIST_DERIVATIVE(id, name, ...) name##_derivative_point,
 static const loss_derivative loss_derivatives[] = {DPFAST_LOSS_LIST(LIST_DERIVATIVE)};
 
 /* ---- The parts of a problem that do not depend on how its rows are stored --------------------- */

@@ -15,6 +15,15 @@ typedef enum dpfast_target_kind {
     DPFAST_REGRESSION = 1      /* targets are any finite numbers */
 } dpfast_target_kind;
 
+/* Facts that hold for every parameter and width; proofs rest on them. */
+typedef enum dpfast_loss_facts {
+    DPFAST_CONVEX = 1,    /* in the margin */
+    DPFAST_MONOTONE = 2,  /* a function of y z that never rises */
+    DPFAST_EVEN = 4,      /* a function of |z - y| whose slope is z - y, perhaps cut off */
+    DPFAST_QUADRATIC = 8, /* (z - y)^2 / 2 */
+    DPFAST_MULTICLASS = 16 /* the kernels' multinomial loss, of two classes */
+} dpfast_loss_facts;
+
 typedef struct dpfast_loss {
     int id;           /* position in the loss list */
     double parameter; /* slope bound, threshold or quantile, where the loss has one */
@@ -23,7 +32,8 @@ typedef struct dpfast_loss {
 
 typedef struct dpfast_loss_info {
     dpfast_target_kind kind;
-    int convex;
+    int facts;             /* bits of dpfast_loss_facts */
+    int smoothed;          /* id of the loss that rounds off its kinks; -1: none does */
     double parameter;      /* default; NaN: the loss has none */
     double parameter_high; /* valid parameters are in (0, parameter_high) */
     double width;          /* default; NaN: the loss has none; valid widths are in (0, inf) */

@@ -9,9 +9,6 @@
 #include "loss_list.h"
 #include "simd.h"
 
-/* The loss that has loops of its own. */
-#define LOGISTIC_ID 0
-
 /* Rows of one block at most; a multiple of 16.  The running product of the logistic loss needs
  * 2^DPFAST_BLOCK_ROWS finite. */
 #define DPFAST_BLOCK_ROWS 512
@@ -167,7 +164,7 @@ DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTR
     return logistic_end(&sums);
 }
 
-#define STAMP_LOSS_BLOCKS(id, name, kind, convex, parameter, parameter_high, width)                \
+#define STAMP_LOSS_BLOCKS(id, name, ...)                                                           \
     static double name##_loss_block(ptrdiff_t n, const double *DPFAST_RESTRICT z,                  \
                                     const double *DPFAST_RESTRICT y, const double *weight,         \
                                     const dpfast_loss *p, double loss_clip,                        \
@@ -177,7 +174,7 @@ DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTR
         const dpfast_loss q = *p; /* a copy that no store can alias */                             \
         ptrdiff_t i;                                                                               \
         assert(n >= 0 && n <= DPFAST_BLOCK_ROWS);                                                  \
-        if ((id) == LOGISTIC_ID && weight == NULL) {                                               \
+        if ((id) == DPFAST_LOSS_logistic && weight == NULL) {                                               \
             return logistic_fast_block(n, z, y, loss_clip, derivative);                            \
         }                                                                                          \
         for (i = 0; i < n; i++) {                                                                  \
@@ -203,9 +200,8 @@ DPFAST_INLINE double logistic_fast_block(ptrdiff_t n, const double *DPFAST_RESTR
     }
 DPFAST_LOSS_LIST(STAMP_LOSS_BLOCKS)
 
-#define LIST_LOSS_BLOCK(id, name, kind, convex, parameter, parameter_high, width) name##_loss_block,
-#define LIST_CURVATURE_BLOCK(id, name, kind, convex, parameter, parameter_high, width)             \
-    name##_curvature_block,
+#define LIST_LOSS_BLOCK(id, name, ...) name##_loss_block,
+#define LIST_CURVATURE_BLOCK(id, name, ...) name##_curvature_block,
 static const loss_block loss_blocks[] = {DPFAST_LOSS_LIST(LIST_LOSS_BLOCK)};
 static const curvature_block curvature_blocks[] = {DPFAST_LOSS_LIST(LIST_CURVATURE_BLOCK)};
 

@@ -7,7 +7,7 @@
 typedef struct loss_entry {
     const char *name;
     dpfast_target_kind kind;
-    int convex;
+    int facts, smoothed;
     double parameter, parameter_high, width;
     double (*lipschitz)(const dpfast_loss *);
     double (*smoothness)(const dpfast_loss *);
@@ -16,7 +16,7 @@ typedef struct loss_entry {
                    double *, double *);
 } loss_entry;
 
-#define STAMP_LOSS(id, name, kind, convex, parameter, parameter_high, width)                       \
+#define STAMP_LOSS(id, name, ...)                                                                  \
     static double name##_lipschitz_fn(const dpfast_loss *p) { return name##_lipschitz(p); }        \
     static double name##_smoothness_fn(const dpfast_loss *p) { return name##_smoothness(p); }      \
     static double name##_at_zero_fn(const dpfast_loss *p) { return name##_at_zero(p); }            \
@@ -38,10 +38,11 @@ typedef struct loss_entry {
     }
 DPFAST_LOSS_LIST(STAMP_LOSS)
 
-#define LIST_LOSS(id, name, kind, convex, parameter, parameter_high, width)                        \
+#define LIST_LOSS(id, name, kind, facts, smoothed, parameter, parameter_high, width)               \
     {#name,                                                                                        \
      kind,                                                                                         \
-     convex,                                                                                       \
+     facts,                                                                                        \
+     DPFAST_LOSS_##smoothed,                                                                       \
      parameter,                                                                                    \
      parameter_high,                                                                               \
      width,                                                                                        \
@@ -58,7 +59,7 @@ static const loss_entry *find_loss(int id)
 
 int dpfast_loss_count(void)
 {
-    return (int)(sizeof losses / sizeof losses[0]);
+    return DPFAST_LOSS_COUNT;
 }
 
 const char *dpfast_loss_name(int id)
@@ -74,7 +75,8 @@ dpfast_status dpfast_loss_describe(int id, dpfast_loss_info *info)
         return DPFAST_ERR_UNSUPPORTED;
     }
     info->kind = entry->kind;
-    info->convex = entry->convex;
+    info->facts = entry->facts;
+    info->smoothed = entry->smoothed;
     info->parameter = entry->parameter;
     info->parameter_high = entry->parameter_high;
     info->width = entry->width;

@@ -1,5 +1,6 @@
 /* Stamps the sums of objectives.h for dense and for sparse rows. */
 #include "line_search.h"
+#include "loss_list.h"
 #include "objectives.h"
 #include "vecmath.h"
 
@@ -30,17 +31,6 @@ DPFAST_INLINE double exp_less_one(double x, double e)
     p = p * x + 0.5;
     p = p * x + 1.0;
     return fabs(x) < SERIES_BELOW ? p * x : e - 1.0;
-}
-
-/* The loss (z - y)^2 / 2, whose derivative at z = 0 is -y. */
-static dpfast_loss squared_loss(void)
-{
-    dpfast_loss squared = {0, 0.0, 0.0};
-    while (squared.id < dpfast_loss_count() &&
-           strcmp(dpfast_loss_name(squared.id), "squared") != 0) {
-        squared.id++;
-    }
-    return squared;
 }
 
 static int is_classification(const dpfast_loss *loss)

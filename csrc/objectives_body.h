@@ -21,7 +21,7 @@ static int LOCAL(valid)(const ROWS *rows, const dpfast_loss *loss, const double 
 static dpfast_status LOCAL(accumulate)(const ROWS *rows, const double *minus_s,
                                        const double *zeros, double *sum)
 {
-    const dpfast_loss squared = squared_loss();
+    const dpfast_loss squared = {DPFAST_LOSS_squared, 0.0, 0.0};
     ROWS part = *rows;
     double ignored;
     part.target = minus_s;

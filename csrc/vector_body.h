@@ -113,7 +113,7 @@ static void line_search(ptrdiff_t n, const double *DPFAST_RESTRICT margin,
     for (k = 0; k < n_steps; k++) {
         out[k] = 0.0;
     }
-    if (loss->id == LOGISTIC_ID && weight == NULL) {
+    if (loss->id == DPFAST_LOSS_logistic && weight == NULL) {
         logistic_line_search(n, margin, direction_margin, target, loss_clip, n_steps, steps, out);
         return;
     }

@@ -67,18 +67,18 @@ def _solver_pages():
     folder = HERE / "solvers"
     folder.mkdir(exist_ok=True)
     rows = []
-    for name, module in SOLVERS.items():
-        text = inspect.cleandoc(module.__doc__)
+    for name, solver in SOLVERS.items():
+        text = inspect.cleandoc(solver.doc)
         summary = " ".join(text.split("\n\n")[0].split())
-        budgets = ", ".join(_BUDGETS[kind] for kind in module.BUDGET_KINDS)
+        budgets = ", ".join(_BUDGETS[kind] for kind in solver.budgets)
         facts = [
             ("Budgets", budgets),
-            ("Neighbors", ", ".join(f"``{r}``" for r in module.RELATIONS)),
-            ("Options", ", ".join(f"``{o}``" for o in module.OPTIONS)),
+            ("Neighbors", ", ".join(f"``{r}``" for r in solver.relations)),
+            ("Options", ", ".join(f"``{o}``" for o in solver.options)),
         ]
         title = f"``{name}``"
         page = [title, "=" * len(title), "", *(f":{k}: {v}" for k, v in facts), "", text, ""]
-        owner = inspect.getmodule(module.plan).__name__
+        owner = solver.run.__module__
         for function in ("plan", "run"):
             # Solvers of one family share their functions.
             page += [f".. autofunction:: {owner}.{function}", "   :no-index:", ""]
@@ -108,8 +108,9 @@ def _solver_pages():
 
 def _beside_the_table():
     """Solvers that serve one estimator and have no name of their own."""
-    known = {module.__name__.split(".")[-1] for module in SOLVERS.values()}
-    found = (module.name for module in pkgutil.iter_modules(dpfast.solvers.__path__))
+    known = {solver.run.__module__.split(".")[-1] for solver in SOLVERS.values()}
+    modules = pkgutil.iter_modules(dpfast.solvers.__path__)
+    found = (module.name for module in modules if not module.ispkg)
     return [name for name in found if name[0] != "_" and name not in known]
 
 
@@ -136,6 +137,22 @@ _solver_pages()
 
 #: Pages of the API: title, and for each module the names on it; None takes all that it exports.
 API = {
+    "tables": (
+        "Tables",
+        {
+            "dpfast.tabular": [
+                "TableModel",
+                "TableSchema",
+                "TableFit",
+                "FitPlan",
+                "EncodedRows",
+                "Tally",
+                "ClassTarget",
+                "RangeTarget",
+                "read_bounds",
+            ],
+        },
+    ),
     "estimators": ("Estimators", {"dpfast.estimators": None, "dpfast.model_selection": None}),
     "planning": (
         "Planning and solving",
@@ -148,8 +165,7 @@ API = {
         {
             "dpfast.preprocessing": None,
             "dpfast.datasets": ["load_randhie", "make_uniform_classification"],
-            "dpfast.tabular": ["TableSchema", "read_bounds"],
-            "dpfast.model_file": ["TabularModel", "load_model", "save_model"],
+            "dpfast.column_blocks": ["ColumnBlock"],
         },
     ),
     "plotting": ("Pictures", {"dpfast.plotting": None}),

@@ -19,8 +19,10 @@ from dpfast.estimators import (
 )
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, Result, plan, solve
+from dpfast.tabular import TableModel
 
 __all__ = [
     "Budget",
@@ -41,6 +43,7 @@ __all__ = [
     "ProblemShape",
     "QuantileRegressor",
     "Result",
+    "TableModel",
     "UnsupportedEvent",
     "__version__",
     "plan",

@@ -1,4 +1,4 @@
-"""Strict reading of JSON, CSV and Parquet files, and atomic writing."""
+"""Strict reading of JSON, CSV and Parquet files, atomic writing, locks between processes."""
 
 from __future__ import annotations
 
@@ -235,11 +235,49 @@ if sys.platform == "win32":
             except OSError:
                 time.sleep(0.01)
 
+    def try_lock(lock: io.FileIO) -> bool:
+        """Hold an open lock file, unless somebody else does."""
+        try:
+            lock.seek(0)
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
 else:
 
     def wait_for_lock(lock: io.FileIO) -> None:
         """Hold an open lock file against other processes and other open files of this one."""
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+
+    def try_lock(lock: io.FileIO) -> bool:
+        """Hold an open lock file, unless somebody else does."""
+        try:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+_forks = 0
+
+
+def _after_fork_in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def this_process() -> tuple[int, int]:
+    """Return what tells this process from those it was forked from and from its forked children.
+
+    Its number alone may be given out again to a child of a child; so the forks on the way here are
+    counted, too.
+    """
+    return os.getpid(), _forks
 
 
 Progress = Callable[[float], None]
@@ -247,17 +285,6 @@ Progress = Callable[[float], None]
 
 PARQUET = (".parquet", ".pq")
 """Endings of the names of Parquet files."""
-
-
-def read_table(
-    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Read columns of a CSV or, by the name's ending, of a Parquet file.
-
-    Parameters, results and errors are those of :func:`read_csv` and :func:`read_parquet`.
-    """
-    reader = read_parquet if os.fspath(path).endswith(PARQUET) else read_csv
-    return reader(path, columns, progress)
 
 
 def import_parquet() -> Any:
@@ -277,138 +304,133 @@ def import_parquet() -> Any:
     return parquet
 
 
-def read_parquet(
-    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Read columns of a Parquet file.
+def table_header(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the columns of a CSV or Parquet file.
+
+    Raises
+    ------
+    DataError, ImportError, OSError
+        As for :func:`table_chunks`.
+    """
+    if os.fspath(path).endswith(PARQUET):
+        with _parquet_file(path) as file:
+            return list(file.schema_arrow.names)
+    with _csv_rows(path) as (reader, _):
+        return _csv_header(path, reader)
+
+
+def table_chunks(
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    progress: Progress | None = None,
+    rows: int = _CHUNK_ROWS,
+) -> Iterator[dict[str, Any]]:
+    """Columns of a CSV or, by the name's ending, of a Parquet file, so many rows at a time.
+
+    A CSV file has commas between fields and double quotes around those that need them; the first
+    line names the columns, the encoding is UTF-8 (with or without a byte order mark), a name ending
+    in ``.gz`` is decompressed, blank lines are skipped.
 
     Parameters
     ----------
     path : path-like
-    columns : collection of str
-        Columns to return; nested ones cannot be.
+    columns : sequence of str
+        Columns to return; nested ones of Parquet cannot be.
     progress : callable, optional
-        Called with the share that was read, after every group of rows.
+        Called with the share that was read, now and then.
+    rows : int
 
-    Returns
-    -------
-    table : dict of str to ndarray of shape (n,)
-        In the order of `columns`: float64 for a column of floating-point numbers (NaN where a value
-        is missing), int64 for integers of which none is missing, otherwise text ("" where a value
-        is missing, "true" and "false" for booleans), without the spaces around it.
-    unused : tuple of str
-        The other columns of the file.
+    Yields
+    ------
+    dict of str to tuple of str, or to pyarrow.Array
+        In the order of `columns`.
 
     Raises
     ------
     DataError
-        If columns are missing, repeated or nested, the file has no rows, or it is not Parquet.
+        If columns are missing or repeated, a line of CSV has another number of fields than the
+        header, the file has no rows, or it is neither CSV in UTF-8 nor Parquet.
     ImportError
-        If pyarrow is not installed.
+        If pyarrow is needed and not installed.
     OSError
         If the file cannot be read.
     """
+    reader = _parquet_chunks if os.fspath(path).endswith(PARQUET) else _csv_chunks
+    found = False
+    for chunk in reader(path, columns, progress, rows):
+        found = True
+        yield chunk
+    if not found:
+        raise DataError(f"{os.fspath(path)} has columns but no rows.")
+
+
+def _parquet_chunks(
+    path: str | os.PathLike[str], columns: Sequence[str], progress: Progress | None, rows: int
+) -> Iterator[dict[str, Any]]:
+    with _parquet_file(path) as file:
+        _check_header(path, list(file.schema_arrow.names), columns)
+        read, total = 0, max(1, file.metadata.num_rows)
+        for batch in file.iter_batches(rows, columns=list(columns)):
+            if not batch.num_rows:
+                continue
+            yield {name: batch.column(name) for name in columns}
+            read += batch.num_rows
+            if progress is not None:
+                progress(read / total)
+
+
+@contextmanager
+def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """An open Parquet file; whatever is wrong with its form becomes a DataError."""
     parquet = import_parquet()
-    name = os.fspath(path)
     import pyarrow
 
+    name = os.fspath(path)
     with open(path, "rb") as stream:
         try:
-            file = parquet.ParquetFile(stream)
-            header = list(file.schema_arrow.names)
-            _check_header(path, header, columns)
-            groups = file.num_row_groups
-            parts = []
-            for group in range(groups):
-                parts.append(file.read_row_group(group, columns=list(columns)))
-                if progress is not None:
-                    progress((group + 1) / groups)
-            if not sum(len(part) for part in parts):
-                raise DataError(f"{name} has columns but no rows.")
-            rows = pyarrow.concat_tables(parts)
-            table = {column: _plain_column(rows.column(column)) for column in columns}
+            yield parquet.ParquetFile(stream)
         except pyarrow.ArrowNotImplementedError as error:
             raise DataError(
                 f"{name} has a column that is neither numbers nor text: {error}."
-            ) from (error)
-        except pyarrow.ArrowInvalid as error:
+            ) from error
+        except (pyarrow.ArrowInvalid, KeyError) as error:
             raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
-    return table, tuple(column for column in header if column not in columns)
 
 
-def _plain_column(values: Any) -> NDArray[Any]:
-    """An Arrow column as float64, int64 or text."""
-    import pyarrow
-    from pyarrow import compute, types
-
-    if types.is_floating(values.type):
-        return np.asarray(values.to_numpy(), dtype=np.float64)
-    if types.is_integer(values.type) and not values.null_count:
-        return np.asarray(values.cast(pyarrow.int64()).to_numpy())
-    text = compute.fill_null(values.cast(pyarrow.string()), "")
-    return np.strings.strip(np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_))
-
-
-def read_csv(
-    path: str | os.PathLike[str], columns: Collection[str], progress: Progress | None = None
-) -> tuple[dict[str, NDArray[np.str_]], tuple[str, ...]]:
-    """Read columns of a CSV file as text.
-
-    Commas separate, double quotes protect, the first line names the columns, the encoding is UTF-8
-    (with or without a byte order mark), a name ending in ``.gz`` is decompressed. Spaces around
-    values are removed and blank lines are skipped.
-
-    Parameters
-    ----------
-    path : path-like
-    columns : collection of str
-        Columns to return.
-    progress : callable, optional
-        Called with the share that was read, now and then.
-
-    Returns
-    -------
-    table : dict of str to ndarray of shape (n,)
-        Text, in the order of `columns`.
-    unused : tuple of str
-        The other columns of the file.
-
-    Raises
-    ------
-    DataError
-        If columns are missing or repeated, a row has another number of fields than the header, the
-        file has no rows, or it is not a CSV file in UTF-8.
-    OSError
-        If the file cannot be read.
-    """
+def _csv_chunks(
+    path: str | os.PathLike[str], columns: Sequence[str], progress: Progress | None, rows: int
+) -> Iterator[dict[str, Any]]:
     with _csv_rows(path) as (reader, share):
-        header = [name.strip() for name in next(filter(None, reader), [])]
-        if not any(header):
-            raise DataError(f"{os.fspath(path)} is empty; expected a line of column names.")
+        header = _csv_header(path, reader)
         _check_header(path, header, columns)
-        positions = {name: header.index(name) for name in columns}
-        chunks: list[list[NDArray[np.str_]]] = []
+        positions = [header.index(name) for name in columns]
         start = 0
-        while rows := list(itertools.islice(reader, _CHUNK_ROWS)):
-            widths = np.fromiter(map(len, rows), dtype=np.intp, count=len(rows))
-            wrong = (widths != len(header)) & (widths != 0)
-            if wrong.any():
-                index = int(np.argmax(wrong))
-                _refuse_row(path, start + index, int(widths[index]), len(header))
-            start += len(rows)
-            if fields := list(zip(*filter(None, rows), strict=True)):
-                # A width for each column: one long text would blow up every other column.
-                chunks.append([np.array(fields[j], dtype=np.str_) for j in positions.values()])
+        while lines := list(itertools.islice(reader, rows)):
+            widths = set(map(len, lines)) - {0, len(header)}
+            if widths:
+                index = next(i for i, line in enumerate(lines) if len(line) in widths)
+                _refuse_row(path, start + index, len(lines[index]), len(header))
+            start += len(lines)
+            if fields := list(zip(*filter(None, lines), strict=True)):
+                yield {name: fields[j] for name, j in zip(columns, positions, strict=True)}
             if progress is not None:
                 progress(share())
-    if not chunks:
-        raise DataError(f"{os.fspath(path)} has a header but no rows.")
-    parts = zip(*chunks, strict=True)
-    table = {
-        name: np.strings.strip(np.concatenate(part))
-        for name, part in zip(positions, parts, strict=True)
+
+
+def _csv_header(path: str | os.PathLike[str], reader: Any) -> list[str]:
+    header = [name.strip() for name in next(filter(None, reader), [])]
+    if not any(header):
+        raise DataError(f"{os.fspath(path)} is empty; expected a line of column names.")
+    return header
+
+
+def read_csv(path: str | os.PathLike[str], columns: Sequence[str]) -> dict[str, NDArray[np.str_]]:
+    """Columns of a CSV file as text without the spaces around it, see :func:`table_chunks`."""
+    chunks = list(table_chunks(path, columns))
+    return {
+        name: np.strings.strip(np.concatenate([np.array(chunk[name]) for chunk in chunks]))
+        for name in columns
     }
-    return table, tuple(name for name in header if name not in positions)
 
 
 @contextmanager

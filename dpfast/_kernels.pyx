@@ -31,9 +31,17 @@ cdef extern from "dpfast.h" nogil:
         double parameter
         double width
 
+    int DPFAST_CONVEX
+    int DPFAST_MONOTONE
+    int DPFAST_EVEN
+    int DPFAST_QUADRATIC
+    int DPFAST_MULTICLASS
+    int DPFAST_LOSS_squared
+
     ctypedef struct dpfast_loss_info:
         int kind
-        int convex
+        int facts
+        int smoothed
         double parameter
         double parameter_high
         double width
@@ -98,24 +106,37 @@ def force_isa(str name):
 
 # ---- Losses -------------------------------------------------------------------------------------
 
-def loss_table():
-    """Mapping of loss name to (id, kind, convex, parameter, parameter_high, width).
+cdef str _loss_name(int id):
+    return dpfast_loss_name(id).decode().replace("_", "-")
 
-    kind is "classification" or "regression"; parameter and width are defaults, None where the loss
-    has no such thing.
+
+cdef object _if_any(double value):
+    """None for NaN, which stands for what a loss does not have."""
+    return None if value != value else value
+
+
+def loss_table():
+    """Mapping of loss name to the line of the C list, as a dict.
+
+    `smoothed`, `parameter`, `parameter_high` and `width` are None where the loss has no such thing.
     """
     cdef dpfast_loss_info info
     table = {}
     for i in range(dpfast_loss_count()):
         _check(dpfast_loss_describe(i, &info), "loss table")
-        table[dpfast_loss_name(i).decode().replace("_", "-")] = (
-            i,
-            ("classification", "regression")[info.kind],
-            bool(info.convex),
-            None if info.parameter != info.parameter else info.parameter,
-            None if info.parameter_high != info.parameter_high else info.parameter_high,
-            None if info.width != info.width else info.width,
-        )
+        table[_loss_name(i)] = {
+            "id": i,
+            "kind": ("classification", "regression")[info.kind],
+            "convex": bool(info.facts & DPFAST_CONVEX),
+            "monotone": bool(info.facts & DPFAST_MONOTONE),
+            "even": bool(info.facts & DPFAST_EVEN),
+            "quadratic": bool(info.facts & DPFAST_QUADRATIC),
+            "multiclass": bool(info.facts & DPFAST_MULTICLASS),
+            "smoothed": None if info.smoothed < 0 else _loss_name(info.smoothed),
+            "parameter": _if_any(info.parameter),
+            "parameter_high": _if_any(info.parameter_high),
+            "width": _if_any(info.width),
+        }
     return table
 
 

@@ -133,7 +133,7 @@ def weighted_gram_block(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1]
     cdef dpfast_dense dense
     cdef dpfast_csr sparse
     cdef dpfast_status status
-    cdef LossSpec squared = LossSpec(loss_table()["squared"][0])
+    cdef LossSpec squared = LossSpec(DPFAST_LOSS_squared)
     _check_block(rows, start, stop, out.shape[1])
     cdef double[::1] zeros = np.zeros(rows.dim)
     if weight.shape[0] != stop - start:

@@ -47,3 +47,11 @@ class ConversionWarning(UserWarning):
 
 class PrivacyLeakWarning(UserWarning):
     """Something that the guarantee takes as public was inferred from the private data."""
+
+
+class UndeclaredValueWarning(UserWarning):
+    """A table has values that its declaration does not know, or numbers outside their range."""
+
+
+class RepeatedFitWarning(UserWarning):
+    """Several fits to the same rows, which no accountant adds up."""

@@ -77,9 +77,11 @@ class Loss:
 
     def __post_init__(self) -> None:
         check_choice("loss", self.name, loss_names())
-        _, _, _, parameter, high, width = _TABLE[self.name]
-        self._settle("parameter", self.parameter, parameter, None if high == np.inf else high)
-        self._settle("width", self.width, width, None)
+        facts = _TABLE[self.name]
+        high = facts["parameter_high"]
+        high = None if high == np.inf else high
+        self._settle("parameter", self.parameter, facts["parameter"], high)
+        self._settle("width", self.width, facts["width"], None)
 
     def _settle(
         self, name: str, value: float | None, default: float | None, high: float | None
@@ -95,17 +97,43 @@ class Loss:
     @property
     def spec(self) -> _kernels.LossSpec:
         """The loss as the kernels take it."""
-        return _kernels.LossSpec(_TABLE[self.name][0], self.parameter or 0.0, self.width or 0.0)
+        return _kernels.LossSpec(_TABLE[self.name]["id"], self.parameter or 0.0, self.width or 0.0)
 
     @property
     def kind(self) -> str:
         """``"classification"`` (targets are -1 and +1) or ``"regression"``."""
-        return str(_TABLE[self.name][1])
+        return str(_TABLE[self.name]["kind"])
 
     @property
     def convex(self) -> bool:
         """Whether ``ℓ`` is convex in the margin."""
-        return bool(_TABLE[self.name][2])
+        return bool(_TABLE[self.name]["convex"])
+
+    @property
+    def monotone(self) -> bool:
+        """Whether ``ℓ`` is a function of ``yz`` that never rises."""
+        return bool(_TABLE[self.name]["monotone"])
+
+    @property
+    def even(self) -> bool:
+        """Whether ``ℓ`` is a function of ``|z - y|`` whose slope is ``z - y``, perhaps cut off."""
+        return bool(_TABLE[self.name]["even"])
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether ``ℓ`` is ``(z - y)²/2``."""
+        return bool(_TABLE[self.name]["quadratic"])
+
+    @property
+    def multiclass(self) -> bool:
+        """Whether ``ℓ`` is the multinomial loss of two classes."""
+        return bool(_TABLE[self.name]["multiclass"])
+
+    @property
+    def smoothed(self) -> str | None:
+        """Name of the loss that rounds off the kinks of ``ℓ`` over its width; None: none does."""
+        name: str | None = _TABLE[self.name]["smoothed"]
+        return name
 
     @property
     def lipschitz(self) -> float:

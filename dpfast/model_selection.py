@@ -26,10 +26,11 @@ fits: it is free.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -41,8 +42,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_flag, check_real
+from dpfast.curator import Curator
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
-from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.mechanisms import Access, Gaussian, Laplace
 from dpfast.privacy import (
     ACCOUNTANTS,
     Budget,
@@ -55,10 +57,11 @@ from dpfast.privacy import (
     budget_filter,
     gaussian_epsilon,
 )
-from dpfast.privacy.ledger import ACTIVE, merged
+from dpfast.privacy.ledger import merged
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
-from dpfast.problem import ProblemShape
+from dpfast.queries import ScoreSum
 from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 Scorer = Callable[[Any, Any, NDArray[Any]], ArrayLike]
@@ -130,6 +133,80 @@ class _Settled:
     run_budget: Budget
     score: Gaussian | Laplace
     fits: tuple[tuple[Event, ...], ...]
+
+
+class _Search(Access[tuple[float, tuple[int, Any]]]):
+    """The best of a random number of runs, each of which fits a candidate and scores it.
+
+    The number of runs and all runs but the best stay secret, so this is one access, and trusted, as
+    are the scorer and what a candidate's fit does with the training rows: that goes through a
+    ledger of its own, whose budget is what the event charges a run for.  A run that fails counts as
+    the worst, since that it failed would be a statement about the rows.
+
+    The rows are two pairs (X, y): those to be fitted, and those held out.
+    """
+
+    def __init__(
+        self, estimator: Any, candidates: list[dict[str, Any]], settled: _Settled, score: Scorer
+    ) -> None:
+        self._estimator, self._candidates = estimator, candidates
+        self._settled, self._score = settled, score
+
+    def events(self, count: int = 1) -> tuple[Event, ...]:
+        """Return the event of the search."""
+        return (replace(self._settled.event, count=count * self._settled.event.count),)
+
+    def answer(
+        self, prepared: Any, rng: SecureGenerator, *point: Any
+    ) -> tuple[float, tuple[int, Any]]:
+        """Return the best run's noisy score, its candidate's number, and its model."""
+
+        def run() -> tuple[float, tuple[int, Any]]:
+            index = rng.below(len(self._candidates))
+            noisy, model = self._run(index, prepared, rng)
+            return noisy, (index, model)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # their number would tell that of the runs
+            return best_of_runs(self._settled.event, run, rng)
+
+    def _run(self, index: int, parts: Any, rng: SecureGenerator) -> tuple[float, Any]:
+        """Fit one candidate and release its score."""
+        training, (X_held, y_held) = parts
+        model = None
+        with suppress(Exception):
+            model = self._fit(index, training, rng)
+        ledger = Ledger(self._settled.run_budget, accounts=())
+        noisy = Curator((X_held, y_held), ledger, rng).release(
+            self._settled.score, partial(self._scores, model)
+        )
+        return float(noisy[0]) / len(y_held), model
+
+    def _fit(self, index: int, training: tuple[Any, Any], rng: SecureGenerator) -> Any:
+        """The model of one candidate."""
+        budget, params = self._settled.run_budget, self._candidates[index]
+        seed = int(rng.uint64(1)[0] >> np.uint64(1)) if rng.reproducible else None
+        model = clone(self._estimator).set_params(
+            **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
+            random_state=seed, verbose=0,
+        )  # fmt: skip
+        model._fit(*training, {}, accounts=())
+        report = model.privacy_
+        if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
+            raise RuntimeError(
+                f"the fit of {params!r} made other accesses than were planned and paid for; "
+                "nothing is released. Please report this."
+            )
+        return model
+
+    def _scores(self, model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
+        """What the scorer makes of the held-out rows; 0 if the fit or the scorer failed."""
+        if model is None:
+            return np.zeros(len(y))
+        try:
+            return self._score(model, X, y)
+        except Exception:
+            return np.zeros(len(y))
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -270,23 +347,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_target(candidates, target)
         settled = self._settle(budget, candidates, len(target) - held_out, held_out, rows.shape[1])
 
-        ledger = Ledger(budget)
-        ledger.spend(settled.event)
-        rng = SecureGenerator(self.random_state)
+        ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
+        search = _Search(self.estimator, candidates, settled, score)
         # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
         order = np.argsort(rng.uint64(len(target)), kind="stable")
         parts = [
             (_safe_indexing(rows, part), target[part])
             for part in (np.sort(order[held_out:]), np.sort(order[:held_out]))
         ]
-
-        def run() -> tuple[float, tuple[int, Any]]:
-            index = rng.below(len(candidates))
-            noisy, model = self._run(candidates[index], settled, index, parts, score, rng)
-            return noisy, (index, model)
-
-        with _paid_for():
-            noisy, (index, model) = best_of_runs(settled.event, run, rng)
+        noisy, (index, model) = Curator(parts, ledger, rng).release(search)
+        if model is None:
+            raise RuntimeError(
+                f"the candidate that was chosen, {candidates[index]!r}, cannot be fitted: its "
+                "fits fail, and count as the worst. The privacy cost of the search stays spent. "
+                "Leave it out of param_grid."
+            )
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         model.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
@@ -381,7 +456,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if mean_runs is None:
             mean_runs = float(min(max(2, len(candidates)), 20))
         check_choice("repetitions", self.repetitions, ("auto", *REPETITIONS))
-        for name in REPETITIONS:
+        for name in REPETITIONS if self.repetitions == "auto" else (self.repetitions,):
             law_parameter(name, mean_runs, self.shape)
         law = _best_law(budget, self.repetitions, float(mean_runs), float(self.shape))
         relation = self.estimator.neighboring_relation
@@ -395,15 +470,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             run_budget = Budget(run_epsilon, budget.delta)
             fits = tuple(_events_of(one, run_budget, n_train, n_features) for one in estimators)
             mechanism = Gaussian if budget.delta > 0.0 else Laplace
-            score = mechanism.calibrate(
-                run_budget,
-                sensitivity=1.0,
-                dimension=1,
-                neighboring_relation=relation,
-                # math.fsum rounds once.
-                error=held_out * 2.0**-53,
-            )
-            alternatives = (*map(_merged, fits), (score.event(_SCORE),))
+            sums = ScoreSum(held_out, "l2" if budget.delta > 0.0 else "l1")
+            score = mechanism.calibrate(run_budget, sums, relation, where=_SCORE)
+            alternatives = (*map(_merged, fits), score.events())
             event: SelectionEvent | PureSelectionEvent
             settings: dict[str, Any] = {
                 "repetitions": law[0],
@@ -417,8 +486,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 largest = max(_pure_sum(events, budget) for events in alternatives)
                 event = PureSelectionEvent(epsilon_of_run=largest, **settings)
-            with _paid_for():  # an accountant around the search answers when it is charged
-                affordable = Ledger(budget).can_afford(event)
+            affordable = Ledger(budget, accounts=()).can_afford(event)
             if affordable:
                 return _Settled(event, run_budget, score, fits)
             # Prices are nearly proportional to a run's epsilon.
@@ -429,44 +497,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             f"of {mean_runs:.4g} runs on average: nothing is left for one of them. Give more, or "
             "fewer runs."
         )
-
-    def _run(
-        self,
-        params: Mapping[str, Any],
-        settled: _Settled,
-        index: int,
-        parts: list[tuple[Any, NDArray[Any]]],
-        score: Scorer,
-        rng: SecureGenerator,
-    ) -> tuple[float, Any]:
-        """Fit one candidate and release its score."""
-        (X, y), (X_held, y_held) = parts
-        budget = settled.run_budget
-        seed = int(rng.uint64(1)[0] >> np.uint64(1)) if rng.reproducible else None
-        model = clone(self.estimator).set_params(
-            **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
-            random_state=seed, verbose=0,
-        )  # fmt: skip
-        model.fit(X, y)
-        report = model.privacy_
-        if not report.adaptive and _counted(report.events) != _counted(settled.fits[index]):
-            raise RuntimeError(
-                f"the fit of {params!r} made other accesses than were planned and paid for; "
-                "nothing is released. Please report this."
-            )
-
-        def query() -> list[float]:
-            rows = np.clip(np.asarray(score(model, X_held, y_held), dtype=np.float64), 0.0, 1.0)
-            if rows.shape != (len(y_held),):
-                raise ValueError(
-                    f"scoring must return one number for each of the {len(y_held)} rows; got "
-                    f"shape {rows.shape}."
-                )
-            # NaN is no score.
-            return [math.fsum(np.nan_to_num(rows, nan=0.0).tolist())]
-
-        noisy = settled.score.release(query, rng=rng, ledger=Ledger(budget), where=_SCORE)
-        return float(noisy[0]) / len(y_held), model
 
     # ---- the best model ----------------------------------------------------------------------
 
@@ -569,14 +599,13 @@ def _run_epsilon(budget: Budget, law: tuple[str, float, float]) -> float:
         return ledger.can_afford(SelectionEvent(alternatives=((run,),), **common))
 
     # Unlike a ledger of a fit, this one stands behind no data: no accountant is asked.
-    ledger = Ledger(budget)
-    with _paid_for():
-        low, high = math.log(budget.limit) - 25.0, math.log(budget.limit) + 5.0
-        if not affords(low):
-            return 0.0
-        while high - low > 1e-4:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if affords(middle) else (low, middle)
+    ledger = Ledger(budget, accounts=())
+    low, high = math.log(budget.limit) - 25.0, math.log(budget.limit) + 5.0
+    if not affords(low):
+        return 0.0
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if affords(middle) else (low, middle)
     if budget.delta == 0.0:
         return math.exp(low)
     return gaussian_epsilon(math.exp(low), budget.delta)
@@ -617,9 +646,8 @@ def _merged(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:
     """Return the sum of the events' epsilons."""
-    ledger = Ledger(Budget(1e6), "pure")
-    with _paid_for():
-        ledger.spend_all(events)
+    ledger = Ledger(Budget(1e6), "pure", accounts=())
+    ledger.spend_all(events)
     return ledger.guarantee().epsilon
 
 
@@ -651,20 +679,12 @@ def best_of_runs(
     release : object
         Of equal scores the first: as good as a random one, the runs being alike.
     """
-    uniform = float(rng.uint64(1)[0] >> np.uint64(11)) * 2.0**-53
+    runs = number_of_runs(
+        event.repetitions, event.mean_runs, event.shape, lambda: int(rng.uint64(1)[0])
+    )
     best = run()
-    for _ in range(number_of_runs(event.repetitions, event.mean_runs, event.shape, uniform) - 1):
+    for _ in range(runs - 1):
         other = run()
         if other[0] > best[0]:
             best = other
     return best
-
-
-@contextmanager
-def _paid_for() -> Iterator[None]:
-    """Keep the accountants around a search from charging its runs: they were charged for it."""
-    token = ACTIVE.set(())
-    try:
-        yield
-    finally:
-        ACTIVE.reset(token)

@@ -1,9 +1,9 @@
 """Rows, loss and ridge of one learning problem, and its sums over row blocks.
 
-A :class:`ProblemShape` holds what is public; a :class:`Problem` adds the private rows.  Every
-full-batch quantity is a sum over a fixed list of row chunks whose boundaries depend on the shape
-alone; chunks may run on several threads and are always added in the same order, so results do not
-depend on `n_jobs`.
+A :class:`~dpfast.ProblemShape` holds what is public; a :class:`Problem` adds the private rows.
+Every full-batch quantity is a sum over a fixed list of row chunks whose boundaries depend on the
+shape alone; chunks may run on several threads and are always added in the same order, so results do
+not depend on `n_jobs`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -28,26 +27,13 @@ from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.losses import Loss
-from dpfast.privacy import records_apart
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
+from dpfast.shape import UNIT, ProblemShape, gram_rows
 
 Vector = NDArray[np.float64]
-_LOGISTIC = Loss("logistic")
 T = TypeVar("T")
 
 _ALL = slice(None)
-# Rounding unit of float64.
-_UNIT = 2.0**-53
-# Chunks of about this many bytes: long enough that a Python call is free, short enough that Ctrl-C
-# is answered within milliseconds.
-_CHUNK_BYTES = 4 * 2**20
-# What map_rows hands to NumPy at once: fresh arrays of some megabytes cost more than the work.
-_BLOCK_BYTES = 2**18
-# Each chunk has a gradient of its own until it is added to the sum.
-_MAX_CHUNKS = 256
-# Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
-# and the losses.
-_LINE_SEARCH_ROWS = 8192
 # What is read twice in a row in pieces of this size comes from cache the second time.
 _CACHE_BYTES = 2**18
 # Margins that were updated this often are computed afresh: rounding errors have added up.
@@ -59,241 +45,6 @@ _LARGEST_ENTRY = 1e150
 _LARGEST_TARGET = 1e100
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
 _THREADING_BYTES = 8 * 2**20
-
-
-@dataclass(frozen=True)
-class BlockSizes:
-    """How many blocks the rows come in, where they are not one array.
-
-    Parameters
-    ----------
-    count : int
-        Number of blocks.
-    distinct : tuple of int
-        The different numbers of rows that they have.
-    """
-
-    count: int
-    distinct: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check_integer("count", self.count, low=1)
-        if not self.distinct:
-            raise ValueError("distinct must hold the blocks' numbers of rows; got none.")
-        for rows in self.distinct:
-            check_integer("distinct", rows, low=1, high=2**53)
-
-
-@dataclass(frozen=True)
-class ProblemShape:
-    """The public quantities of a problem: all that a plan may depend on.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows; public under both neighboring relations.
-    n_features : int
-        Number of columns, the intercept not counted.
-    data_norm : float
-        Bound ``R`` of the rows' Euclidean norms ``‖x_i‖₂``, the intercept not counted.
-    loss : Loss or str, default="logistic"
-    intercept : float, default=1.0
-        Value of the constant column; 0 means no intercept.
-    alpha : float or None, default=None
-        Ridge ``α`` of the mean loss, ``F(w) = (1/n) Σ ℓ_i + (α/2)‖w‖²``; None leaves the choice to
-        the solver.
-    max_weight : float, default=1.0
-        Bound of the rows' weights; multiplies all constants of the loss.
-    blocks : BlockSizes or None, default=None
-        Set where the rows come in blocks, each of which is summed by itself.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the stated kind or range.
-
-    Examples
-    --------
-    >>> shape = ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
-    >>> shape.dim, shape.row_norm > 2**0.5
-    (31, True)
-    """
-
-    n_samples: int
-    n_features: int
-    data_norm: float
-    loss: Loss = _LOGISTIC
-    intercept: float = 1.0
-    alpha: float | None = None
-    max_weight: float = 1.0
-    blocks: BlockSizes | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.loss, str):
-            object.__setattr__(self, "loss", Loss(self.loss))
-        elif not isinstance(self.loss, Loss):
-            raise TypeError(f"loss must be a Loss or its name; got {self.loss!r}.")
-        # 2**53: n enters formulas as a float64, where larger integers are not exact.
-        check_integer("n_samples", self.n_samples, low=1, high=2**53)
-        check_integer("n_features", self.n_features, low=1, high=2**53)
-        check_real("data_norm", self.data_norm, low=1e-100, high=1e100)
-        check_real("intercept", self.intercept, low=-1e100, high=1e100)
-        check_real("max_weight", self.max_weight, low=1e-100, high=1e100)
-        if self.alpha is not None:
-            check_real("alpha", self.alpha, low=1e-100, high=1e100)
-
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector, the intercept included."""
-        return self.n_features + (self.intercept != 0.0)
-
-    @property
-    def row_norm(self) -> float:
-        """Bound of ``‖(x_i, intercept)‖₂``, rounded up: the intercept counts."""
-        if self.intercept == 0.0:
-            return self.data_norm
-        return math.hypot(self.data_norm, self.intercept) * (1.0 + 4.0 * _UNIT)
-
-    @property
-    def lipschitz(self) -> float:
-        """``L``: bound of the norm of one row's gradient, ``max|ℓ'| · row_norm · max_weight``."""
-        return self.loss.lipschitz * self.row_norm * self.max_weight
-
-    @property
-    def smoothness(self) -> float:
-        """``β``: bound of the mean loss's Hessian norm, ``max|ℓ''| · row_norm² · max_weight``."""
-        return self.loss.smoothness * self.row_norm**2 * self.max_weight
-
-    def with_alpha(self, alpha: float) -> ProblemShape:
-        """The same shape with the ridge `alpha`."""
-        return replace(self, alpha=alpha)
-
-    def minimizer_norm(self, alpha: float) -> float:
-        """Bound of ``‖w*‖₂`` for the ridge `alpha`.
-
-        ``(α/2)‖w*‖² <= F(w*) <= F(0) <= ℓ(0)``, and ``α w* = -mean gradient`` of norm at most
-        ``L``.
-        """
-        at_zero = self.loss.at_zero * self.max_weight
-        return min(self.lipschitz / alpha, math.sqrt(2.0 * at_zero / alpha))
-
-    def minimizer_sensitivity(self, alpha: float, neighboring_relation: str) -> float:
-        """Largest distance between the minimizers of neighboring data sets.
-
-        The difference ``h`` of two neighbors' objectives has gradients of norm at most ``2L/n``
-        (`replace_one`: ``(ℓ - ℓ')/n``) or ``L/n`` (`add_or_remove_one`, the absent record being a
-        zero contribution); both objectives are α-strongly convex, so ``α‖w* - w'*‖ <= ‖∇h‖``
-        (Chaudhuri, Monteleoni & Sarwate 2011, Lemma 7).  The ridge is the same for both and does
-        not enter.
-        """
-        records = records_apart(neighboring_relation)
-        return records * self.lipschitz / (alpha * self.n_samples)
-
-    def chunk_rows(self) -> int:
-        """Rows of one chunk; depends on the shape alone, never on the number of threads."""
-        rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
-        return max(64, -(-rows // 64) * 64)
-
-    def line_search_rows(self) -> int:
-        """Rows of one chunk of a line search: X is read in it, too."""
-        return min(_LINE_SEARCH_ROWS, self.chunk_rows())
-
-    def block_rows(self) -> int:
-        """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
-        # In the cache with its copies; sums over very many rows stay short in both directions.
-        return max(64, _BLOCK_BYTES // (8 * self.dim), math.isqrt(self.n_samples) // 4)
-
-    def additions(self) -> int:
-        """Longest chain of additions behind an entry of a sum over all rows."""
-        return self.longest_chain(_additions)
-
-    def gram_additions(self) -> int:
-        """The same for :meth:`Problem.gram`, whose blocks are longer for sparse rows."""
-        return self.longest_chain(_gram_additions)
-
-    def longest_chain(self, additions: Callable[[ProblemShape], int]) -> int:
-        """Longest chain of additions behind an entry of a sum, whether in blocks or not.
-
-        Rows that come in blocks are added up in every block as if it were a problem of its own,
-        and then block by block in their order.  So an entry passes through at most the chain
-        within its own block and one addition for each block: the largest of ``additions(b)`` over
-        the blocks' shapes ``b``, plus their number.  Never less than for the same rows in one
-        array, so that where the rows are kept does not change a plan unless it must.
-
-        Parameters
-        ----------
-        additions : callable
-            The chain in rows that are one array, of their shape.  A function of a module, since
-            its results are kept.
-
-        Returns
-        -------
-        int
-        """
-        return additions(self) if self.blocks is None else _chain_over_blocks(self, additions)
-
-    def gradient_error(self, w_norm: float) -> float:
-        """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
-
-        With ``u = 2^-53``, ``D`` the dimension and ``ρ`` the row norm: a margin is wrong by at most
-        ``(D + 6) u ρ ‖w‖`` (any order of summation; Higham 2002, section 3.1), hence a derivative
-        by that times ``max|ℓ''|`` plus ``8 u max|ℓ'|`` of its own evaluation, and a row's gradient
-        by ``ρ`` times the sum.  An entry of the sum of all rows passes through at most ``m``
-        additions, which costs ``m u`` times the mean of the rows' gradient norms, at most ``L``.
-        The ridge term adds a few units of ``α ‖w‖``, which is at most ``L`` in the region where
-        optimizers work.  The factor 1.1 covers products of small terms.
-        """
-        margin = (self.dim + 6) * self.row_norm * w_norm
-        row = (
-            self.max_weight
-            * self.row_norm
-            * (self.loss.smoothness * margin + 8.0 * self.loss.lipschitz)
-        )
-        ridge = 4.0 * (self.alpha or 0.0) * w_norm
-        return 1.1 * _UNIT * (row + (self.additions() + 8) * self.lipschitz + ridge)
-
-    def gradient_sum_error(self, clip_norm: float = math.inf, rows: int | None = None) -> float:
-        """Bound of what rounding can add to the distance of neighbors' gradient sums, halved.
-
-        A row's computed gradient is a function of that row (and of w) alone and, the clamp being
-        rounded down, no longer than ``c min(clip_norm, L)`` up to a few units; so only the order of
-        additions couples the rows.  Each entry passes through at most ``m`` additions, which moves
-        the sum by at most ``m u Σ_i ‖g_i‖ <= m u n c min(clip_norm, L)``, ``u = 2^-53``.  Eight
-        more units cover that a derivative's last bits may depend on the row's place in a block, and
-        for sparse rows other rows' lengths decide that.  A mechanism charges twice this value (once
-        for each neighbor) to the l2 sensitivity.
-
-        Parameters
-        ----------
-        clip_norm : float, default=inf
-        rows : int or None, default=None
-            Rows in the sum, if they are a sample.
-
-        Returns
-        -------
-        float
-        """
-        longest = min(clip_norm * self.max_weight, self.lipschitz)
-        return 1.01 * _UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
-
-    def loss_sum_error(self, loss_clip: float) -> float:
-        """Bound of the rounding error of a sum of losses clipped at `loss_clip`.
-
-        As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
-        product of factors ``1 + e`` adds an absolute error of a few units a row.
-
-        Parameters
-        ----------
-        loss_clip : float
-
-        Returns
-        -------
-        float
-        """
-        additions = max(self.additions(), self.longest_chain(_line_search_additions))
-        largest = self.max_weight * loss_clip
-        row = (additions + 16) * largest + 8.0 * self.max_weight
-        return float(1.01 * _UNIT * self.n_samples * row)
 
 
 class Problem:
@@ -387,6 +138,7 @@ class Problem:
         )
         self._weight = self._settle_weights(sample_weight, max_weight, strict)
         self._settle_rows(data_norm, strict)
+        self._labels: Vector | None = None
 
     # ---- construction ---------------------------------------------------------------------------
 
@@ -442,7 +194,7 @@ class Problem:
 
         def work(start: int, stop: int) -> None:
             norms = self._norms(start, stop)
-            shrunk = (data_norm / np.maximum(norms, data_norm)) * (1.0 - 4.0 * _UNIT)
+            shrunk = (data_norm / np.maximum(norms, data_norm)) * (1.0 - 4.0 * UNIT)
             scale[start:stop] = np.where(norms <= data_norm, 1.0, shrunk)
 
         _finish(self._map(work))
@@ -508,7 +260,7 @@ class Problem:
                 norms = np.minimum(self._norms(start, stop), self.shape.data_norm)
                 whole = np.hypot(norms, self.shape.intercept)
             with np.errstate(divide="ignore", over="ignore"):
-                exact = (1.0 - 8.0 * _UNIT) / whole
+                exact = (1.0 - 8.0 * UNIT) / whole
                 inverse[start:stop] = _rounded_down(exact)
 
         _finish(self._map(work))
@@ -522,7 +274,7 @@ class Problem:
         norms = np.asarray(block.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
         if self._row_scale is not None:
             norms = norms * self._row_scale[start:stop]
-        rounding = 1.0 + (self.shape.dim + 8) * 2.0 * _UNIT
+        rounding = 1.0 + (self.shape.dim + 8) * 2.0 * UNIT
         return np.asarray((norms + abs(self.shape.intercept)) * rounding)
 
     def _sliceable(self) -> Any:
@@ -846,7 +598,7 @@ class Problem:
         n, dim = self.shape.n_samples, self.shape.dim
         total = np.zeros((dim, dim))
         signs = (1,) if loss.convex else (1, -1)
-        block_rows = min(n, _gram_rows(dim))
+        block_rows = min(n, gram_rows(dim))
         buffer: NDArray[np.float64] | None = None
         if self._rows.sparse:
             # Each call touches all of a dim x dim matrix.
@@ -967,7 +719,7 @@ class Problem:
         twin = copy.copy(self)
         twin._line = None
         with np.errstate(divide="ignore", over="ignore"):
-            inverse = _rounded_down((1.0 - 8.0 * _UNIT) / lengths)
+            inverse = _rounded_down((1.0 - 8.0 * UNIT) / lengths)
         twin._rows = self._made_rows(self._rows.matrix, self._target, inverse)
         # In place of those of the Euclidean norm.
         twin._inverse_norms = 2, inverse
@@ -990,11 +742,18 @@ class Problem:
         """Weights of the rows, none above `max_weight`; None: all are one."""
         return self._weight
 
-    def kernel_rows(self) -> Any:
+    def kernel_rows(self, *, clipped: bool = False) -> Any:
         """All rows as one kernel object, for the stochastic epochs.
 
         Rows that the kernels cannot read in place are converted as a whole.
+
+        Parameters
+        ----------
+        clipped : bool, default=False
+            Whether rows' gradients are to be clipped, which needs the rows' lengths.
         """
+        if clipped:
+            self._prepare_clipping()
         return self._rows.block(0, self.shape.n_samples)[0]
 
     def with_target(self, y: Any) -> Problem:
@@ -1014,6 +773,35 @@ class Problem:
         other._target = _as_target(y, self.shape.loss, self.shape.n_samples)
         inverse = None if self._inverse_norms is None else self._inverse_norms[1]
         other._rows = self._made_rows(self._rows.matrix, other._target, inverse)
+        return other
+
+    @property
+    def labels(self) -> Vector:
+        """Classes of the rows, see :meth:`with_labels`.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        if self._labels is None:
+            raise ValueError("the problem must have labels; got none: use with_labels.")
+        return self._labels
+
+    def with_labels(self, labels: ArrayLike) -> Problem:
+        """The same rows with the classes 0, 1, ... that losses of several classes look at.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        Problem
+            Shares the rows with this one; its targets stay what they are.
+        """
+        other = copy.copy(self)
+        other._labels = _as_vector("labels", labels, self.shape.n_samples)
         return other
 
     def with_loss(self, loss: Loss) -> Problem:
@@ -1055,6 +843,8 @@ class Problem:
         other._matrix = self._sliceable()[start:stop]
         other._target = self._target[start:stop]
         which = slice(start, stop)
+        if self._labels is not None:
+            other._labels = self._labels[which]
         inverse: NDArray[np.float32] | None = None
         if self._weight is not None:
             other._weight = self._weight[which]
@@ -1157,40 +947,6 @@ class _Queue(Generic[T]):
             if error is not None:
                 raise error
             yield cast(T, value)
-
-
-def _additions(shape: ProblemShape) -> int:
-    """Longest chain behind an entry of a sum over rows in one array: in a chunk, then chunks."""
-    chunk = min(shape.chunk_rows(), shape.n_samples)
-    within = max(
-        _kernels.dense_addition_depth(chunk, shape.n_features),
-        _kernels.csr_addition_depth(chunk, shape.n_features),
-    )
-    return int(within) + -(-shape.n_samples // chunk)
-
-
-def _gram_additions(shape: ProblemShape) -> int:
-    longest = min(shape.n_samples, max(_gram_rows(shape.dim), -(-shape.n_samples // 16)))
-    return max(_additions(shape), longest + -(-shape.n_samples // _gram_rows(shape.dim)))
-
-
-def _line_search_additions(shape: ProblemShape) -> int:
-    rows = shape.line_search_rows()
-    return int(_kernels.line_search_addition_depth(rows)) + -(-shape.n_samples // rows)
-
-
-@lru_cache(maxsize=1024)
-def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], int]) -> int:
-    """See :meth:`ProblemShape.longest_chain`."""
-    assert shape.blocks is not None
-    whole = replace(shape, blocks=None)
-    within = (additions(replace(whole, n_samples=rows)) for rows in shape.blocks.distinct)
-    return max(additions(whole), max(within) + shape.blocks.count)
-
-
-def _gram_rows(dim: int) -> int:
-    """Rows of one dense block of a Gram or Hessian matrix."""
-    return max(64, 2**18 // dim)
 
 
 def add_up(parts: Iterator[Any]) -> Any:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast import _kernels
+from dpfast._files import this_process
 from dpfast._validation import check_choice, check_integer, check_real
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
@@ -36,24 +37,17 @@ _SLICE: Final = 1 << 16
 _DOMAIN: Final = b"dpfast.random.SecureGenerator/1:"
 _SELECTIONS: Final = {"laplace": 0, "exponential": 1, "gumbel": 2}
 
-# Guards the rekeying after a fork; counts the forks on the way to this process, since a process
-# number alone may be given out again.
+# Guards the rekeying after a fork.
 _fork_lock = threading.Lock()
-_forks = 0
 
 
 def _after_fork_in_child() -> None:
-    global _fork_lock, _forks
+    global _fork_lock
     _fork_lock = threading.Lock()  # another thread of the parent may have held the old one
-    _forks += 1
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _this_process() -> tuple[int, int]:
-    return os.getpid(), _forks
 
 
 def _derive_key(kind: bytes, secret: bytes) -> bytes:
@@ -126,7 +120,7 @@ class SecureGenerator:
         self._key = key
         self._stream = _kernels.Stream(key)
         self._lock = threading.Lock()
-        self._process = _this_process()
+        self._process = this_process()
 
     def __repr__(self) -> str:
         return f"<SecureGenerator, {'reproducible' if self.reproducible else 'operating system'}>"
@@ -136,6 +130,26 @@ class SecureGenerator:
             "a SecureGenerator cannot be pickled or copied: the copy would repeat the noise of the "
             "original. Create a new one where it is needed."
         )
+
+    def independent(self, purpose: str) -> "SecureGenerator":
+        """Return another generator, whose values tell nothing about this one's.
+
+        Parameters
+        ----------
+        purpose : str
+            Two generators of a reproducible one are the same for the same purpose.
+
+        Returns
+        -------
+        SecureGenerator
+            Reproducible if this one is.
+        """
+        other = SecureGenerator()
+        if self._key is not None:
+            other.reproducible = True
+            other._key = _derive_key(b"purpose", self._key + purpose.encode())
+            other._stream = _kernels.Stream(other._key)
+        return other
 
     def begin_access(self, number: int) -> None:
         """Give an access of a fit that can be interrupted a stream of its own, if reproducible.
@@ -150,14 +164,14 @@ class SecureGenerator:
 
     def _own_lock(self) -> threading.Lock:
         """The lock of the stream, once the stream is this process's own."""
-        if self._process != _this_process():
+        if self._process != this_process():
             with _fork_lock:
-                if self._process != _this_process():
+                if self._process != this_process():
                     if not self.reproducible:
                         self._stream.rekey()
                     # The old lock may have been held by a thread that the child does not have.
                     self._lock = threading.Lock()
-                    self._process = _this_process()
+                    self._process = this_process()
         return self._lock
 
     def _fill(self, fill: Callable[[NDArray[Any]], None], n: int, dtype: type) -> NDArray[Any]:

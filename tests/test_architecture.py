@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import dpfast
+from dpfast.losses import loss_names
 
 PACKAGE = Path(dpfast.__file__).parent
 ROOT = PACKAGE.parent
@@ -15,16 +16,19 @@ ROOT = PACKAGE.parent
 LAYERS = [
     {"cli"},
     {"plotting"},
-    {"model_file"},
     {"tabular"},
     {"model_selection"},
     {"estimators", "preprocessing"},
     {"solvers"},
+    {"fused"},
+    {"queries"},
     {"optimizers"},
     {"objectives"},
     {"blocks"},
     {"problem"},
-    {"rows", "losses", "mechanisms", "datasets", "theory"},
+    {"shape"},
+    {"curator"},
+    {"rows", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
     {"_files", "_show_versions"},
@@ -67,6 +71,17 @@ def test_imports_go_down(path):
         assert other in RANK, f"{path.name} imports {module}, which has no place in the layers"
         if other != own:
             assert RANK[other] > RANK[own], f"{own} must not import {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_losses_are_told_apart_by_their_facts(path):
+    """No name of a loss is compared with, or stands in a list: facts belong in csrc/loss_list.h."""
+    if path.relative_to(PACKAGE).parts[0] in ("cli", "tabular"):
+        return  # families of estimators have names, too, and some are those of their losses
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Match):
+            inside = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+            assert inside.isdisjoint(loss_names()), f"{path.name}:{node.lineno} names a loss"
 
 
 def test_the_package_front_has_no_logic():

@@ -852,10 +852,9 @@ def test_lee2018_takes_the_papers_coding_of_adult(tmp_path: Path) -> None:
 
 def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
     bounds = json.loads((machine.ROOT / "docs/examples/adult_bounds.json").read_text("utf-8"))
-    rows = [
-        ",".join(str(entry[0]) for entry in bounds.values()),
-        ",".join(str(entry[1]) for entry in bounds.values()),
-    ]
+    del bounds["target"]
+    lists = [e if isinstance(e, list) else e["categories"] for e in bounds.values()]
+    rows = [",".join(str(entry[number]) for entry in lists) for number in (0, 1)]
     for name in ("adult_train.csv", "adult_test.csv"):
         (tmp_path / name).write_text("\n".join([",".join(bounds), *rows, ""]), encoding="utf-8")
     adult = problems.adult(tmp_path)

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import Budget, ProblemShape, __version__, cli, plan
-from dpfast.cli import _screen, demo, fit, predict
+from dpfast._files import read_csv, table_chunks
+from dpfast.cli import _screen, demo
 from dpfast.cli import plan as plan_command
-from dpfast.model_file import load_model
+from dpfast.cli import solvers as solvers_command
 from dpfast.solvers import SOLVERS
-from dpfast.tabular import read_csv, read_table
+from dpfast.tabular import TableFit, TableModel, frames
 
-BOUNDS = {"age": [20, 70], "city": ["A", "B"], "label": ["no", "yes"]}
+BOUNDS = {"age": [20, 70], "city": ["A", "B", "C"], "label": ["no", "yes"]}
 
 
 def write_rows(path, n, seed):
@@ -82,28 +83,28 @@ class TestFit:
         assert "About to spend epsilon = 2, delta = 1e-06 on these rows (replace_one" in out
         assert out.index("About to spend") < out.index("Differential privacy with epsilon")
         assert "so not used: secret" in err
-        model = load_model(tmp_path / "model.json")
-        assert model.schema.feature_names == ["age", "city_A", "city_B", "city_<other>"]
-        assert model.coef[0] > 0.0
-        assert 0.0 < model.privacy.epsilon <= 2.0
-        assert not model.privacy.reproducible
+        model = TableModel.load(tmp_path / "model.json")
+        assert model.schema_.feature_names == ["age", "city_A", "city_B", "city_C"]
+        assert model.coef_[0, 0] > 0.0
+        assert 0.0 < model.privacy_.epsilon <= 2.0
+        assert not model.privacy_.reproducible
         # Everything that could be inferred from the data was declared.
-        assert model.privacy.notes == ()
+        assert model.privacy_.notes == ()
 
     def test_noise_is_fresh(self, fit_arguments, tmp_path):
         coefs = []
         for _ in range(2):
             assert cli.main(fit_arguments()) == 0
-            coefs.append(load_model(tmp_path / "model.json").coef)
+            coefs.append(TableModel.load(tmp_path / "model.json").coef_)
         assert not np.equal(*coefs).any()
 
     def test_seed_repeats_and_is_marked(self, fit_arguments, tmp_path, capsys):
         models = []
         for _ in range(2):
             assert cli.main(fit_arguments(seed="7")) == 0
-            models.append(load_model(tmp_path / "model.json"))
-        np.testing.assert_array_equal(models[0].coef, models[1].coef)
-        assert models[0].privacy.reproducible
+            models.append(TableModel.load(tmp_path / "model.json"))
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        assert models[0].privacy_.reproducible
         assert "do not release" in capsys.readouterr().out
 
     def test_scores_on_test_rows(self, fit_arguments, folder, capsys):
@@ -125,7 +126,6 @@ class TestFit:
         assert result["privacy"]["events"]
         test = result["test"]
         assert test["covered_by_guarantee"] is False
-        assert test["rows"] == 500
         assert test["non_private"]["accuracy"] > test["majority_class"]["accuracy"] + 0.1
         assert test["private"]["accuracy"] > test["majority_class"]["accuracy"] + 0.05
         assert test["non_private"]["log_loss"] < test["private"]["log_loss"] + 0.01
@@ -134,10 +134,10 @@ class TestFit:
         test = folder / "test.csv"
         assert cli.main(fit_arguments("--json", test=str(test))) == 0
         scores = json.loads(capsys.readouterr().out)["test"]["private"]
-        labels = read_csv(test, ["label"])[0]["label"]
+        labels = read_csv(test, ["label"])["label"]
         out = tmp_path / "out.csv"
         assert cli.main(["predict", str(tmp_path / "model.json"), str(test), "-o", str(out)]) == 0
-        result, _ = read_csv(out, ["prediction", "probability"])
+        result = read_csv(out, ["prediction", "probability"])
         p = result["probability"].astype(float)
         assert np.mean(result["prediction"] == labels) == pytest.approx(scores["accuracy"])
         chosen = np.where(labels == "yes", p, 1.0 - p)
@@ -146,24 +146,30 @@ class TestFit:
     def test_neighboring_relation_and_alpha(self, fit_arguments, tmp_path):
         options = {"neighboring-relation": "add_or_remove_one", "alpha": "0.5"}
         assert cli.main(fit_arguments(**options)) == 0
-        privacy = load_model(tmp_path / "model.json").privacy
+        privacy = TableModel.load(tmp_path / "model.json").privacy_
         assert privacy.neighboring_relation == "add_or_remove_one"
 
     def test_pure_privacy(self, fit_arguments, tmp_path):
         assert cli.main(fit_arguments(delta="0")) == 0
-        privacy = load_model(tmp_path / "model.json").privacy
+        privacy = TableModel.load(tmp_path / "model.json").privacy_
         assert privacy.delta == 0.0
         assert privacy.epsilon <= 2.0
 
-    def test_large_delta_is_warned_about(self, fit_arguments, capsys):
-        assert cli.main(fit_arguments(delta="0.01")) == 0
-        assert "warning: delta = 0.01 is more than one over" in capsys.readouterr().err
+    def test_a_delta_above_one_over_the_rows_is_refused(self, fit_arguments, capsys):
+        code = cli.main(fit_arguments(delta="0.01"))
+        assert_one_error_line(capsys, code, "delta must be below one over the number of rows")
+
+    def test_a_large_epsilon_is_questioned(self, fit_arguments, capsys):
+        assert cli.main(fit_arguments(epsilon="25")) == 0
+        assert "warning: epsilon = 25 is hardly a promise" in capsys.readouterr().err
+        assert cli.main(fit_arguments(epsilon="20")) == 0
+        assert "hardly" not in capsys.readouterr().err
 
     def test_categorical(self, fit_arguments, folder, tmp_path):
         bounds = tmp_path / "bounds.json"
         bounds.write_text(json.dumps({**BOUNDS, "secret": [0, 1, 2]}))
         assert cli.main(fit_arguments(bounds=bounds, categorical="secret, city")) == 0
-        assert "secret_2" in load_model(tmp_path / "model.json").schema.feature_names
+        assert "secret_2" in TableModel.load(tmp_path / "model.json").schema_.feature_names
 
     def test_one_class_only(self, fit_arguments, folder, tmp_path, capsys):
         # Whether both classes occur is private: the fit must go through without a word.
@@ -202,7 +208,7 @@ class TestFit:
         assert not (tmp_path / "model.json").exists()
 
     def test_missing_arguments(self, capsys):
-        assert_one_error_line(capsys, cli.main(["fit", "x.csv"]), "--target")
+        assert_one_error_line(capsys, cli.main(["fit", "x.csv"]), "--bounds")
         assert_one_error_line(capsys, cli.main([]), "COMMAND")
         assert_one_error_line(capsys, cli.main(["fly"]), "fly")
 
@@ -220,15 +226,15 @@ class TestFit:
         ("row", "expected"),
         [
             ("x,A,1,yes", "column 'age', row 2 of the data: expected a finite number; got 'x'"),
-            (",A,1,yes", "got an empty field"),
-            ("30,A,1,YES", "column 'label', row 2 of the data: expected the class 'no' or 'yes'"),
+            (",A,1,yes", "Nothing is declared for missing values of this column"),
+            ("30,A,1,YEP", "column 'label', row 2 of the data: expected the class 'no' or 'yes'"),
             ("30,A,yes", "line 3: 3 fields where the header has 4"),
         ],
     )
     def test_bad_data_spends_nothing(
         self, fit_arguments, tmp_path, capsys, monkeypatch, row, expected
     ):
-        monkeypatch.setattr(fit, "LogisticRegression", None)
+        monkeypatch.setattr(TableFit, "run", None)
         data = tmp_path / "bad.csv"
         data.write_text(f"age,city,secret,label\n30,A,1,no\n{row}\n")
         for arguments in (fit_arguments(data=data), fit_arguments(test=str(data))):
@@ -236,7 +242,7 @@ class TestFit:
             assert_one_error_line(capsys, code, expected)
 
     def test_unwritable_output_spends_nothing(self, fit_arguments, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(fit, "LogisticRegression", None)
+        monkeypatch.setattr(TableFit, "run", None)
         for output, expected in (
             (tmp_path, "is a directory"),
             (tmp_path / "no" / "model.json", "there is no directory"),
@@ -246,8 +252,8 @@ class TestFit:
     def test_interruption(self, fit_arguments, tmp_path, capsys, monkeypatch):
         (tmp_path / "model.json").write_text("old")
         for module, name, expected in (
-            (fit, "LogisticRegression", "interrupted. Nothing was spent."),
-            (fit, "save_model", "interrupted. The budget was spent and stays spent."),
+            (TableFit, "run", "interrupted. Nothing was spent."),
+            (TableModel, "save", "interrupted. The budget was spent and stays spent."),
         ):
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, raising(KeyboardInterrupt))
@@ -257,7 +263,7 @@ class TestFit:
 
     def test_failure_after_spending_has_a_code_of_its_own(self, fit_arguments, capsys, monkeypatch):
         full = OSError(28, "No space left on device", "model.json")
-        monkeypatch.setattr(fit, "save_model", raising(full))
+        monkeypatch.setattr(TableModel, "save", raising(full))
         assert cli.main(fit_arguments()) == 3
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == (
@@ -291,13 +297,13 @@ class TestPredict:
         return tmp_path / "model.json"
 
     def test_rows_in_order(self, model, folder, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr(predict, "_CHUNK_ROWS", 7)
+        monkeypatch.setattr(frames, "TEXT_ROWS", 7)
         out = tmp_path / "out.csv"
         assert cli.main(["predict", str(model), str(folder / "test.csv"), "-o", str(out)]) == 0
-        result, others = read_csv(out, ["prediction", "probability"])
-        assert others == ()
-        table, _ = read_csv(folder / "test.csv", ["age", "city"])
-        loaded = load_model(model)
+        result = read_csv(out, ["prediction", "probability"])
+        assert out.read_text().splitlines()[0] == "prediction,probability"
+        table = read_csv(folder / "test.csv", ["age", "city"])
+        loaded = TableModel.load(model)
         np.testing.assert_array_equal(result["prediction"], loaded.predict(table))
         np.testing.assert_array_equal(
             result["probability"].astype(float), loaded.predict_proba(table)[:, 1]
@@ -459,8 +465,8 @@ class TestPlan:
         result = json.loads(capsys.readouterr().out)
         assert (result["columns"], result["data_norm"]) == (4, math.sqrt(2.0))
         for more, expected in (
-            ([], "--target must name"),
-            (["--target", "label", "--columns", "3"], "leave them out"),
+            ([], "target must name the column"),
+            (["--target", "label", "--columns", "3"], "--columns follows from --bounds"),
             (["--target", "nope"], "the target 'nope' is not in the bounds"),
         ):
             assert_one_error_line(capsys, cli.main([*arguments, *more]), expected)
@@ -475,6 +481,9 @@ class TestPlan:
         assert cli.main(arguments) == 0
         shown = " ".join(capsys.readouterr().out.split())
         settled = plan(ProblemShape(10_000, 20, 1.0, loss), solver, Budget(1.0, 1e-6))
+        for name, value in settled.parameters.items():
+            if isinstance(value, str):
+                assert f"{value} {name} {plan_command._SETTINGS.get(name, '')}".strip() in shown
         for name in settled.expected:
             assert plan_command._MEANINGS.get(name, name.replace("_", " ")) in shown
 
@@ -487,12 +496,28 @@ class TestSolvers:
         assert cli.main(["solvers", "--json"]) == 0
         listed = json.loads(capsys.readouterr().out)["solvers"]
         assert [one["name"] for one in listed] == list(SOLVERS)
-        assert listed[0]["options"] == list(next(iter(SOLVERS.values())).OPTIONS)
+        assert listed[0]["options"] == list(next(iter(SOLVERS.values())).options)
+
+    @pytest.mark.parametrize("name", sorted(SOLVERS))
+    def test_no_markup_on_the_screen(self, name, capsys):
+        assert cli.main(["solvers", name]) == 0
+        out = capsys.readouterr().out
+        for markup in ("`", ":class:", ":func:", ":mod:", "**", "----", ".. "):
+            assert markup not in out
+
+    def test_lists_and_titles_are_laid_out(self):
+        text = "Title\n-----\nOne *line*\nand more:\n\n1. first\n   item ``a * b``;\n2. second."
+        plain = solvers_command.plain_text(text)
+        assert [list(solvers_command._items(part)) for part in plain.split("\n\n")] == [
+            [("", "Title")],
+            [("", "One line and more:")],
+            [("1.", "first item a * b;"), ("2.", "second.")],
+        ]
 
     def test_one(self, capsys):
         assert cli.main(["solvers", "exponential", "--json"]) == 0
         one = json.loads(capsys.readouterr().out)
-        assert one["budgets"] == list(SOLVERS["exponential"].BUDGET_KINDS)
+        assert one["budgets"] == list(SOLVERS["exponential"].budgets)
         # The sigmoid loss is not convex.
         assert "logistic" in one["losses"] and "sigmoid" not in one["losses"]
         assert cli.main(["solvers", "exponential"]) == 0
@@ -592,20 +617,20 @@ class TestParquet:
         models = []
         for data in (folder / "train.csv", parquet):
             assert cli.main(fit_arguments(data=data, seed="1")) == 0
-            models.append(load_model(tmp_path / "model.json"))
-        np.testing.assert_array_equal(models[0].coef, models[1].coef)
+            models.append(TableModel.load(tmp_path / "model.json"))
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
         results = []
         for data, name in (
             (parquet, "out.parquet"), (folder / "train.csv", "out.csv"), (parquet, "out.csv.gz"),
         ):  # fmt: skip
             out = str(tmp_path / name)
             assert cli.main(["predict", str(tmp_path / "model.json"), str(data), "-o", out]) == 0
-            results.append(read_table(out, ["prediction", "probability"])[0])
-        for other in results[1:]:
-            np.testing.assert_array_equal(results[0]["prediction"], other["prediction"])
-            np.testing.assert_array_equal(
-                results[0]["probability"], other["probability"].astype(float)
-            )
+            columns = {"prediction": [], "probability": []}
+            for chunk in table_chunks(out, list(columns)):
+                for column, values in chunk.items():
+                    columns[column] += [str(value) for value in values]
+            results.append(columns)
+        assert results[0] == results[1] == results[2]
 
     def test_json_of_predict(self, fit_arguments, parquet, tmp_path, capsys):
         assert cli.main(fit_arguments()) == 0

@@ -3,13 +3,15 @@
 import ast
 import importlib.util
 import inspect
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import dpfast
-from dpfast import cli
+from dpfast import TableModel, cli
+from dpfast.tabular import FAMILIES, TableSchema, schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 pytestmark = pytest.mark.skipif(
@@ -65,6 +67,28 @@ def test_parameters_that_are_named_exist():
     for table in re.findall(r"^\| [^|]+ \| ([^|]+) \|", page("migration.md"), flags=re.M):
         for code in re.findall(r"`(?:[A-Z]\w+)\(([a-z_]+)=", table):
             assert code in known, code
+
+
+def test_the_page_on_tables_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", page("your_table.md"), flags=re.S)
+    exec(compile(code, "your_table.md", "exec"), {})
+    assert "Differential privacy with epsilon" in capsys.readouterr().out
+    assert TableModel.load(tmp_path / "model.json").classes_.tolist() == ["no", "yes"]
+
+
+def test_every_entry_on_the_page_on_tables_is_one():
+    text = page("your_table.md")
+    rows = re.findall(r"^\| (`[\[{].*?`(?:, `\[.*?`)?) \|", text, flags=re.M)
+    entries = [json.loads(code) for row in rows for code in re.findall(r"`(.+?)`", row)]
+    assert len(entries) == 13
+    for entry in entries:
+        bounds = {"columns": {"a": entry, "y": ["no", "yes"]}, "target": "y"}
+        assert TableSchema.from_bounds(bounds).features[0].name == "a"
+    for role in re.findall(r'^\| `"(\w+)"` \|', text, flags=re.M):
+        assert role in schema._ROLES
+    for family in FAMILIES:
+        assert f"| `{family}`" in text
 
 
 def test_suspicions_in_the_table_follow_from_the_formula():

@@ -23,11 +23,11 @@ import pytest
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
 from dpfast.cli import fit as fit_command
 from dpfast.cli import main
+from dpfast.curator import Curator
 from dpfast.errors import BudgetFileError
-from dpfast.mechanisms._mechanism import Mechanism
-from dpfast.model_file import TabularModel, load_model, save_model
 from dpfast.privacy import ZCDPEvent
-from dpfast.tabular import TableSchema
+from dpfast.tabular import TableModel, TableSchema
+from dpfast.tabular.model_file import StoredModel, read_model, write_model
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -235,7 +235,7 @@ def test_a_limit_of_the_operating_system_on_memory(tmp_path):
     # Nothing was spent before the rows could be read; what was paid for and not had stays spent.
     assert [events for *_, events in (before, after, small)] == [0, 1, 2]
     account = BudgetAccountant(Budget(4.0, 1e-5), path)
-    assert len(account.events) == 2 and account.guarantee().epsilon < 4.0
+    assert len(account.events) == 2 and account.remaining() > 0.0
 
 
 def fitted():
@@ -254,28 +254,29 @@ def rows(n=40):
 def tabular_model():
     model = fitted()
     schema = TableSchema.from_bounds({"a": [0, 1], "b": [0, 1], "y": ["n", "p"]}, target="y")
-    return TabularModel(schema, model.coef_[0], model.intercept_[0], model.privacy_)
+    learned = model.coef_, model.intercept_, False, model.privacy_
+    return StoredModel(schema, "logistic", {}, *learned)
 
 
 def test_a_model_file_is_old_or_new_after_an_error_at_any_step(tmp_path):
     old, new = tabular_model(), tabular_model()
     new.__dict__["intercept"] = old.intercept + 1.0
     path = tmp_path / "model.json"
-    code = ("dpfast/_files.py", "dpfast/model_file.py")
+    code = ("dpfast/_files.py", "dpfast/tabular/model_file.py")
     for first, error in enumerate((KeyboardInterrupt(), FULL)):
-        save_model(path, old)
-        total = steps(lambda: save_model(path, new), code)
+        write_model(path, old)
+        total = steps(lambda: write_model(path, new), code)
         for at in range(first, total, 2):
-            save_model(path, old)
+            write_model(path, old)
             with suppress(type(error)):
-                steps(lambda: save_model(path, new), code, at, raising(error))
-            assert load_model(path).intercept in (old.intercept, new.intercept)
+                steps(lambda: write_model(path, new), code, at, raising(error))
+            assert read_model(path).intercept in (old.intercept, new.intercept)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_device():
     with pytest.raises(OSError, match="No space"):
-        save_model("/dev/full", tabular_model())
+        write_model("/dev/full", tabular_model())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=["ctrl-c", "memory"])
@@ -284,20 +285,17 @@ def test_a_fit_that_fails_at_any_step(solver, error, monkeypatch):
     """What was looked at was paid for before, and the model stays what it was."""
     X, y = rows()
     looks = []
-    look = Mechanism._look
+    answer = Curator._answer
 
-    def watched(self, query, size, *, ledger, where):
-        def asked():
-            looks.append(len(ledger.events))
-            return query()
+    def watched(self, *asked):
+        looks.append(len(self._ledger.events))
+        return answer(self, *asked)
 
-        return look(self, asked, size, ledger=ledger, where=where)
-
-    monkeypatch.setattr(Mechanism, "_look", watched)
+    monkeypatch.setattr(Curator, "_answer", watched)
     settings = {"data_norm": 1.0, "classes": [-1, 1], "random_state": 0, "solver": solver}
     first = LogisticRegression(epsilon=4.0, **settings).fit(X, y)
     kept = dict(vars(first))
-    code = ("estimators/_base.py", "ledger.py", "_mechanism.py", "_additive.py", "_contract.py")
+    code = ("estimators/_base.py", "ledger.py", "curator.py", "_additive.py", "_driver.py")
 
     def attempt(at=None):
         looks.clear()
@@ -333,7 +331,7 @@ def test_the_command_line_says_that_a_written_model_was_paid_for(
     table = "a,y\n" + "".join(f"{a},{'p' if a > 5 else 'n'}\n" for a in rng.integers(0, 10, 60))
     (tmp_path / "rows.csv").write_text(table)
     (tmp_path / "bounds.json").write_text('{"a": [0, 10], "y": ["n", "p"]}')
-    monkeypatch.setattr(fit_command, where, lambda *_: raising(error)())
+    monkeypatch.setattr(fit_command, where, lambda *_, **__: raising(error)())
     code = main(
         [
             *("fit", str(tmp_path / "rows.csv"), "--bounds", str(tmp_path / "bounds.json")),
@@ -343,7 +341,7 @@ def test_the_command_line_says_that_a_written_model_was_paid_for(
     )
     assert code == (130 if isinstance(error, KeyboardInterrupt) else 3)
     assert "The budget was spent; the model is in" in capsys.readouterr().err
-    assert load_model(tmp_path / "model.json").privacy.epsilon <= 1.0
+    assert TableModel.load(tmp_path / "model.json").privacy_.epsilon <= 1.0
 
 
 @needs_fork
@@ -373,7 +371,7 @@ def test_children_of_a_fork_fit_with_noise_of_their_own():
 def test_threads_that_fit_at_once_stay_within_one_budget(tmp_path, kind):
     X, y = rows()
     path = None if kind == "memory" else tmp_path / "budget.json"
-    accountant = BudgetAccountant(Budget(1.0), path)
+    accountant = BudgetAccountant(Budget(1.0), path, adaptive=False)
     barrier = threading.Barrier(4)
     models, refused, others = [], [], []
 

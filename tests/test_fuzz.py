@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
-from dpfast._files import read_csv, read_parquet
+from dpfast._files import read_csv, table_chunks
 from dpfast.cli import main
 from dpfast.errors import DataError, DpfastError
-from dpfast.model_file import load_model
-from dpfast.tabular import TableSchema, read_bounds
+from dpfast.tabular import TableModel, TableSchema, read_bounds
 
 ENTRIES = st.floats(-2.0, 2.0) | st.sampled_from(
     [0.0, -0.0, 1e308, -1e308, 5e-324, 1e-310, 1e150, np.nan, np.inf, -np.inf]
@@ -128,7 +127,7 @@ def fit_ends_in_a_model_or_in_one_line(folder, capsys):
     )
     shown = capsys.readouterr()
     if code == 0:
-        assert load_model(folder / "m.json").privacy.epsilon <= 1.0
+        assert TableModel.load(folder / "m.json").privacy_.epsilon <= 1.0
         return True
     assert code == 2
     assert shown.err.splitlines()[-1].startswith("error: ")
@@ -169,7 +168,7 @@ def test_every_damaged_table_is_read_as_what_it_says_or_refused(tmp_path):
         path = tmp_path / "t.csv"
         path.write_bytes(text[:length])
         try:
-            table, _ = read_csv(path, ["x", "c", "y"])
+            table = read_csv(path, ["x", "c", "y"])
         except DataError:
             continue
         for column, true in zip(table.values(), ("1", "a", "n"), strict=True):
@@ -191,11 +190,12 @@ def test_every_parquet_file_that_was_cut_off_is_refused(tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pyarrow.table({"x": [1, 5], "y": ["n", "p"]}), path)
     whole = path.read_bytes()
-    assert len(read_parquet(path, ["x", "y"])[0]["x"]) == 2
+    (chunk,) = table_chunks(path, ["x", "y"])
+    assert len(chunk["x"]) == 2
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(DataError):
-            read_parquet(path, ["x", "y"])
+            list(table_chunks(path, ["x", "y"]))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 20, b"\x00" * 64, b"x,y\n1,n\n"])

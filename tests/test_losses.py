@@ -43,12 +43,45 @@ def test_constants_hold_and_are_reached(loss):
         assert 0.99 * loss.smoothness <= np.abs(curvatures).max()
         assert np.abs(curvatures).max() <= loss.smoothness * (1 + 1e-15)
     assert np.all(values >= 0)
-    assert loss.convex == bool(np.all(curvatures >= 0))
     if loss.kind == "classification":
         at_zero = loss([0.0, 0.0], [-1.0, 1.0])[0]
         np.testing.assert_allclose(at_zero, loss.at_zero, rtol=1e-15)
     else:
         assert loss.at_zero == np.inf
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_facts_are_those_of_the_values(loss):
+    margins, flipped = grid(loss)[0][0], loss.kind == "classification"
+    values, slopes, curvatures = zip(*(loss(z, y) for z, y in grid(loss)), strict=True)
+    assert loss.convex == bool(np.all(np.concatenate(curvatures) >= 0))
+    mirrored = flipped and np.allclose(
+        loss(margins, -np.ones_like(margins))[0],
+        loss(-margins, np.ones_like(margins))[0],
+        rtol=1e-14,
+    )
+    assert loss.monotone == (mirrored and bool(np.all(np.diff(values[1]) <= 0)))
+    cut = [np.clip(z - y, -loss.lipschitz, loss.lipschitz) for z, y in grid(loss)]
+    assert loss.even == np.allclose(slopes, cut, rtol=1e-12, atol=1e-15)
+    squares = [0.5 * (z - y) ** 2 for z, y in grid(loss)]
+    assert loss.quadratic == np.allclose(values, squares, rtol=1e-12)
+    entropy = [np.logaddexp(0.0, -y * z) for z, y in grid(loss)]
+    assert loss.multiclass == np.allclose(values, entropy, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.smoothed], ids=str)
+def test_kinks_are_rounded_off_within_the_width(loss):
+    for z, y in grid(loss):
+        for width in (0.5, 0.01):
+            smooth = Loss(loss.smoothed, width=width)
+            apart = smooth(z, y)[0] - loss(z, y)[0]
+            assert np.all((apart >= 0) & (apart <= width / 4 * (1 + 1e-12)))
+            assert np.isfinite(smooth.smoothness)
+
+
+def test_a_kink_stands_with_what_rounds_it_off():
+    assert {loss.name for loss in LOSSES if loss.smoothed} == {"hinge"}
+    assert all(np.isfinite(loss.smoothness) or loss.smoothed for loss in LOSSES)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

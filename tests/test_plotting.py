@@ -18,6 +18,7 @@ from dpfast import (
     solve,
 )
 from dpfast.plotting import (
+    AttackDisplay,
     BudgetDisplay,
     CoefficientDisplay,
     PrivacyUtilityDisplay,
@@ -34,7 +35,9 @@ from dpfast.privacy import (
     GaussianEvent,
     PrivacyReport,
     SubsampledGaussianEvent,
+    belief,
     budget_rho,
+    reconstruction,
     zcdp_delta,
 )
 
@@ -278,6 +281,21 @@ class TestTradeOff:
             TradeOffDisplay({"a": 1.0})
         with pytest.raises(TypeError, match="report must be a PrivacyReport"):
             TradeOffDisplay.from_report(Ledger(Budget(1.0)))
+
+
+class TestAttacks:
+    def test_display(self, pyplot):
+        ledger = Ledger(Budget(1.0, 1e-6))
+        ledger.spend(gaussian(0.2))
+        report = PrivacyReport.from_ledger(ledger, reproducible=False)
+        display = AttackDisplay.from_report(report)
+        before = display.lines_[0].get_xdata()
+        for line, bound in zip(display.lines_, (belief, reconstruction), strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), [bound(report, p) for p in before])
+            assert (line.get_ydata() >= before).all()
+        no_overlaps(display.ax_)
+        with pytest.raises(TypeError, match="report must be a PrivacyReport"):
+            AttackDisplay.from_report(ledger)
 
 
 class TestCoefficients:

@@ -11,6 +11,7 @@ import signal
 
 import numpy as np
 import pytest
+from declared import Unlimited, release
 from scipy import stats
 
 import dpfast
@@ -108,16 +109,12 @@ def test_two_fits_never_share_noise():
 def releases(kind, rng):
     """Releases of a constant query: for choices, among so many candidates that all differ."""
 
-    class Unlimited:
-        def spend(self, event):
-            pass
-
     relation = {"neighboring_relation": "replace_one"}
     if issubclass(kind, AdditiveMechanism):
         mechanism = kind(1.0, sensitivity=1.0, dimension=8, **relation)
         return np.concatenate(
             [
-                mechanism.release(lambda: np.zeros(8), rng=rng, ledger=Unlimited(), where="x")
+                release(mechanism, lambda: np.zeros(8), rng=rng, ledger=Unlimited(), where="x")
                 for _ in range(8)
             ]
         )
@@ -125,7 +122,7 @@ def releases(kind, rng):
     mechanism = kind(1.0, candidates=4000, **size, **relation)
     return np.array(
         [
-            mechanism.release(lambda: np.zeros(4000), rng=rng, ledger=Unlimited(), where="x")
+            release(mechanism, lambda: np.zeros(4000), rng=rng, ledger=Unlimited(), where="x")
             for _ in range(8)
         ],
         dtype=np.float64,

@@ -46,8 +46,8 @@ def minimize(task: Task) -> Vector:
     problem = Problem(task.X, task.y, "logistic", task.alpha, task.data_norm)
     settled = plan(problem, "output-perturbation", Budget(task.epsilon, task.delta))
     assert settled.shape.alpha is not None
-    optimizer = OPTIMIZERS[settled.parameters["optimizer"]]
+    optimizer = OPTIMIZERS[settled.settings.optimizer]
     result = optimizer(
-        Erm(problem, settled.shape.alpha), tolerance=settled.parameters["gradient_tolerance"]
+        Erm(problem, settled.shape.alpha), tolerance=settled.settings.gradient_tolerance
     )
     return result.w

@@ -138,10 +138,9 @@ def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[n
     from dpfast import Budget, Problem, plan
     from dpfast.privacy import Ledger
     from dpfast.random import SecureGenerator
-    from dpfast.solvers import SOLVERS
+    from dpfast.solvers import SOLVERS, carry_out
 
-    solver = SOLVERS[name]
-    loss = getattr(solver, "LOSS", "logistic")
+    loss = SOLVERS[name].loss
 
     def problem() -> Problem:
         return Problem(data.X, data.y, loss, data_norm=data.data_norm)
@@ -152,7 +151,7 @@ def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[n
 
     def fit() -> NDArray[np.float64]:
         ledger = Ledger(settled.budget, adaptive=settled.adaptive)
-        return solver.run(settled, problem(), SecureGenerator(0), ledger).w
+        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
 
     return fit
 

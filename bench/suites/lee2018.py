@@ -251,7 +251,7 @@ def _score(
     from dpfast.losses import Loss
     from dpfast.solvers import SOLVERS
 
-    relations = SOLVERS[solver].RELATIONS
+    relations = SOLVERS[solver].relations
     relation = "add_or_remove_one" if "add_or_remove_one" in relations else relations[0]
     if relation != "add_or_remove_one":
         settings.note(f"{name} promises {relation}, the stronger relation.")

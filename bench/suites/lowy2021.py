@@ -240,27 +240,17 @@ def _mean(errors: Sequence[float]) -> dict[str, float]:
 
 def _draws(settled: Any, point: Vector, seeds: Iterator[int] | range) -> list[Vector]:
     """Runs that share what comes before the noise, which is the same on every run."""
-    from dpfast import Ledger
-    from dpfast.random import SecureGenerator
-    from dpfast.solvers import output_perturbation
+    from bench.released import perturbed
 
-    return [
-        output_perturbation.perturb(
-            settled, lambda: point, SecureGenerator(seed), Ledger(settled.budget)
-        ).w
-        for seed in seeds
-    ]
+    return [perturbed(settled, point, seed) for seed in seeds]
 
 
 def _minimize(settled: Any, objective: Any) -> tuple[Vector, float]:
     """Certified weights, and the passes over the data that they took."""
-    from dpfast.solvers import output_perturbation
+    from dpfast.queries.minimizer import certified_minimizer
 
-    found = output_perturbation.certified_minimizer(
-        objective,
-        float(settled.parameters["gradient_tolerance"]),
-        settled.parameters["optimizer"],
-    )
+    settings = settled.settings
+    found = certified_minimizer(objective, settings.gradient_tolerance, settings.optimizer)
     return found.w, float(found.passes)
 
 
@@ -302,9 +292,9 @@ def _theorem_ridge(case: _Case, at: Callable[[float], Any]) -> float:
 
 def _empirical(sizes: Sizes, table: int, delta: float) -> list[Record]:
     """Tables 5 and 6: means over records."""
+    from bench.released import unperturbed
     from dpfast import plan, solve
     from dpfast.objectives import Erm, ErmShape
-    from dpfast.solvers import output_perturbation
 
     records = []
     for n in sizes.rows:
@@ -336,7 +326,7 @@ def _empirical(sizes: Sizes, table: int, delta: float) -> list[Record]:
                 continue
             iterate = plan(problem, "output-perturbation", case.budget(), mode="iterate",
                            alpha=case.mu, minimizer_norm=radius, calibration="paper")  # fmt: skip
-            point = output_perturbation.unperturbed(iterate, problem)
+            point = unperturbed(iterate, problem)
             errors = [excess(w) for w in _draws(iterate, point, range(sizes.runs))]
             records.append(case.rival(ZHANG, errors))
             given = {"alpha": case.mu} if case.mu else {}

@@ -110,7 +110,7 @@ def _grid(sizes: Sizes) -> list[Record]:
     """RAND HIE with one matrix, so that thousands of fits take a minute."""
     from dpfast import Budget, Ledger, Problem, plan
     from dpfast.random import SecureGenerator
-    from dpfast.solvers import SOLVERS
+    from dpfast.solvers import carry_out
 
     data, relation = randhie(), RELATIONS[1]
     problem = Problem(data.X, data.y, "logistic", data_norm=data.data_norm)
@@ -119,9 +119,7 @@ def _grid(sizes: Sizes) -> list[Record]:
         settled = plan(problem, OURS, Budget(epsilon, _DELTA), neighboring_relation=relation)
         losses = [
             _log_loss(
-                SOLVERS[OURS]
-                .run(settled, problem, SecureGenerator(seed), Ledger(settled.budget))
-                .w,
+                carry_out(settled, problem, SecureGenerator(seed), Ledger(settled.budget)).w,
                 data,
             )
             for seed in range(sizes.grid_runs)

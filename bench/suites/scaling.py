@@ -136,7 +136,7 @@ def private_fit(
     from dpfast import Budget, Problem, plan
     from dpfast.privacy import Ledger
     from dpfast.random import SecureGenerator
-    from dpfast.solvers import SOLVERS
+    from dpfast.solvers import carry_out
 
     def problem() -> Problem:
         return Problem(X, y, data_norm=1.0, n_jobs=n_jobs)
@@ -145,7 +145,7 @@ def private_fit(
 
     def fit() -> NDArray[np.float64]:
         ledger = Ledger(settled.budget, adaptive=settled.adaptive)
-        return SOLVERS[settled.solver].run(settled, problem(), SecureGenerator(0), ledger).w
+        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
 
     return fit
 

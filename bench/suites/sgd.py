@@ -106,7 +106,7 @@ def _native(
     data: Dataset, sampling: str, batch: int, n_steps: int, noise: str = "discrete"
 ) -> Callable[[], object]:
     from dpfast import Loss, _kernels
-    from dpfast.solvers._noisy_epochs import poisson_capacity
+    from dpfast.queries.batches import poisson_capacity
 
     n, d = data.X.shape
     rows = _kernels.DenseRows(data.X, data.y, 1.0)

@@ -116,8 +116,8 @@ def _tasks(settings: Run, sizes: Sizes) -> Iterator[_Task]:
 
 
 def _errors(task: _Task, sizes: Sizes) -> list[Record]:
+    from bench.released import perturbed, unperturbed
     from dpfast import Budget, plan, solve
-    from dpfast.solvers import output_perturbation
 
     problem, mu = task.problem, task.mu
     records = []
@@ -135,17 +135,17 @@ def _errors(task: _Task, sizes: Sizes) -> list[Record]:
             if settled.shape.alpha is not None and settled.shape.alpha < mu:
                 # µ is part of the objective: the rule is asked for no less.
                 settled = plan(problem, "output-perturbation", budget, **{**options, "alpha": mu})
-            if "iterations" in settled.parameters:
+            if settled.settings.iterations is not None:
                 # Where both noises go with the same steps, they are taken once.
-                steps = int(settled.parameters["iterations"]), float(settled.parameters["step"])
+                steps = settled.settings.iterations, settled.settings.step
                 if steps not in descents:
-                    descents[steps] = output_perturbation.unperturbed(settled, problem)
+                    descents[steps] = unperturbed(settled, problem)
                 point = descents[steps]
             else:
-                point = output_perturbation.unperturbed(settled, problem)
-            errors = [task.error(_perturbed(settled, point, seed)) for seed in range(sizes.runs)]
+                point = unperturbed(settled, problem)
+            errors = [task.error(perturbed(settled, point, seed)) for seed in range(sizes.runs)]
             more = {
-                "iterations": float(settled.parameters.get("iterations", 0)),
+                "iterations": float(settled.settings.iterations or 0),
                 "noiseless": task.error(point),
                 "ridge": settled.shape.alpha or 0.0,
             }
@@ -157,18 +157,6 @@ def _errors(task: _Task, sizes: Sizes) -> list[Record]:
         ]
         records.append(_record(task, epsilon, AUTO, errors, {}))
     return records
-
-
-def _perturbed(settled: Any, point: Rows, seed: int) -> Rows:
-    """One more draw of the noise: what comes before it is the same on every run."""
-    from dpfast import Ledger
-    from dpfast.random import SecureGenerator
-    from dpfast.solvers import output_perturbation
-
-    outcome = output_perturbation.perturb(
-        settled, lambda: point, SecureGenerator(seed), Ledger(settled.budget)
-    )
-    return outcome.w
 
 
 def sgd_errors(task: _Task, name: str, runs: int, epsilons: Sequence[float]) -> list[Record]:

@@ -30,7 +30,7 @@ with dpfast.BudgetAccountant(dpfast.Budget(1.0, 1e-6)) as accountant:
         print(f"refused: {error}")
 
 # %%
-# Gaussian releases add up by squares, so ε = 0.5 fits more often into ε = 1 than twice.
-# Where it went:
+# Gaussian releases add up by squares, so ε = 0.5 fits more often into ε = 1 than twice, also when
+# each fit may be chosen by looking at those before it, as here. Where it went:
 
 display = BudgetDisplay.from_ledger(accountant)

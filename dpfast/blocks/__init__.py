@@ -17,7 +17,7 @@ from dpfast.blocks._arrow import CsvReader, DatasetReader, ParquetReader
 from dpfast.blocks._contract import Block, Executor
 from dpfast.blocks._dask import DaskBlocks
 from dpfast.blocks._problem import BlockProblem
-from dpfast.blocks._source import Source
+from dpfast.blocks._source import Piece, Reader, Source
 from dpfast.rows import is_dask
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "BlockProblem",
     "DaskBlocks",
     "Executor",
+    "Piece",
+    "Reader",
     "Source",
     "from_batches",
     "from_csv",

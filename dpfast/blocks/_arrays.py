@@ -60,9 +60,8 @@ class NpyFile:
 
 
 def file_facts(path: str | os.PathLike[str]) -> list[Any]:
-    """Name, size and time of change of a file."""
-    facts = os.stat(path)
-    return [Path(path).name, facts.st_size, facts.st_mtime_ns]
+    """Name and time of change of a file, not its size: that of a text depends on the values."""
+    return [Path(path).name, os.stat(path).st_mtime_ns]
 
 
 class ArrayReader:
@@ -106,7 +105,7 @@ class ArrayReader:
         )
 
     def describe(self) -> Any:
-        """Files by name, size and time; arrays in memory only by shape and type."""
+        """Files by name and time; arrays in memory only by shape and type."""
         return [_describe(part) for part in (self._X, self._y, self._weight)]
 
 

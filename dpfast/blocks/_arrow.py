@@ -228,7 +228,7 @@ class ParquetReader(_ColumnReader):
                 file.close()
 
     def describe(self) -> Any:
-        """Files by name, size and time, row groups by their rows."""
+        """Files by name and time, row groups by their rows."""
         rows = [count for _, _, count in self._groups]
         return [*super().describe(), [file_facts(path) for path in self.paths], rows]
 
@@ -292,8 +292,8 @@ class CsvReader(_ColumnReader):
                 yield from self.rows_of(batch, where)
 
     def describe(self) -> Any:
-        """The file by name, size and time."""
-        return [*super().describe(), file_facts(self.path)]
+        """The file by name and time, columns by name: their types were guessed from the values."""
+        return [super().describe()[0], file_facts(self.path)]
 
 
 class DatasetReader(_ColumnReader):
@@ -332,7 +332,7 @@ class DatasetReader(_ColumnReader):
             yield from self.rows_of(batch, where)
 
     def describe(self) -> Any:
-        """Files by name, size and time, if there are files."""
+        """Files by name and time, if there are files."""
         files = [str(file) for file in getattr(self._dataset, "files", [])]
         facts = [file_facts(file) if os.path.exists(file) else file for file in files]
         return [*super().describe(), facts]

@@ -83,7 +83,7 @@ class Executor(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """Fingerprint of schema and list of blocks, never of values.
+        """Fingerprint of schema and list of blocks, never of values or of what depends on them.
 
         It stays the same from one process to the next for the same data, and is meant to change
         when the data do.

@@ -21,14 +21,8 @@ from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import (
-    BlockSizes,
-    Problem,
-    ProblemShape,
-    _as_vector,
-    _thread_count,
-    add_up,
-)
+from dpfast.problem import Problem, _as_vector, _thread_count, add_up
+from dpfast.shape import BlockSizes, ProblemShape
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -268,7 +262,7 @@ class BlockProblem(Problem):
     def clipped_by(self, norms: Vector) -> Problem:
         self._refuse("clipped_by", "a length for every row")
 
-    def kernel_rows(self) -> Any:
+    def kernel_rows(self, *, clipped: bool = False) -> Any:
         self._refuse("kernel_rows", "access to single rows")
 
     def part(self, start: int, stop: int) -> Problem:

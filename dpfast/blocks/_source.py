@@ -101,7 +101,7 @@ class Source(Executor):
         )
 
     def digest(self) -> str:
-        """Fingerprint of columns, files (names, sizes, times) and blocks, never of values."""
+        """Fingerprint of columns, files (names, times) and blocks, never of what values decide."""
         text = json.dumps(
             [self._reader.describe(), self.n_features, self.sizes[0], self.n_samples],
             sort_keys=True,

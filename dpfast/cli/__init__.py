@@ -6,6 +6,7 @@ code is
 * 0 after success,
 * 2 after an error before any private data was touched: nothing was spent,
 * 3 after an error in or after a private fit: its budget is spent,
+* 4 after predictions of values that were never declared, with --fail-on-undeclared,
 * 130 after Ctrl-C; the message says whether a budget was spent.
 """
 
@@ -19,18 +20,19 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dpfast._version import __version__
-from dpfast.cli import bench, completion, demo, fit, plan, predict, solvers
-from dpfast.cli._screen import SpentError, describe, note, show_warning
+from dpfast.cli import bench, certify, completion, demo, fit, plan, predict, solvers
+from dpfast.cli._screen import SpentError, UndeclaredError, describe, note, show_warning
 from dpfast.errors import DpfastError
 
 __all__ = ["COMMANDS", "main", "parser"]
 
 #: Modules with ``add(commands)``, which adds the parser of one command and names its function.
-COMMANDS = (demo, fit, predict, plan, solvers, bench, completion)
+COMMANDS = (demo, fit, predict, certify, plan, solvers, bench, completion)
 
 _EPILOG = (
     "Exit codes: 0 success; 2 an error, nothing was spent; 3 an error after the budget was spent; "
-    "130 Ctrl-C. Every command takes --json: one JSON object on standard output, for machines."
+    "4 undeclared values, on request; 130 Ctrl-C. Every command takes --json: one JSON object on "
+    "standard output, for machines."
 )
 
 
@@ -66,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SpentError as error:
         note(f"error: {describe(error)}")
         return 3
+    except UndeclaredError as error:
+        note(f"error: {describe(error)}")
+        return 4
     except MemoryError as error:
         note(f"error: not enough memory. {describe(error)}".rstrip())
         return 2

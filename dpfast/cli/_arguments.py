@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
-from dpfast.tabular import TableSchema, read_bounds
+from dpfast.tabular import FAMILIES, TableModel, TableSchema, read_bounds
+
+PICTURES = (".png", ".pdf", ".svg")
+"""Endings of the names of pictures."""
 
 Commands = Any  # argparse keeps the type of add_subparsers() to itself
 
@@ -46,22 +50,87 @@ def add_solver(command: argparse.ArgumentParser, **settings: Any) -> None:
     suggest(command.add_argument("--solver", metavar="S", **settings), ("auto", *SOLVERS))
 
 
-def add_categorical(command: argparse.ArgumentParser) -> None:
-    """Add ``--categorical``."""
+def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add what says how a table is to be read and modeled."""
+    command.add_argument(
+        "--bounds",
+        required=required,
+        metavar="BOUNDS.json",
+        help="what is publicly known of the columns",
+    )
+    command.add_argument(
+        "--target", metavar="COLUMN", help="column to predict (default: as the bounds say)"
+    )
     command.add_argument(
         "--categorical",
         default="",
         metavar="A,B",
-        help="columns whose list of numbers means categories, not a range",
+        help="columns whose list of two numbers means categories, not a range",
+    )
+    command.add_argument(
+        "--weight", metavar="COLUMN", help="column that says how much a row counts"
+    )
+    command.add_argument("--person", metavar="COLUMN", help="column that says whose row it is")
+    command.add_argument(
+        "--max-rows-per-person", type=count, metavar="M", help="rows of a person that count at most"
+    )
+    suggest(
+        command.add_argument(
+            "--family",
+            default="auto",
+            metavar="F",
+            help=f"kind of model: {', '.join(FAMILIES)} (default: logistic for classes, linear for "
+            "a range)",
+        ),
+        ("auto", *FAMILIES),
+    )
+    command.add_argument(
+        "--quantile", type=float, metavar="Q", help="quantile to predict, with --family quantile"
+    )
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help="further parameter of the estimator, as in Python (may be repeated)",
     )
 
 
-def schema_of(arguments: argparse.Namespace) -> TableSchema:
-    """What ``--bounds``, ``--target`` and ``--categorical`` declare."""
-    return TableSchema.from_bounds(
-        read_bounds(arguments.bounds),
+def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
+    """The model that the arguments of :func:`add_table` and a budget describe."""
+    own = {**dict(arguments.set), **settings.pop("own", {})}
+    if arguments.quantile is not None:
+        own["quantile"] = arguments.quantile
+    own = {name: value for name, value in own.items() if value is not None}
+    bounds = read_bounds(arguments.bounds)
+    probe = TableModel(bounds, arguments.family)
+    schema = TableSchema.from_bounds(
+        bounds,
         target=arguments.target,
+        person=arguments.person,
+        weight=arguments.weight,
         categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
+        task=probe.task,
+    )
+    family = arguments.family
+    if family == "auto":
+        family = {"classification": "logistic", "regression": "linear"}[schema.task]
+    kind = FAMILIES[family]
+    known = set(kind().get_params(deep=False))
+    if unknown := sorted(set(own) - known):
+        raise ValueError(
+            f"the family {family!r} has no parameter {', '.join(map(repr, unknown))}; it has "
+            f"{', '.join(sorted(known))}."
+        )
+    return TableModel(
+        schema,
+        kind(**own),
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        neighboring_relation=arguments.neighboring_relation,
+        max_rows_per_group=arguments.max_rows_per_person,
+        **settings,
     )
 
 
@@ -87,3 +156,14 @@ def alpha(text: str) -> float | str:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A name and a value, which is JSON or a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value

@@ -25,9 +25,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
-from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegression
 
 from dpfast._version import __version__
+from dpfast.errors import DataError
 from dpfast.privacy import Event, PrivacyReport
 from dpfast.privacy.report import condensed, numbers
 
@@ -39,6 +39,10 @@ Scores = dict[str, float]
 
 class SpentError(Exception):
     """An error after private data was touched."""
+
+
+class UndeclaredError(Exception):
+    """Predictions are written, but of values that were never declared."""
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -119,17 +123,6 @@ def scores(margins: Matrix, y: Labels) -> Scores:
     }
 
 
-def baselines(X: Matrix, y: Labels, X_test: Matrix, y_test: Labels) -> dict[str, Scores]:
-    """Test scores of a non-private model and of the larger class."""
-    result = {}
-    if 0 < y.sum() < len(y):
-        usual = NonPrivateLogisticRegression(max_iter=1000).fit(X, y)
-        result["non_private"] = scores(usual.decision_function(X_test), y_test)
-    share = float(np.clip(np.mean(y), 1e-9, 1.0 - 1e-9))
-    constant = np.full(len(y_test), math.log(share / (1.0 - share)))
-    return {**result, "majority_class": scores(constant, y_test)}
-
-
 # --- progress ------------------------------------------------------------------------------------
 
 
@@ -201,6 +194,11 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+def located(error: DataError, path: str) -> DataError:
+    """An error about a table, with the name of its file in front."""
+    return error if str(error).startswith(path) else DataError(f"{path}: {error}")
 
 
 def check_writable(path: str) -> None:

@@ -8,11 +8,13 @@ import math
 
 import numpy as np
 from rich.table import Table
+from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegression
 
 from dpfast.cli._arguments import Commands, add_json
 from dpfast.cli._screen import (
+    Labels,
+    Matrix,
     Scores,
-    baselines,
     console,
     legend,
     say,
@@ -65,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
         epsilon: _mean([scores(model.decision_function(X_test), y_test) for model in models])
         for epsilon, models in fits.items()
     }
-    others = baselines(X[train], data.target[train], X_test, y_test)
+    others = _baselines(X[train], data.target[train], X_test, y_test)
     report = fits[_REPORT_EPSILON][0].privacy_
     if arguments.json:
         show_json(
@@ -118,6 +120,17 @@ def run(arguments: argparse.Namespace) -> None:
         "Here one record is one person in one year. A person has up to five records, and this "
         "guarantee is about each of them, not about all together."
     )
+
+
+def _baselines(X: Matrix, y: Labels, X_test: Matrix, y_test: Labels) -> dict[str, Scores]:
+    """Test scores of a non-private model and of the larger class."""
+    result = {}
+    if 0 < y.sum() < len(y):
+        usual = NonPrivateLogisticRegression(max_iter=1000).fit(X, y)
+        result["non_private"] = scores(usual.decision_function(X_test), y_test)
+    share = float(np.clip(np.mean(y), 1e-9, 1.0 - 1e-9))
+    constant = np.full(len(y_test), math.log(share / (1.0 - share)))
+    return {**result, "majority_class": scores(constant, y_test)}
 
 
 def _mean(each: list[Scores]) -> Scores:

@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
+from dpfast.cli._account import account_facts, account_text, add_account, open_account
 from dpfast.cli._arguments import (
     Commands,
-    add_categorical,
     add_json,
     add_relation,
     add_solver,
+    add_table,
     alpha,
-    schema_of,
+    count,
+    model_of,
     seed,
 )
+from dpfast.cli._baselines import baselines
 from dpfast.cli._screen import (
-    Labels,
-    Matrix,
-    Scores,
     SpentError,
-    baselines,
     check_writable,
     console,
     describe,
+    located,
     note,
     reading,
     say,
-    scores,
     show_json,
     show_report,
     working,
 )
-from dpfast.errors import DpfastError
-from dpfast.estimators import LogisticRegression
-from dpfast.model_file import TabularModel, save_model
+from dpfast.errors import DataError
 from dpfast.privacy import Budget, BudgetAccountant
-from dpfast.tabular import TableSchema, read_table
+from dpfast.tabular import (
+    FAMILIES,
+    FitPlan,
+    Scores,
+    TableFit,
+    TableModel,
+    Tally,
+    check_threshold,
+    described,
+)
 
 _CHANGES = {
     "replace_one": "one row replaced by any other",
-    "add_or_remove_one": "one row added or removed",
+    "add_or_remove_one": "the contribution of one row added or removed",
 }
 _SPENT = "The budget was spent and stays spent."
 _WRITTEN = "The budget was spent; the model is in {}."
+_NAMES = {
+    "private": "private",
+    "non_private": "not private (scikit-learn)",
+    "majority_class": "always the larger class",
+    "constant": "always the same number",
+}
 
 
 def add(commands: Commands) -> None:
@@ -55,18 +69,19 @@ def add(commands: Commands) -> None:
     fit = commands.add_parser(
         "fit",
         help="fit a private model to a table",
-        description="Fit a differentially private logistic regression to a table and write it, "
-        "with its privacy report, to a model file.",
+        description="Fit a differentially private linear model to a table and write it, with its "
+        "privacy report, to a model file.",
         epilog='BOUNDS.json is one JSON object: {"age": [0, 110], "sex": ["female", "male"], '
-        '"income": ["low", "high"]}. Two numbers are the range of a number, texts are the '
-        "categories, and the target has its two classes, the negative one first. Take all of it "
-        "from public knowledge, never from the data: the guarantee depends on that. Columns that "
-        "are not listed are not used.",
+        '"income": ["low", "high"], "target": "income"}. Two numbers are the range of a number, '
+        "two dates that of a date, [false, true] a truth value, texts the categories; the target "
+        "has its classes, of two the negative one first, or its range. Take all of it from public "
+        "knowledge, never from the data: the guarantee depends on that. Columns that are not "
+        "listed are not used.",
     )
     fit.add_argument(
         "data", metavar="DATA", help="training data: .csv or .csv.gz (UTF-8), or .parquet"
     )
-    fit.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    add_table(fit, required=True)
     fit.add_argument("--epsilon", required=True, type=float, metavar="E", help="privacy loss, > 0")
     fit.add_argument(
         "--delta",
@@ -75,11 +90,12 @@ def add(commands: Commands) -> None:
         metavar="D",
         help="probability outside the epsilon bound, well below 1/rows; 0 for pure privacy",
     )
-    fit.add_argument(
-        "--bounds", required=True, metavar="BOUNDS.json", help="public bounds and categories"
-    )
-    add_categorical(fit)
+    add_account(fit)
     fit.add_argument("--test", metavar="TEST", help="also measure accuracy on these rows")
+    fit.add_argument(
+        "--threshold", type=float, metavar="P",
+        help="probability from which on --test counts a row as the second class (default: 0.5)",
+    )  # fmt: skip
     add_relation(fit)
     add_solver(fit)
     fit.add_argument(
@@ -89,6 +105,11 @@ def add(commands: Commands) -> None:
         metavar="A",
         help="ridge of the mean loss, or auto (default: auto)",
     )
+    fit.add_argument(
+        "--in-memory", action="store_true",
+        help="hold all encoded rows in memory, as some solvers need, however many there are",
+    )  # fmt: skip
+    fit.add_argument("--jobs", type=count, metavar="N", help="threads (default: 1)")
     fit.add_argument(
         "--seed", type=seed, metavar="N", help="repeatable noise: for tests only, do not release"
     )
@@ -104,29 +125,23 @@ def run(arguments: argparse.Namespace) -> None:
     # All that can be refused is refused before anything is spent.
     budget = Budget(arguments.epsilon, arguments.delta)
     check_writable(arguments.output)
-    schema = schema_of(arguments)
-    X, y, unused = _read_labeled(arguments.data, schema)
-    test = _read_labeled(arguments.test, schema)[:2] if arguments.test else None
-
-    if unused:
-        note(f"note: not in {arguments.bounds}, so not used: {', '.join(unused)}")
-    if arguments.delta * len(y) > 1.0:
-        note(
-            f"warning: delta = {arguments.delta:g} is more than one over the number of rows "
-            f"({len(y):,}); that allows publishing whole rows. Take a far smaller delta."
-        )
-    if not arguments.json:
-        say(
-            f"{arguments.data}: {len(y):,} rows, {len(schema.features)} columns, encoded as "
-            f"{X.shape[1]} features; target {schema.target!r}."
-        )
-        say(
-            f"About to spend epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g} on these "
-            f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
-        )
-    estimator = _fit(arguments, schema, X, y, budget)
+    model = model_of(
+        arguments,
+        own={"solver": arguments.solver, "alpha": arguments.alpha, "n_jobs": arguments.jobs},
+        random_state=arguments.seed,
+        undeclared="ignore",  # said here, with the name of the file
+        in_memory=True if arguments.in_memory else "auto",
+    )
+    test_rows = _check_test(arguments, model)
+    account = open_account(arguments)
+    with ExitStack() as stack:
+        if account is not None:
+            stack.enter_context(account)
+        fit = _read(arguments, model)
+        _announce(arguments, model, fit)
+        _fit(arguments, fit, model, budget)
     try:
-        _show(arguments, estimator, X, y, test, unused)
+        _show(arguments, model, fit, account, test_rows)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_WRITTEN.format(arguments.output)) from None
     except BrokenPipeError:
@@ -136,93 +151,159 @@ def run(arguments: argparse.Namespace) -> None:
         raise SpentError(f"{describe(error).rstrip('.')}. {written}") from error
 
 
-def _show(
-    arguments: argparse.Namespace,
-    estimator: LogisticRegression,
-    X: Matrix,
-    y: Labels,
-    test: tuple[Matrix, Labels] | None,
-    unused: tuple[str, ...],
-) -> None:
-    """Scores and the report of a model that is written."""
-    results = {}
-    if test is not None:
-        X_test, y_test = test
-        private = scores(estimator.decision_function(X_test), y_test)
-        results = {"private": private, **baselines(X, y, X_test, y_test)}
+def _check_test(arguments: argparse.Namespace, model: TableModel) -> int:
+    """Number of test rows, which are all read to refuse what would fail after the fit."""
+    if arguments.threshold is not None:
+        if arguments.test is None:
+            raise ValueError("--threshold must come with --test; 'dpfast predict' has its own.")
+        classes = getattr(model.bounds.target, "classes", ())
+        probable = hasattr(FAMILIES[model.family], "predict_proba")
+        shape = np.empty((0, len(classes))) if probable else None
+        check_threshold(arguments.threshold, shape)
+    if arguments.test is None:
+        return 0
+    with reading(arguments.test) as progress:
+        try:
+            tally = model.check(arguments.test, progress=progress)
+        except DataError as error:
+            raise located(error, arguments.test) from error
+    _warn(arguments.test, tally)
+    return tally.rows
+
+
+def _warn(path: str, tally: Tally) -> None:
+    """Say what was never declared."""
+    if text := described(tally):
+        note(f"warning: {path}: {text} (This is for you: no guarantee covers it.)")
+
+
+def _read(arguments: argparse.Namespace, model: TableModel) -> TableFit:
+    with reading(arguments.data) as progress:
+        try:
+            fit = model.prepare(arguments.data, progress=progress)
+        except DataError as error:
+            raise located(error, arguments.data) from error
+    _warn(arguments.data, fit.tally)
+    return fit
+
+
+def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -> None:
+    """What is about to be spent on what."""
+    rows = fit.n_samples
+    if fit.unused:
+        note(f"note: not in {arguments.bounds}, so not used: {', '.join(fit.unused)}")
+    if not fit.plan.in_memory:
+        note(
+            "note: the encoded rows are read in blocks"
+            + (
+                ", and the classes learned one against the rest; --in-memory learns them together"
+                if len(getattr(fit.plan.schema.target, "classes", ())) > 2
+                else ""
+            )
+            + "."
+        )
     if arguments.json:
-        result: dict[str, Any] = {
-            "model": arguments.output,
-            "rows": len(y),
-            "features": X.shape[1],
-            "unused_columns": list(unused),
-            "privacy": json.loads(estimator.privacy_.to_json()),
-        }
-        if test is not None:
-            result["test"] = {"rows": len(test[1]), "covered_by_guarantee": False, **results}
-        show_json("fit", result)
         return
-    say("")
-    show_report(estimator.privacy_)
-    if test is not None:
-        _show_scores(arguments.test, len(test[1]), results)
-    say(f"Model written to {arguments.output}.")
+    schema = fit.plan.schema
+    say(
+        f"{arguments.data}: {rows:,} rows, {len(schema.features)} columns, encoded as "
+        f"{len(schema.feature_names)} features; target {schema.target.name!r}, "
+        f"{_described(fit.plan, model)}."
+    )
+    say(
+        f"About to spend epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g} on these "
+        f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
+    )
 
 
-def _fit(
-    arguments: argparse.Namespace, schema: TableSchema, X: Matrix, y: Labels, budget: Budget
-) -> LogisticRegression:
+def _described(plan: FitPlan, model: TableModel) -> str:
+    """Family and target in words."""
+    classes = getattr(plan.schema.target, "classes", None)
+    if classes is None:
+        low, high = plan.schema.target.low, plan.schema.target.high  # type: ignore[union-attr]
+        return f"a number in [{low:g}, {high:g}]; family {model.family!r}"
+    if len(classes) == 2:
+        return f"{classes[1]!r} against {classes[0]!r}; family {model.family!r}"
+    return f"{len(classes)} classes; family {model.family!r}"
+
+
+def _fit(arguments: argparse.Namespace, fit: TableFit, model: TableModel, budget: Budget) -> None:
     """The model, fitted and written; an error says whether the budget was spent before it."""
     # It refuses nothing that the fit's own ledger admits; it knows what was spent if that fails.
-    account = BudgetAccountant(budget)
+    spent = BudgetAccountant(budget, adaptive=False)
     try:
-        with account, working("fitting"):
-            estimator = LogisticRegression(
-                epsilon=arguments.epsilon,
-                delta=arguments.delta,
-                solver=arguments.solver,
-                alpha=arguments.alpha,
-                data_norm=schema.row_norm_bound,
-                neighboring_relation=arguments.neighboring_relation,
-                classes=[0, 1],
-                random_state=arguments.seed,
-                strict=True,
-            ).fit(X, y)
-        weights = estimator.coef_[0], float(estimator.intercept_[0])
-        save_model(arguments.output, TabularModel(schema, *weights, estimator.privacy_))
+        with spent, working("fitting"):
+            fit.run()
+        model.save(arguments.output)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_SPENT if account.events else "Nothing was spent.") from None
+        raise KeyboardInterrupt(_SPENT if spent.events else "Nothing was spent.") from None
     except Exception as error:
-        if account.events:
+        if spent.events:
             raise SpentError(f"{describe(error).rstrip('.')}. {_SPENT}") from error
         raise
-    return estimator
 
 
-def _read_labeled(path: str, schema: TableSchema) -> tuple[Matrix, Labels, tuple[str, ...]]:
-    columns = [feature.name for feature in schema.features] + [schema.target]
-    with reading(path) as progress:
-        table, unused = read_table(path, columns, progress)
-    try:
-        return schema.transform(table), schema.encode_target(table), unused
-    except DpfastError as error:
-        raise type(error)(f"{path}: {error}") from error
+def _show(
+    arguments: argparse.Namespace,
+    model: TableModel,
+    fit: TableFit,
+    account: BudgetAccountant | None,
+    test_rows: int,
+) -> None:
+    """Scores and the report of a model that is written."""
+    results: dict[str, Scores] = {}
+    if arguments.test is not None:
+        results = {
+            "private": model.evaluate(arguments.test, arguments.threshold),
+            **baselines(model, fit, arguments.test, arguments.threshold),
+        }
+    if arguments.json:
+        document: dict[str, Any] = {
+            "model": arguments.output,
+            "family": model.family,
+            "rows": fit.n_samples,
+            "features": len(fit.plan.schema.feature_names),
+            "unused_columns": list(fit.unused),
+            "privacy": json.loads(model.privacy_.to_json()),
+        }
+        if arguments.test is not None:
+            document["test"] = {"rows": test_rows, "covered_by_guarantee": False, **results}
+        if account is not None:
+            document["account"] = account_facts(account)
+        show_json("fit", document)
+        return
+    say("")
+    show_report(model.privacy_)
+    learned = model.learned_ranges
+    if learned:
+        say(
+            "Ranges learned within this budget: "
+            + ", ".join(f"{name} [{low:.4g}, {high:.4g}]" for name, (low, high) in learned.items())
+            + ".\n"
+        )
+    if results:
+        _show_scores(arguments.test, test_rows, results)
+    if account is not None:
+        say(account_text(account))
+    say(
+        f"Model written to {arguments.output}. 'dpfast certify {arguments.output}' says what it "
+        "promises to whoever gets it."
+    )
 
 
 def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
+    columns = list(dict.fromkeys(name for found in results.values() for name in found))
+    if "r2" in columns and "pinball_loss" not in columns:
+        columns.remove("deviance_explained")  # the same
     screen = Table(title=f"Test on {rows:,} rows of {Path(path).name}", title_justify="left")
     screen.add_column("model")
-    screen.add_column("accuracy", justify="right")
-    screen.add_column("log-loss", justify="right")
-    labels = {
-        "private": "private",
-        "non_private": "not private (scikit-learn)",
-        "majority_class": "always the larger class",
-    }
-    for key, score in results.items():
-        screen.add_row(labels[key], f"{score['accuracy']:.4f}", f"{score['log_loss']:.4f}")
+    for name in columns:
+        screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
+    for key, found in results.items():
+        cells = (f"{found[name]:.4f}" if name in found else "" for name in columns)
+        screen.add_row(_NAMES[key], *cells)
     console().print(screen)
     say(
-        "Only the private model may be released. The other two rows, and all test scores, are "
+        "Only the private model may be released. The other rows, and all test scores, are "
         "computed without noise: the guarantee does not cover them.\n"
     )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
 
 from dpfast.cli._arguments import (
+    PICTURES,
     Commands,
-    add_categorical,
     add_json,
     add_relation,
     add_solver,
+    add_table,
     count,
-    schema_of,
+    model_of,
     suggest,
 )
 from dpfast.cli._screen import (
@@ -27,11 +29,9 @@ from dpfast.cli._screen import (
     show_json,
 )
 from dpfast.losses import Loss, loss_names
-from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
+from dpfast.privacy import Budget, Event
+from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
-
-_PICTURES = (".png", ".pdf", ".svg")
 
 #: What the entries of `Plan.expected` mean; an entry without a line here is shown by its name.
 _MEANINGS = {
@@ -58,6 +58,47 @@ _MEANINGS = {
 }
 
 
+#: What a solver's settings mean; one without a line here is shown by its name.
+_SETTINGS = {
+    "alpha_added": "ridge that the proof needs beyond the one asked for",
+    "analysis": "how the privacy of all iterations is added up",
+    "average": "share of the last iterates that are averaged",
+    "batch": "rows of a batch",
+    "blocks": "parts of the rows, one an iteration",
+    "candidates": "step sizes, or models, that are chosen from",
+    "clip": "length to which a row's gradient is cut, over what a typical row has",
+    "clip_norm": "length to which a row's gradient is cut",
+    "correlation_share": "share of the learning budget for correlations of columns",
+    "curvature": "largest second derivative of the loss",
+    "difference_clip_norm": "length to which a row's gradient difference is cut",
+    "epochs": "passes over the rows",
+    "gradient_tolerance": "length of the gradient at which the optimizer may stop",
+    "intercept_step": "step of the intercept, over that of the weights",
+    "inverse_temperature": "how sharply good weights are preferred",
+    "iterations": "steps of descent, each with one noisy access to the data",
+    "james_stein": "whether weights that noise alone would explain are drawn to zero",
+    "learning_clip": "length to which rows are cut while columns are learned",
+    "learning_share": "share of the budget for learning scales and correlations of columns",
+    "linear_noise": "noise in the linear term, standard deviation",
+    "loss_clip": "largest loss of a row that is counted",
+    "minimizer_sensitivity": "how far one record can move the exact minimizer",
+    "momentum": "share of the last step that is repeated",
+    "noise": "law of the noise",
+    "noise_multiplier": "noise over what one record can change",
+    "optimizer": "algorithm that finds the exact minimizer",
+    "radius": "largest length of the weights",
+    "regime": "what the budget is enough for",
+    "ridge": "ridge of the mean loss",
+    "rounds": "rounds in which the columns' scales are learned",
+    "sampling": "how batches are drawn",
+    "selection_share": "share of an iteration's budget for choosing its step",
+    "shrinkage": "weight of the pull towards zero in every step",
+    "step": "length of a step",
+    "steps": "noisy steps in all",
+    "steps_per_epoch": "noisy steps between two full gradients",
+}
+
+
 def add(commands: Commands) -> None:
     """Add the command's parser."""
     command = commands.add_parser(
@@ -67,12 +108,7 @@ def add(commands: Commands) -> None:
         "accuracy to expect, from the numbers given here alone. Nothing is spent.",
     )
     command.add_argument("--rows", required=True, type=count, metavar="N", help="number of rows")
-    command.add_argument(
-        "--bounds", metavar="BOUNDS.json",
-        help="bounds and categories as for 'dpfast fit', from which columns and norm follow",
-    )  # fmt: skip
-    command.add_argument("--target", metavar="COLUMN", help="column to predict, with --bounds")
-    add_categorical(command)
+    add_table(command, required=False)
     command.add_argument(
         "--columns", type=count, metavar="D", help="number of features, without --bounds"
     )
@@ -86,7 +122,7 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     suggest(
         command.add_argument(
-            "--loss", default="logistic", metavar="L", help="loss by name (default: logistic)"
+            "--loss", metavar="L", help="loss by name, without --bounds (default: logistic)"
         ),
         loss_names(),
     )
@@ -103,14 +139,11 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Plan, print, draw."""
     if arguments.plot:
-        if not arguments.plot.endswith(_PICTURES):
-            raise ValueError(f"--plot must end in {', '.join(_PICTURES)}; got {arguments.plot!r}.")
+        if not arguments.plot.endswith(PICTURES):
+            raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot)
-    columns, data_norm = _size(arguments)
-    shape = ProblemShape(arguments.rows, columns, data_norm, Loss(arguments.loss))
-    budget = Budget(arguments.epsilon, arguments.delta)
-    relation = arguments.neighboring_relation
-    settled = plan(shape, arguments.solver, budget, neighboring_relation=relation)
+    settled, events = _planned(arguments)
+    shape, relation = settled.shape, arguments.neighboring_relation
     if arguments.plot:
         from dpfast.plotting import PrivacyUtilityDisplay
 
@@ -119,31 +152,42 @@ def run(arguments: argparse.Namespace) -> None:
         )
         display.figure_.savefig(arguments.plot)
     if arguments.json:
-        show_json("plan", _document(settled, arguments.plot))
+        show_json("plan", _document(settled, events, arguments.plot))
         return
-    _show(settled)
+    _show(settled, events)
     if arguments.plot:
         say(f"Picture written to {arguments.plot}.")
 
 
-def _size(arguments: argparse.Namespace) -> tuple[int, float]:
-    """Number of features and bound of the rows' norms."""
+def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...]]:
+    """The solver's plan, and all accesses to the data."""
     if arguments.bounds is None:
         if arguments.columns is None or arguments.target is not None or arguments.categorical:
             raise ValueError(
                 "give --columns, or --bounds with --target: without bounds the number of features "
                 "is not known, and no column is."
             )
-        return arguments.columns, 1.0 if arguments.data_norm is None else arguments.data_norm
-    if arguments.columns is not None or arguments.data_norm is not None:
-        raise ValueError("--columns and --data-norm follow from --bounds; leave them out.")
-    if arguments.target is None:
-        raise ValueError("--target must name the column to predict, as --bounds is given.")
-    schema = schema_of(arguments)
-    return len(schema.feature_names), schema.row_norm_bound
+        if arguments.family != "auto" or arguments.weight or arguments.person:
+            raise ValueError("--family, --weight and --person need --bounds; --loss does not.")
+        data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm
+        loss = Loss(arguments.loss or "logistic")
+        shape = ProblemShape(arguments.rows, arguments.columns, data_norm, loss)
+        settled = plan(
+            shape,
+            arguments.solver,
+            Budget(arguments.epsilon, arguments.delta),
+            neighboring_relation=arguments.neighboring_relation,
+        )
+        return settled, settled.events
+    for name in ("columns", "data_norm", "loss"):
+        if getattr(arguments, name) is not None:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} follows from --bounds and --family; leave it out.")
+    fit = model_of(arguments, own={"solver": arguments.solver}).plan(arguments.rows)
+    return fit.solver, fit.events
 
 
-def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
+def _document(settled: Plan[Any], events: tuple[Event, ...], picture: str | None) -> dict[str, Any]:
     shape = settled.shape
     return {
         "solver": settled.solver,
@@ -155,7 +199,7 @@ def _document(settled: Plan, picture: str | None) -> dict[str, Any]:
         "budget": settled.budget.to_dict(),
         "neighboring_relation": settled.neighboring_relation,
         "adaptive": settled.adaptive,
-        "events": [event.to_dict() for event in settled.events],
+        "events": [event.to_dict() for event in events],
         "parameters": _scalars(settled.parameters),
         "expected": plain(settled.expected),
         "picture": picture,
@@ -170,7 +214,7 @@ def _scalars(values: Any) -> dict[str, Any]:
     }
 
 
-def _show(settled: Plan) -> None:
+def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
     shape = settled.shape
     ridge = "no ridge" if shape.alpha is None else f"ridge alpha = {shape.alpha:.4g}"
     legend(
@@ -186,25 +230,33 @@ def _show(settled: Plan) -> None:
                 f"epsilon = {settled.budget.epsilon:g}, delta = {settled.budget.delta:g} "
                 f"({settled.neighboring_relation})",
             ),
-            (
-                "settings",
-                ", ".join(
-                    f"{key} = {value:.4g}" if isinstance(value, float) else f"{key} = {value}"
-                    for key, value in _scalars(settled.parameters).items()
-                ),
-            ),
         ]
     )
+    settings = _scalars(settled.parameters)
+    say("\nSettings, from public numbers alone:\n")
+    _explained((_shown(value), name, _SETTINGS.get(name, "")) for name, value in settings.items())
     say("\nTo expect:\n")
-    screen = Table.grid(padding=(0, 2))
-    screen.add_column(justify="right")
-    for key, value in settled.expected.items():
-        screen.add_row(f"{value:.4g}", _MEANINGS.get(key, key.replace("_", " ")))
-    console().print(screen)
+    _explained(
+        (f"{value:.4g}", _MEANINGS.get(key, key.replace("_", " ")))
+        for key, value in settled.expected.items()
+    )
     chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
-    show_events(settled.events)
+    show_events(events)
     say(
         f"Nothing was spent. 'dpfast solvers {settled.solver}' says what this solver does and "
         "where its guarantee comes from."
     )
+
+
+def _explained(rows: Iterable[tuple[str, ...]]) -> None:
+    """Print numbers with what they are."""
+    screen = Table.grid(padding=(0, 2))
+    screen.add_column(justify="right")
+    for row in rows:
+        screen.add_row(*row)
+    console().print(screen)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

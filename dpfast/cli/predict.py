@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,20 @@ from numpy.typing import NDArray
 
 from dpfast._files import PARQUET, atomic_file, atomic_writer, import_parquet
 from dpfast.cli._arguments import Commands, add_json
-from dpfast.cli._screen import check_writable, note, reading, show_json, track
-from dpfast.errors import DpfastError
-from dpfast.model_file import load_model
-from dpfast.tabular import read_table
+from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
+from dpfast.errors import DataError
+from dpfast.tabular import (
+    ClassTarget,
+    EncodedRows,
+    TableModel,
+    Tally,
+    check_threshold,
+    chosen,
+    described,
+    output_of,
+)
 
-_CHUNK_ROWS = 50_000
+Rows = dict[str, Any]
 
 
 def add(commands: Commands) -> None:
@@ -24,8 +34,10 @@ def add(commands: Commands) -> None:
     predict = commands.add_parser(
         "predict",
         help="predict the rows of a table with a model file",
-        description="Write a table with the columns 'prediction' (a class) and 'probability' "
-        "(of the positive class), one row for each row of DATA, in order.",
+        description="Write a table with one row for each row of DATA, in order: the columns of "
+        "--id, 'prediction' (a class, or a number), and for two classes 'probability' (of the "
+        "second one), for more of them one 'probability_CLASS' each; of a family without "
+        "probabilities, 'margin'.",
     )
     predict.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
     predict.add_argument("data", metavar="DATA", help="rows to predict: .csv, .csv.gz or .parquet")
@@ -33,68 +45,148 @@ def add(commands: Commands) -> None:
         "-o", "--output", required=True, metavar="OUT",
         help="file to write: CSV, compressed if its name ends in .gz, or .parquet",
     )  # fmt: skip
+    predict.add_argument(
+        "--id", default="", metavar="A,B", help="columns of DATA to be written in front"
+    )
+    predict.add_argument(
+        "--threshold", type=float, metavar="P",
+        help="probability from which on a row counts as the second of two classes (default: 0.5)",
+    )  # fmt: skip
+    predict.add_argument(
+        "--fail-on-undeclared", action="store_true",
+        help="exit with code 4 if values were never declared; the predictions are written",
+    )  # fmt: skip
     add_json(predict)
     predict.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, predict, write, say what was done."""
-    model = load_model(arguments.model)
+    model = TableModel.load(arguments.model)
     check_writable(arguments.output)
     if arguments.output.endswith(PARQUET):
         import_parquet()
-    with reading(arguments.data) as progress:
-        columns = [feature.name for feature in model.schema.features]
-        table, _ = read_table(arguments.data, columns, progress)
+    columns = _Columns(model, arguments.threshold)
+    ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
+    if taken := sorted(set(ids) & set(columns.names)):
+        raise ValueError(f"--id names {', '.join(taken)}, which is a column of the predictions.")
+    tally = Tally()
     try:
-        probability = model.predict_proba(table)[:, 1]
-    except DpfastError as error:
-        raise type(error)(f"{arguments.data}: {error}") from error
-    write = _write_parquet if arguments.output.endswith(PARQUET) else _write_csv
-    write(arguments.output, model.label(probability), probability)
-    privacy = model.privacy
+        with reading(arguments.data) as progress, _writer(arguments.output) as write:
+            for part in model.encoded(arguments.data, keep=ids, tally=tally, progress=progress):
+                write({**part.kept, **columns.of(part)})
+    except DataError as error:
+        raise located(error, arguments.data) from error
+    privacy = model.privacy_
     if privacy.reproducible:
         note("warning: the model's noise came from a fixed seed; do not release the model.")
+    if text := described(tally):
+        note(f"warning: {text}")
     if arguments.json:
         show_json(
             "predict",
             {
                 "output": arguments.output,
-                "rows": len(probability),
-                "target": model.schema.target,
-                "classes": model.schema.classes,
+                "rows": tally.rows,
+                "target": model.schema_.target.name,
+                "classes": columns.classes,
+                "undeclared": tally.undeclared,
+                "outside_range": tally.cut,
                 "epsilon": privacy.epsilon,
                 "delta": privacy.delta,
                 "neighboring_relation": privacy.neighboring_relation,
                 "reproducible": privacy.reproducible,
             },
         )
+    else:
+        note(
+            f"{tally.rows:,} predictions of {model.schema_.target.name!r} written to "
+            f"{arguments.output}{columns.explained}. The model was fitted with epsilon = "
+            f"{privacy.epsilon:.3g}, delta = {privacy.delta:.3g} "
+            f"({privacy.neighboring_relation})."
+        )
+    if tally.undeclared and arguments.fail_on_undeclared:
+        raise UndeclaredError("values were never declared, see above; the predictions are written.")
+
+
+class _Columns:
+    """The columns that are written for a model."""
+
+    def __init__(self, model: TableModel, threshold: float | None) -> None:
+        self._model, self._threshold = model, threshold
+        target = model.schema_.target
+        self.classes = list(target.classes) if isinstance(target, ClassTarget) else None
+        self._probable = hasattr(model.estimator_, "predict_proba")
+        shape = np.empty((0, len(self.classes or ()))) if self._probable else None
+        check_threshold(threshold, shape)
+        self.explained = ""
+        self.names = ["prediction"]
+        if self.classes is None:
+            return
+        if not self._probable:
+            self.names += ["margin"] if len(self.classes) == 2 else []
+        elif len(self.classes) == 2:
+            self.names += ["probability"]
+            self.explained = f"; 'probability' is that of {self.classes[1]!r}"
+        else:
+            self.names += [f"probability_{label}" for label in self.classes]
+
+    def of(self, part: EncodedRows) -> Rows:
+        """Columns of some rows."""
+        output = output_of(self._model.estimator_, part.X)
+        if self.classes is None:
+            return {"prediction": output}
+        if output.ndim == 2 and output.shape[1] == 2:
+            output = output[:, 1]
+        codes = chosen(output, self._probable, self._threshold)
+        shown = list(output.T) if output.ndim == 2 else [output]
+        named = zip(self.names[1:], shown, strict=False)
+        return {"prediction": self._model.labels(codes), **dict(named)}
+
+
+@contextmanager
+def _writer(path: str) -> Iterator[Callable[[Rows], None]]:
+    """What writes some rows after others; the file is there once all of them are."""
+    if path.endswith(PARQUET):
+        with _parquet_writer(path) as write:
+            yield write
         return
-    note(
-        f"{len(probability):,} predictions of {model.schema.target!r} written to "
-        f"{arguments.output}; 'probability' is that of {model.schema.classes[1]!r}. The model was "
-        f"fitted with epsilon = {privacy.epsilon:.3g}, delta = {privacy.delta:.3g} "
-        f"({privacy.neighboring_relation})."
-    )
-
-
-def _write_csv(path: str, prediction: NDArray[Any], probability: NDArray[np.float64]) -> None:
     with atomic_writer(path) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["prediction", "probability"])
-        for start in track(range(0, len(probability), _CHUNK_ROWS), "writing"):
-            rows = slice(start, start + _CHUNK_ROWS)
-            writer.writerows(
-                zip(prediction[rows].tolist(), probability[rows].tolist(), strict=True)
-            )
+        begun = False
+
+        def write(rows: Rows) -> None:
+            nonlocal begun
+            if not begun:
+                writer.writerow(rows)
+                begun = True
+            writer.writerows(zip(*map(_plain, rows.values()), strict=True))
+
+        yield write
 
 
-def _write_parquet(path: str, prediction: NDArray[Any], probability: NDArray[np.float64]) -> None:
+@contextmanager
+def _parquet_writer(path: str) -> Iterator[Callable[[Rows], None]]:
     parquet = import_parquet()
     import pyarrow
 
     with atomic_file(path) as stream:
-        parquet.write_table(
-            pyarrow.table({"prediction": prediction.astype(object), "probability": probability}),
-            stream,
-        )
+        file: Any = None
+
+        def write(rows: Rows) -> None:
+            nonlocal file
+            table = pyarrow.table(
+                {name: pyarrow.array(_plain(column)) for name, column in rows.items()},
+                schema=None if file is None else file.schema,
+            )
+            if file is None:
+                file = parquet.ParquetWriter(stream, table.schema)
+            file.write_table(table)
+
+        yield write
+        if file is not None:
+            file.close()
+
+
+def _plain(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)

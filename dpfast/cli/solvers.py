@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from types import ModuleType
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
@@ -14,8 +15,8 @@ from dpfast.cli._arguments import Commands, add_json, suggest
 from dpfast.cli._screen import console, legend, say, show_json
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget
-from dpfast.problem import ProblemShape
-from dpfast.solvers import SOLVERS, plan
+from dpfast.shape import ProblemShape
+from dpfast.solvers import SOLVERS, Solver, plan
 
 _PROMISES = {"pure": "ε", "approximate": "(ε, δ)", "zcdp": "ρ", "gdp": "µ"}
 
@@ -40,14 +41,18 @@ def run(arguments: argparse.Namespace) -> None:
     """List all, or show one."""
     if arguments.name is not None:
         check_choice("NAME", arguments.name, tuple(SOLVERS))
-        module = SOLVERS[arguments.name]
-        described = {**_describe(module), "losses": _losses(module), "text": _text(module)}
+        solver = SOLVERS[arguments.name]
+        described = {
+            **_describe(solver),
+            "losses": _losses(solver),
+            "text": plain_text(_text(solver)),
+        }
         if arguments.json:
             show_json("solvers", described)
         else:
             _show_one(described)
         return
-    every = [_describe(module) for module in SOLVERS.values()]
+    every = [_describe(solver) for solver in SOLVERS.values()]
     if arguments.json:
         show_json("solvers", {"solvers": every})
         return
@@ -71,28 +76,28 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def _describe(module: ModuleType) -> dict[str, Any]:
+def _describe(solver: Solver[Any]) -> dict[str, Any]:
     return {
-        "name": module.NAME,
-        "summary": " ".join(_text(module).split("\n\n")[0].replace("``", "").split()),
-        "budgets": list(module.BUDGET_KINDS),
-        "neighboring_relations": list(module.RELATIONS),
-        "options": list(module.OPTIONS),
+        "name": solver.name,
+        "summary": " ".join(plain_text(_text(solver).split("\n\n")[0]).split()),
+        "budgets": list(solver.budgets),
+        "neighboring_relations": list(solver.relations),
+        "options": list(solver.options),
     }
 
 
-def _text(module: ModuleType) -> str:
-    return inspect.cleandoc(module.__doc__ or "")
+def _text(solver: Solver[Any]) -> str:
+    return inspect.cleandoc(solver.doc or "")
 
 
-def _losses(module: ModuleType) -> list[str]:
+def _losses(solver: Solver[Any]) -> list[str]:
     """Losses that it takes with its default options, found by planning a large problem."""
     kind = {"pure": Budget(1.0), "approximate": Budget(1.0, 1e-6)}
-    budget = next(kind[name] for name in ("approximate", "pure") if name in module.BUDGET_KINDS)
+    budget = next(kind[name] for name in ("approximate", "pure") if name in solver.budgets)
     taken = []
     for name in loss_names():
         try:
-            plan(ProblemShape(10**6, 2, 1.0, Loss(name)), module.NAME, budget)
+            plan(ProblemShape(10**6, 2, 1.0, Loss(name)), solver.name, budget)
         except (TypeError, ValueError):
             continue
         taken.append(name)
@@ -121,13 +126,52 @@ def _show_one(one: dict[str, Any]) -> None:
     )
     say("")
     for paragraph in one["text"].split("\n\n"):
-        say(f"{_reflowed(paragraph)}\n")
+        for lead, text in _items(paragraph):
+            screen = Table.grid(padding=(0, 1))
+            screen.add_row(lead, text) if lead else screen.add_row(text)
+            console().print(screen)
+        say("")
 
 
-def _reflowed(paragraph: str) -> str:
-    """A paragraph for a screen of any width; what is laid out in lines stays so."""
-    lines = paragraph.replace("``", "").splitlines()
-    laid_out = len(lines) > 1 and (
-        lines[1].startswith("---") or any(line.startswith((" ", "*", "-")) for line in lines)
-    )
-    return "\n".join(lines) if laid_out else " ".join(lines)
+# Code between two backticks, a role with its target, a name, strong, emphasized.
+_MARKUP = re.compile(
+    r"``(?P<code>.+?)``|:[\w:]+:`~?(?P<target>[^`]+)`|`(?P<name>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*"
+    r"|(?<![\w*])\*(?P<weak>[^\s*][^*]*)\*(?![\w*])",
+    re.DOTALL,
+)
+_UNDERLINE = re.compile(r"\n[-=~^]{3,}$", re.MULTILINE)
+_ITEM = re.compile(r"(?:[*-]|\d+\.) ")
+
+
+def plain_text(text: str) -> str:
+    """A docstring without its markup.
+
+    Examples
+    --------
+    >>> plain_text("**Noise** of :class:`~dpfast.mechanisms.Gaussian`, ``a * b * c``, *here*")
+    'Noise of Gaussian, a * b * c, here'
+    """
+
+    def plain(found: re.Match[str]) -> str:
+        if target := found["target"]:
+            return (
+                str(target).rpartition(".")[2] if found[0].partition("`")[2][0] == "~" else target
+            )
+        return next(part for part in found.groups() if part is not None)
+
+    return _MARKUP.sub(plain, _UNDERLINE.sub("\n", text))
+
+
+def _items(paragraph: str) -> Iterator[tuple[str, str]]:
+    """Items of a list with what marks them, or one whole paragraph; each on one line."""
+    lead = ""
+    lines: list[str] = []
+    for line in paragraph.splitlines():
+        found = _ITEM.match(line)
+        if found and lines:
+            yield lead, " ".join(lines)
+            lines = []
+        if found:
+            lead, line = found[0].strip(), line[found.end() :]
+        lines.append(line.strip())
+    yield lead, " ".join(lines)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -21,9 +21,11 @@ from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._one_vs_rest import planned, solve_each
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
-from dpfast.solvers import Plan, plan, solve
+from dpfast.privacy import Budget, Event
+from dpfast.privacy.open_accounts import Charged
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
+from dpfast.solvers import Plan, Result, solve
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -200,41 +202,33 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._options(),
         }
 
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """Plan of a fit to rows of this shape, and the accesses of all its problems."""
-        return planned(shape, self._parts(), self.solver, budget, **self._settings())
+        parts = self._parts() if parts is None else parts
+        return planned(shape, parts, self.solver, budget, **self._settings())
 
     def _parts(self) -> int:
         """Problems of a fit."""
         return 1
 
-    def _solve(
-        self,
-        problem: Problem,
-        budget: Budget,
-        notes: tuple[str, ...],
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[Vector, PrivacyReport, Plan]:
-        """Weights of one problem, the intercept's last, the report and the plan."""
-        settings = self._settings()
-        passes = None
-        if self.verbose:
-            from dpfast.estimators._progress import planned_passes  # rich takes long to import
+    @property
+    def _together(self) -> str:
+        """How several classes are learned, for the printed plan."""
+        return "one against the rest, each"
 
-            settled = plan(problem, self.solver, budget, **settings)
-            print(settled)
-            passes = planned_passes(settled)
-        with self._shown(problem, passes):
-            result = solve(
+    def _solve(self, problem: Problem, budget: Budget, how: Mapping[str, Any]) -> Result:
+        """Fit one problem; `how` holds notes, checkpoint and accounts."""
+        with self._shown(problem, budget):
+            return solve(
                 problem,
                 self.solver,
                 budget,
                 random_state=self.random_state,
-                notes=notes,
-                checkpoint=checkpoint,
-                **settings,
+                **how,
+                **self._settings(),
             )
-        return result.w, result.privacy, result.plan
 
     def _set_fitted(self, **attributes: Any) -> None:
         """Set what a fit gives, all at once.
@@ -244,13 +238,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         self.__dict__.update(attributes)
 
-    def _shown(self, problem: Problem, passes: int | None = None) -> AbstractContextManager[None]:
-        """Progress over blocks, if it was asked for."""
-        if self.verbose and isinstance(problem, BlockProblem):
-            from dpfast.estimators._progress import shown
+    @contextmanager
+    def _shown(self, problem: Problem, budget: Budget, parts: int = 1) -> Iterator[None]:
+        """Print the plan before anything is spent, and progress over blocks, if asked for."""
+        if not self.verbose:
+            yield
+            return
+        from dpfast.estimators._progress import planned_passes, shown  # rich takes long to import
 
-            return shown(problem.source, passes)
-        return nullcontext()
+        settled, _ = self._planned(problem.shape, budget, parts)
+        print(settled if parts == 1 else f"{parts} classes, {self._together}:\n{settled}")
+        if not isinstance(problem, BlockProblem):
+            yield
+            return
+        with shown(problem.source, planned_passes(settled) if parts == 1 else None):
+            yield
 
     def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
@@ -408,6 +410,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
+        return self._fit(X, y, fit_params)
+
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        fit_params: Mapping[str, Any],
+        accounts: Sequence[Charged] | None = None,
+    ) -> Self:
+        """Fit, charging `accounts`; None: those whose blocks surround the call."""
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
@@ -415,7 +427,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
-            return self._fit_blocks(X, y, fit_params, loss, budget)
+            return self._fit_blocks(X, y, fit_params, loss, budget, accounts)
         counted = self._row_weights(fit_params)
         rows, labels = validate_data(self, X, y, **_READ)
         check_classification_targets(labels)
@@ -430,12 +442,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             strict=self.strict,
             **counted,
         )
+        how = {"notes": notes, "accounts": accounts}
         if len(classes) == 2:
-            w, report, settled = self._solve(problem, budget, notes)
-            weights = w[np.newaxis]
-        else:
-            weights, report, settled = self._solve_classes(problem, labels, classes, budget, notes)
-        return self._keep(weights, classes, report, settled)
+            return self._keep(self._solve(problem, budget, how), classes)
+        return self._keep(self._solve_classes(problem, labels, classes, budget, how), classes)
 
     def _fit_blocks(
         self,
@@ -444,6 +454,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         fit_params: Mapping[str, Any],
         loss: Loss,
         budget: Budget,
+        accounts: Sequence[Charged] | None,
     ) -> Self:
         if self.classes is None:
             raise ValueError(
@@ -453,25 +464,21 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         classes, notes = self._resolve_classes(None)
         targets = [partial(_checked_signs, classes=classes, positive=label) for label in classes]
         problem = self._over_blocks(source, y, fit_params, loss, targets[-1])
+        how = {"notes": notes, "accounts": accounts, "checkpoint": fit_params.get("checkpoint")}
         if len(classes) == 2:
-            w, report, settled = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
-            return self._keep(w[np.newaxis], classes, report, settled)
-        weights, report, settled = self._solve_targets(
-            problem, targets, budget, notes, fit_params.get("checkpoint")
-        )
-        return self._keep(weights, classes, report, settled)
+            return self._keep(self._solve(problem, budget, how), classes)
+        return self._keep(self._solve_targets(problem, targets, budget, how), classes)
 
-    def _keep(
-        self, weights: Matrix, classes: NDArray[Any], report: PrivacyReport, settled: Plan
-    ) -> Self:
+    def _keep(self, found: Result, classes: NDArray[Any]) -> Self:
         """Set what `fit` learned."""
         d, constant = self.n_features_in_, self._constant()
+        weights = np.atleast_2d(found.w)
         self._set_fitted(
             classes_=classes,
             coef_=weights[:, :d].copy(),
             intercept_=weights[:, d] * constant if constant else np.zeros(len(weights)),
-            privacy_=report,
-            _noise=WeightNoise.of(settled),
+            privacy_=found.privacy,
+            _noise=WeightNoise.of(found.plan),
             _unit=1.0,
             _constant_column=constant,
             _center=0.0,
@@ -484,31 +491,28 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         labels: NDArray[Any],
         classes: NDArray[Any],
         budget: Budget,
-        notes: tuple[str, ...],
-    ) -> tuple[Matrix, PrivacyReport, Plan]:
-        """Weights of more than two classes, one against the rest."""
+        how: Mapping[str, Any],
+    ) -> Result:
+        """Fit more than two classes, one against the rest."""
         targets = [partial(_signs, labels, label) for label in classes]
-        return self._solve_targets(problem, targets, budget, notes)
+        return self._solve_targets(problem, targets, budget, how)
 
     def _solve_targets(
         self,
         problem: Problem,
         targets: Sequence[Callable[..., Vector]],
         budget: Budget,
-        notes: tuple[str, ...],
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[Matrix, PrivacyReport, Plan]:
-        """Weights of one problem for each vector of targets, within one budget."""
-        with self._shown(problem):
+        how: Mapping[str, Any],
+    ) -> Result:
+        """Fit one problem for each vector of targets, within one budget."""
+        with self._shown(problem, budget, len(targets)):
             return solve_each(
                 problem,
                 targets,
                 self.solver,
                 budget,
                 random_state=self.random_state,
-                notes=notes,
-                verbose=bool(self.verbose),
-                checkpoint=checkpoint,
+                **how,
                 **self._settings(),
             )
 
@@ -665,6 +669,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
+        return self._fit(X, y, fit_params)
+
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        fit_params: Mapping[str, Any],
+        accounts: Sequence[Charged] | None = None,
+    ) -> Self:
+        """Fit, charging `accounts`; None: those whose blocks surround the call."""
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
@@ -672,7 +686,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         if isinstance(X, Executor):
-            return self._fit_blocks(X, y, fit_params, loss, budget)
+            return self._fit_blocks(X, y, fit_params, loss, budget, accounts)
         counted = self._row_weights(fit_params)
         rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
         target = np.asarray(target, dtype=np.float64)
@@ -687,7 +701,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             strict=self.strict,
             **counted,
         )
-        return self._keep(*self._solve(problem, budget, notes), center, half)
+        how = {"notes": notes, "accounts": accounts}
+        return self._keep(self._solve(problem, budget, how), center, half)
 
     def _fit_blocks(
         self,
@@ -696,6 +711,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         fit_params: Mapping[str, Any],
         loss: Loss,
         budget: Budget,
+        accounts: Sequence[Charged] | None,
     ) -> Self:
         if self.target_bounds is None:
             raise ValueError(
@@ -705,19 +721,17 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         center, half, notes = self._resolve_bounds(None)
         target = partial(_scaled, center=center, half=half)
         problem = self._over_blocks(source, y, fit_params, loss, target)
-        found = self._solve(problem, budget, notes, fit_params.get("checkpoint"))
-        return self._keep(*found, center, half)
+        how = {"notes": notes, "accounts": accounts, "checkpoint": fit_params.get("checkpoint")}
+        return self._keep(self._solve(problem, budget, how), center, half)
 
-    def _keep(
-        self, w: Vector, report: PrivacyReport, settled: Plan, center: float, half: float
-    ) -> Self:
+    def _keep(self, found: Result, center: float, half: float) -> Self:
         """Set what `fit` learned."""
-        d, constant = self.n_features_in_, self._constant()
+        w, d, constant = found.w, self.n_features_in_, self._constant()
         self._set_fitted(
             coef_=w[:d] * half,
             intercept_=float(w[d] * constant * half + center) if constant else 0.0,
-            privacy_=report,
-            _noise=WeightNoise.of(settled),
+            privacy_=found.privacy,
+            _noise=WeightNoise.of(found.plan),
             _unit=half,
             _constant_column=constant,
             _center=center,

@@ -37,8 +37,8 @@ from dpfast.privacy import (
     ObjectivePerturbationEvent,
     QueryEvent,
 )
-from dpfast.problem import ProblemShape
-from dpfast.solvers import Plan
+from dpfast.shape import ProblemShape
+from dpfast.solvers import Plan, objective_perturbation, output_perturbation
 
 Vector = NDArray[np.float64]
 
@@ -46,7 +46,6 @@ Vector = NDArray[np.float64]
 # secret, and two calls should agree.
 _DRAWS = 200_000
 _SEED = 0
-_SOLVERS = ("output-perturbation", "objective-perturbation")
 
 
 @dataclass(frozen=True)
@@ -110,25 +109,28 @@ class WeightNoise:
     ball: float
 
     @classmethod
-    def of(cls, plan: Plan) -> WeightNoise | None:
+    def of(cls, plan: Plan[Any]) -> WeightNoise | None:
         """Return the noise that a plan puts on the weights; None if it is not known."""
-        shape, parameters = plan.shape, plan.parameters
-        if plan.solver not in _SOLVERS or not isinstance(shape, ProblemShape):
+        shape = plan.shape
+        if not (isinstance(plan, Plan) and isinstance(shape, ProblemShape)) or shape.alpha is None:
             return None
-        if parameters.get("mode", "certificate") != "certificate" or shape.alpha is None:
-            return None
-        slack = float(parameters["gradient_tolerance"]) / shape.alpha
-        if plan.solver != _SOLVERS[0]:
+        erm, ball = True, math.inf
+        if isinstance(plan.settings, output_perturbation.Settings):
+            settings = plan.settings
+            if settings.gradient_tolerance is None:
+                return None  # a last iterate
+            slack = settings.gradient_tolerance / shape.alpha
+            erm, ball = settings.objective == "erm", settings.radius
+        elif isinstance(plan.settings, objective_perturbation.Settings):
             # The second release is declared for two points that are this far from the exact ones.
-            output = plan.events[-1]
-            assert isinstance(output, QueryEvent)
-            slack = 0.5 * output.sensitivity
-        erm = parameters.get("objective", "erm") == "erm"
+            slack = 0.5 * plan.settings.access.output.charged_sensitivity
+        else:
+            return None
         return cls(
             events=plan.events,
             slack=slack,
             reach=shape.minimizer_norm(shape.alpha) if erm else math.inf,
-            ball=float(parameters.get("radius", math.inf)),
+            ball=ball,
         )
 
     def half_width(self, confidence_level: float) -> float:

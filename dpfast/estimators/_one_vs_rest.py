@@ -18,18 +18,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice
-from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu
+from dpfast.privacy import Budget, Event, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, Plan, plan, served
-from dpfast.solvers._resume import logged
+from dpfast.privacy.open_accounts import Charged
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
+from dpfast.solvers import SOLVERS, Plan, Result, fit_each, plan, served
 
 Vector = NDArray[np.float64]
 
@@ -69,7 +70,7 @@ def share_of(
     if budget.kind != "pure" and accountant in BY_SQUARES:
         if solver == "auto":
             solver = _GAUSSIAN if served(SOLVERS[_GAUSSIAN], shape, budget, options) else solver
-        kinds = () if solver == "auto" else SOLVERS[solver].BUDGET_KINDS
+        kinds = () if solver == "auto" else SOLVERS[solver].budgets
         if "gdp" in kinds:
             mu_each = budget_mu(budget, accountant) / math.sqrt(parts) * (1.0 - MARGIN)
             return solver, Budget(mu=mu_each), "auto"
@@ -87,7 +88,7 @@ def planned(
     *,
     accountant: str,
     **settings: Any,
-) -> tuple[Plan, tuple[Event, ...]]:
+) -> tuple[Plan[Any], tuple[Event, ...]]:
     """Plan of each of `parts` fits that share a budget, and the accesses of all of them.
 
     Parameters
@@ -131,10 +132,10 @@ def solve_each(
     accountant: str,
     random_state: Any,
     notes: tuple[str, ...] = (),
-    verbose: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
+    accounts: Sequence[Charged] | None = None,
     **settings: Any,
-) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+) -> Result:
     """Solve one problem for each vector of targets, on one ledger.
 
     Parameters
@@ -144,17 +145,13 @@ def solve_each(
     targets : sequence of callables
         Each returns the targets of one problem, when its turn comes; for rows in blocks, those
         of the block whose stored ones it is given.
-    solver, budget, accountant, random_state, notes, checkpoint, **settings
+    solver, budget, accountant, random_state, notes, checkpoint, accounts, **settings
         As for :func:`dpfast.solve`; `budget` covers all the problems together.
-    verbose : bool, default=False
-        Print the plan of one problem before anything is spent.
 
     Returns
     -------
-    weights : ndarray of shape (len(targets), dim)
-    report : PrivacyReport
-    settled : Plan
-        Of each one of the problems.
+    Result
+        Its weights have the shape (len(targets), dim); its plan is that of each of the problems.
 
     Raises
     ------
@@ -163,28 +160,24 @@ def solve_each(
     TypeError, ValueError, BudgetExceeded
         As for :func:`dpfast.solve`; nothing is spent.
     """
-    parts = len(targets)
-    ledger = Ledger(budget, accountant)
     settled, events = planned(
-        problem.shape, parts, solver, budget, accountant=accountant, **settings
+        problem.shape, len(targets), solver, budget, accountant=accountant, **settings
     )
-    if verbose:
-        print(f"{parts} classes, one against the rest, each:\n{settled}")
-    rng = SecureGenerator(random_state)
-    run = SOLVERS[settled.solver].run
-    with logged(checkpoint, problem, settled, ledger, rng, settings, targets) as log:
-        if log is not None and log.outcome is not None:
-            weights = log.outcome["weights"]
-        else:
-            ledger.check(*events)
-            found = []
-            for make in targets:
-                target = make() if problem.shape.blocks is None else make
-                found.append(run(settled, problem.with_target(target), rng, ledger).w)
-            weights = np.stack(found)
-            if log is not None:
-                log.finish(weights=weights)
-    report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*problem.leaks, *notes)
+
+    def made(target: Callable[..., Vector]) -> Problem:
+        return problem.with_target(target() if problem.shape.blocks is None else target)
+
+    outcomes, report = fit_each(
+        settled,
+        [partial(made, target) for target in targets],
+        problem,
+        budget,
+        accountant=accountant,
+        events=events,
+        random_state=random_state,
+        notes=notes,
+        checkpoint=checkpoint,
+        accounts=accounts,
+        distinction=(settings, targets),
     )
-    return weights, report, settled
+    return Result(np.stack([found.w for found in outcomes]), report, settled)

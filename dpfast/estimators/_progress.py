@@ -23,11 +23,12 @@ class _Speed(ProgressColumn):
         return Text("- rows/s" if speed is None else f"{speed:,.0f} rows/s")
 
 
-def planned_passes(plan: Plan) -> int | None:
+def planned_passes(plan: Plan[Any]) -> int | None:
     """Passes over the rows that a plan settles; None if they follow from the data."""
-    if plan.adaptive or "iterations" not in plan.parameters:
+    iterations = plan.parameters.get("iterations")
+    if plan.adaptive or iterations is None:
         return None
-    return max(int(plan.parameters["iterations"]), sum(event.count for event in plan.events))
+    return max(int(iterations), sum(event.count for event in plan.events))
 
 
 @contextmanager

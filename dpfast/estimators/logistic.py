@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,12 +13,16 @@ from dpfast._validation import check_choice
 from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
-from dpfast.solvers import Plan, dp_whitened_gd, served
-from dpfast.solvers.multinomial import plan_multinomial, solve_multinomial
+from dpfast.privacy import Budget, Event
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
+from dpfast.solvers import SOLVERS, Plan, Result, served, solve_multinomial
+from dpfast.solvers.multinomial import plan_multinomial
 
 Vector = NDArray[np.float64]
+
+# The solver that takes several classes at once.
+_MULTINOMIAL = "dp-whitened-gd"
 
 
 class LogisticRegression(PrivateLinearClassifier):
@@ -167,12 +170,16 @@ class LogisticRegression(PrivateLinearClassifier):
 
     def _loss(self) -> Loss:
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
-        if self.multi_class == "multinomial" and self.solver not in ("auto", dp_whitened_gd.NAME):
+        if self.multi_class == "multinomial" and self.solver not in ("auto", _MULTINOMIAL):
             raise ValueError(
-                f"solver must be 'auto' or {dp_whitened_gd.NAME!r} with multi_class='multinomial'; "
+                f"solver must be 'auto' or {_MULTINOMIAL!r} with multi_class='multinomial'; "
                 f"got {self.solver!r}. multi_class='ovr' takes other solvers."
             )
         return Loss("logistic")
+
+    @property
+    def _together(self) -> str:
+        return "multinomial" if self._softmax else super()._together
 
     def _solve_classes(
         self,
@@ -180,51 +187,53 @@ class LogisticRegression(PrivateLinearClassifier):
         labels: NDArray[Any],
         classes: NDArray[Any],
         budget: Budget,
-        notes: tuple[str, ...],
-    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+        how: Mapping[str, Any],
+    ) -> Result:
         self._softmax = self._all_at_once(problem.shape, budget)
         if not self._softmax:
-            return super()._solve_classes(problem, labels, classes, budget, notes)
-        return solve_multinomial(
-            problem,
-            np.searchsorted(classes, labels).astype(np.float64),
-            len(classes),
-            budget,
-            random_state=self.random_state,
-            notes=notes,
-            verbose=bool(self.verbose),
-            **self._settings(),
-        )
+            return super()._solve_classes(problem, labels, classes, budget, how)
+        with self._shown(problem, budget, len(classes)):
+            return solve_multinomial(
+                problem,
+                np.searchsorted(classes, labels).astype(np.float64),
+                len(classes),
+                budget,
+                random_state=self.random_state,
+                **how,
+                **self._settings(),
+            )
 
     def _solve_targets(
         self,
         problem: Problem,
         targets: Sequence[Callable[..., Vector]],
         budget: Budget,
-        notes: tuple[str, ...],
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> tuple[NDArray[np.float64], PrivacyReport, Plan]:
+        how: Mapping[str, Any],
+    ) -> Result:
         if self.multi_class == "multinomial":
             raise ValueError(
                 "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
                 "needs the labels of all rows at once."
             )
         self._softmax = False
-        return super()._solve_targets(problem, targets, budget, notes, checkpoint)
+        return super()._solve_targets(problem, targets, budget, how)
 
     def _all_at_once(self, shape: ProblemShape, budget: Budget) -> bool:
         """Whether more than two classes are learned by the multinomial loss."""
         return self.multi_class == "multinomial" or (
             self.multi_class == "auto"
-            and self.solver in ("auto", dp_whitened_gd.NAME)
+            and self.solver in ("auto", _MULTINOMIAL)
             and self.accountant in BY_SQUARES
-            and served(dp_whitened_gd, shape, budget, self._options())
+            and served(SOLVERS[_MULTINOMIAL], shape, budget, self._options())
         )
 
-    def _planned(self, shape: ProblemShape, budget: Budget) -> tuple[Plan, tuple[Event, ...]]:
-        parts = self._parts()
-        if parts == 1 or not self._all_at_once(shape, budget):
-            return super()._planned(shape, budget)
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        parts = self._parts() if parts is None else parts
+        # Rows in blocks have no labels at once.
+        if parts == 1 or shape.blocks is not None or not self._all_at_once(shape, budget):
+            return super()._planned(shape, budget, parts)
         settled = plan_multinomial(shape, parts, budget, **self._settings())
         return settled, settled.events
 

@@ -1,7 +1,11 @@
 """Mechanisms: noisy answers to queries, paid for before the data is touched."""
 
+from typing import Any
+
+from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._mechanism import Mechanism
+from dpfast.mechanisms._query import Query
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.mechanisms.exponential import Exponential
 from dpfast.mechanisms.gaussian import Gaussian
@@ -9,7 +13,7 @@ from dpfast.mechanisms.l2_laplace import L2Laplace
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.noisy_max import NoisyMax
 
-MECHANISMS: dict[str, type[Mechanism]] = {
+MECHANISMS: dict[str, type[Mechanism[Any]]] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
     "l2_laplace": L2Laplace,
@@ -21,6 +25,7 @@ subclasses of AdditiveMechanism, those that choose a candidate of SelectingMecha
 
 __all__ = [
     "MECHANISMS",
+    "Access",
     "AdditiveMechanism",
     "Exponential",
     "Gaussian",
@@ -28,5 +33,6 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "NoisyMax",
+    "Query",
     "SelectingMechanism",
 ]

@@ -1,22 +1,22 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
-from dpfast.privacy import Ledger, QueryEvent
+from dpfast.mechanisms._query import Query
+from dpfast.privacy import QueryEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class AdditiveMechanism(Mechanism):
+class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
     """A vector-valued query plus noise on a grid.
 
     Attributes
@@ -58,50 +58,48 @@ class AdditiveMechanism(Mechanism):
         ) * ROUND_UP
 
     @abstractmethod
-    def event(self, where: str, count: int = 1) -> QueryEvent:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> QueryEvent:
+        """Return the event that `count` releases are charged as; `where` is the access's own."""
 
     @abstractmethod
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:
         """Return fresh noise, in grid steps, shape (dimension,)."""
 
-    def release(
-        self,
-        query: Callable[[], ArrayLike],
-        *,
-        rng: "SecureGenerator",
-        ledger: Ledger,
-        where: str,
-    ) -> NDArray[np.float64]:
-        """Return the query's value plus noise, after the ledger was charged.
+    def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> NDArray[np.float64]:
+        """Return the query's value, rounded, plus noise."""
+        return self.perturb(self._value(prepared, *point), rng)
+
+    def perturb(self, value: NDArray[np.float64], rng: "SecureGenerator") -> NDArray[np.float64]:
+        """Return a finite value of the query, rounded, plus noise; it was paid for elsewhere."""
+        return self._grid.to_float(self._grid.round(value) + self._noise(rng))
+
+    @classmethod
+    def of_query(
+        cls, noise: float, query: Query, neighboring_relation: str, *, where: str = ""
+    ) -> Self:
+        """Return the mechanism with a given noise for a query.
 
         Parameters
         ----------
-        query : callable
-            Called without arguments, once, after the event was spent: nothing is to touch the data
-            before. It returns an array of shape (dimension,).
-        rng : SecureGenerator
-        ledger : Ledger
-        where : str
+        noise : float
+            The constructor's first argument.
+        query : Query
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        where : str, default=""
             The place in the algorithm, for the ledger.
 
         Returns
         -------
-        value : ndarray of shape (dimension,)
-
-        Raises
-        ------
-        BudgetExceeded, UnsupportedEvent, ValueError
-            By the ledger; nothing was spent and `query` was not called.
-        ValueError
-            If the value has another shape or is not finite. The event stays spent.
+        mechanism : AdditiveMechanism
         """
 
-        def make() -> NDArray[np.float64]:
-            value = self._look(query, self.dimension, ledger=ledger, where=where)
-            return self._grid.to_float(self._grid.round(value) + self._noise(rng))
-
-        return self._recorded(make, rng=rng, ledger=ledger, where=where)
+        dimension = query.dimension
+        return cls._of(
+            query,
+            neighboring_relation,
+            where,
+            lambda s, **settings: cls(noise, sensitivity=s, dimension=dimension, **settings),
+        )
 
     @classmethod
     def _calibrated(

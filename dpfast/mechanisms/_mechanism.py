@@ -1,19 +1,21 @@
 """What all mechanisms share: pay, look, check, in this order; and finding the least noise."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import GridOverflow
+from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._grid import Grid
-from dpfast.privacy import NEIGHBORING_RELATIONS, Event, Ledger
+from dpfast.mechanisms._query import Query
+from dpfast.privacy import NEIGHBORING_RELATIONS, Event
 
 if TYPE_CHECKING:
-    from dpfast.random import SecureGenerator
+    pass
 
 T = TypeVar("T")
 
@@ -21,7 +23,7 @@ ROUND_UP = 1.0 + 2.0**-48
 """Covers the rounding errors of the few operations that compute a charged sensitivity."""
 
 
-class Mechanism(ABC):
+class Mechanism(Access[T]):
     """A noisy answer to a query, on a grid.
 
     Attributes
@@ -33,6 +35,8 @@ class Mechanism(ABC):
         The step of the grid to which the query's values are rounded.
     """
 
+    norm: ClassVar[str]
+    """What the sensitivity of its queries is measured in."""
     noise_name: ClassVar[str]
     """What the constructor's first argument is called, for messages."""
 
@@ -50,42 +54,55 @@ class Mechanism(ABC):
         return self._grid.step
 
     @abstractmethod
-    def event(self, where: str, count: int = 1) -> Event:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> Event:
+        """Return the event that `count` releases are charged as; `where` is the access's own."""
 
-    def _look(
-        self, query: Callable[[], ArrayLike], size: int, *, ledger: Ledger, where: str
-    ) -> NDArray[np.float64]:
-        """Spend the event, then return the query's value, which must have shape (size,)."""
-        ledger.spend(self.event(where))
-        value = np.asarray(query(), dtype=np.float64)
-        if value.shape != (size,):
+    def events(self, count: int = 1) -> tuple[Event, ...]:
+        """Return what `count` releases are charged as."""
+        if count == 1:  # asked for at every release
+            known: tuple[Event, ...] | None = self.__dict__.get("_one")
+            if known is None or known[0].where != self.where:
+                known = self.__dict__["_one"] = (self.event(),)
+            return known
+        return (self.event(count=count),)
+
+    def _value(self, prepared: Any, *point: Any) -> NDArray[np.float64]:
+        """The query's value, which must have as many entries as its sensitivity was stated for."""
+        assert self.query is not None
+        value = np.asarray(self.query(prepared, *point), dtype=np.float64)
+        if value.shape != (self.query.dimension,):
             raise ValueError(
-                f"the query of {where!r} must return an array of shape ({size},), as its "
-                f"sensitivity was declared for; got shape {value.shape}. The privacy cost of this "
-                "release stays spent."
+                f"the query of {self.where!r} must return an array of shape "
+                f"({self.query.dimension},), as its sensitivity was stated for; got shape "
+                f"{value.shape}. The privacy cost of this release stays spent."
             )
         # Says neither where nor which: that would be a statement about the data.
         if not np.isfinite(value).all():
             raise ValueError(
-                f"the query of {where!r} must return finite numbers; got NaN or infinity. The "
+                f"the query of {self.where!r} must return finite numbers; got NaN or infinity. The "
                 "privacy cost of this release stays spent, and that this error was raised is "
                 "itself not covered by the guarantee: bound the data first."
             )
         return value
 
-    def _recorded(
-        self, make: Callable[[], T], *, rng: "SecureGenerator", ledger: Ledger, where: str
-    ) -> T:
-        """Return ``make()``, an answer that pays by itself, or what is known of it.
-
-        See :mod:`dpfast.privacy.checkpoint`.
-        """
-        log = getattr(ledger, "log", None)
-        if log is None:
-            return make()
-        answer: T = log.release(lambda: ledger.spend(self.event(where)), make, rng)
-        return answer
+    @classmethod
+    def _of(
+        cls, query: Query, neighboring_relation: str, where: str, made: Callable[..., Self]
+    ) -> Self:
+        """The mechanism that `made` makes from what the query states of itself."""
+        if query.norm != cls.norm:
+            raise ValueError(
+                f"query must be measured in {cls.norm!r} for {cls.__name__}; got "
+                f"{type(query).__name__}, measured in {query.norm!r}."
+            )
+        mechanism = made(
+            query.sensitivity(neighboring_relation),
+            neighboring_relation=neighboring_relation,
+            error=query.rounding_error(),
+            bound=query.bound,
+        )
+        mechanism.query, mechanism.where = query, where
+        return mechanism
 
     @classmethod
     def _smallest(cls, target: float, noise: float, **settings: Any) -> Self:

@@ -1,19 +1,18 @@
 """What the mechanisms share that choose one of several candidates by their scores."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import NDArray
 
 from dpfast._validation import check_flag, check_integer
 from dpfast.mechanisms._mechanism import ROUND_UP, Mechanism
-from dpfast.privacy import Ledger
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class SelectingMechanism(Mechanism):
+class SelectingMechanism(Mechanism[int]):
     """The index of the candidate whose score is the largest, or the smallest, but for noise.
 
     Attributes
@@ -45,43 +44,12 @@ class SelectingMechanism(Mechanism):
         """
         return (score_range + 4.0 * self.error + 2.0 * self.grid_step) * ROUND_UP
 
-    def release(
-        self,
-        query: Callable[[], ArrayLike],
-        *,
-        rng: "SecureGenerator",
-        ledger: Ledger,
-        where: str,
-    ) -> int:
-        """Return the chosen candidate's index, after the ledger was charged.
+    def answer(self, prepared: Any, rng: "SecureGenerator", *point: Any) -> int:
+        """Return the index that the noise leaves first among the query's scores."""
+        return self._chosen(self._value(prepared, *point), rng)
 
-        Parameters
-        ----------
-        query : callable
-            Called without arguments, once, after the event was spent: nothing is to touch the data
-            before. It returns the scores, an array of shape (candidates,).
-        rng : SecureGenerator
-        ledger : Ledger
-        where : str
-            The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        index : int
-
-        Raises
-        ------
-        BudgetExceeded, UnsupportedEvent, ValueError
-            By the ledger; nothing was spent and `query` was not called.
-        ValueError
-            If the scores have another shape or are not finite. The event stays spent.
-        """
-
-        def make() -> int:
-            looked = self._look(query, self.candidates, ledger=ledger, where=where)
-            scores = self._grid.round(looked)
-            return rng.noisy_max(
-                -scores if self.minimum else scores, self.integer_scale, self.noise_kind
-            )
-
-        return self._recorded(make, rng=rng, ledger=ledger, where=where)
+    def _chosen(self, values: NDArray[np.float64], rng: "SecureGenerator") -> int:
+        scores = self._grid.round(values)
+        return rng.noisy_max(
+            -scores if self.minimum else scores, self.integer_scale, self.noise_kind
+        )

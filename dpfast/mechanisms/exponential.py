@@ -1,12 +1,14 @@
 """The exponential mechanism over a finite set, exact in finite arithmetic."""
 
 import math
+from functools import partial
 from typing import Self
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import GridOverflow
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._mechanism import ROUND_UP
+from dpfast.mechanisms._query import Query
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.privacy import ACCOUNTANTS, Budget, ExponentialEvent, budget_epsilon, budget_rho
 
@@ -78,14 +80,19 @@ class Exponential(SelectingMechanism):
     --------
     Twenty sums of losses clipped to [0, 3], of which the smallest is wanted:
 
+    >>> from dpfast import ProblemShape
     >>> from dpfast.mechanisms import Exponential
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Exponential.calibrate(Budget(rho=0.005), score_range=3.0, candidates=20,
-    ...                                   minimum=True, neighboring_relation="add_or_remove_one")
+    >>> from dpfast.queries import CandidateLosses
+    >>> shape = ProblemShape(n_samples=1000, n_features=5, data_norm=1.0)
+    >>> query = CandidateLosses(shape, candidates=20, loss_clip=3.0, radius=1.0)
+    >>> budget = Budget(rho=0.005)
+    >>> mechanism = Exponential.calibrate(budget, query, "add_or_remove_one", minimum=True)
     >>> round(mechanism.epsilon, 6), round(mechanism.scale, 6)
     (0.2, 15.0)
     """
 
+    norm = "range"
     noise_name = "epsilon"
     noise_kind = "gumbel"
 
@@ -126,24 +133,29 @@ class Exponential(SelectingMechanism):
     def calibrate(
         cls,
         budget: Budget,
-        *,
-        score_range: float,
-        candidates: int,
+        query: Query,
         neighboring_relation: str,
+        *,
         minimum: bool = False,
-        error: float = 0.0,
-        bound: float | None = None,
         accountant: str = "auto",
+        where: str = "",
     ) -> Self:
-        """Return the mechanism with the least noise of which one choice fits `budget`.
+        """Return the mechanism with the smallest noise of which one release fits `budget`.
 
         Parameters
         ----------
         budget : Budget
             For ``Budget(rho=...)``, epsilon is ``sqrt(8 rho)``; for a pure budget its epsilon; for
             (epsilon, delta) the better of its epsilon and what its delta buys by zCDP.
+        query : Query
+            States its sensitivity in the range of scores, and what rounding adds to it.
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        minimum : bool, default=False
+            Whether small scores are wanted.
         accountant : str, default="auto"
             The accountant of the ledger that will be charged.
+        where : str, default=""
+            The place in the algorithm, for the ledger.
 
         Returns
         -------
@@ -154,8 +166,61 @@ class Exponential(SelectingMechanism):
         ValueError
             If the budget is given as mu, or a parameter is out of its range.
         GridOverflow
-            If no grid is coarse enough for `bound` and fine enough for the noise.
+            If no grid is both coarse enough for the query's bound and fine enough for the noise.
         """
+        made = partial(
+            cls._calibrate,
+            budget,
+            candidates=query.dimension,
+            minimum=minimum,
+            accountant=accountant,
+        )
+        return cls._of(query, neighboring_relation, where, made)
+
+    @classmethod
+    def of_query(
+        cls,
+        epsilon: float,
+        query: Query,
+        neighboring_relation: str,
+        *,
+        minimum: bool = False,
+        where: str = "",
+    ) -> Self:
+        """Return the mechanism with a given epsilon for a query whose values are scores.
+
+        Parameters
+        ----------
+        epsilon : float
+        query : Query
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        minimum : bool, default=False
+            Whether small scores are wanted.
+        where : str, default=""
+            The place in the algorithm, for the ledger.
+
+        Returns
+        -------
+        mechanism : Exponential
+        """
+
+        made = partial(cls, epsilon, candidates=query.dimension, minimum=minimum)
+        return cls._of(query, neighboring_relation, where, lambda r, **s: made(score_range=r, **s))
+
+    @classmethod
+    def _calibrate(
+        cls,
+        budget: Budget,
+        score_range: float,
+        *,
+        candidates: int,
+        neighboring_relation: str,
+        minimum: bool = False,
+        error: float = 0.0,
+        bound: float | None = None,
+        accountant: str = "auto",
+    ) -> Self:
+        """For a sensitivity that is stated by hand."""
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
         if accountant == "gdp":
             raise ValueError(
@@ -178,11 +243,11 @@ class Exponential(SelectingMechanism):
             bound=bound,
         )
 
-    def event(self, where: str, count: int = 1) -> ExponentialEvent:
-        """Return the event that `count` choices are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> ExponentialEvent:
+        """Return the event that `count` choices are charged as; `where` is the access\'s own."""
         return ExponentialEvent(
             epsilon=self.epsilon,
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=self.where if where is None else where,
             count=count,
         )

@@ -1,12 +1,14 @@
 """The Gaussian mechanism, exact in finite arithmetic."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.mechanisms._additive import AdditiveMechanism
+from dpfast.mechanisms._query import Query
 from dpfast.privacy import Budget, GaussianEvent, budget_mu
 
 if TYPE_CHECKING:
@@ -90,12 +92,14 @@ class Gaussian(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import Gaussian
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Gaussian.calibrate(Budget(1.0, 1e-6), sensitivity=1.0, dimension=3,
-    ...                                neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l2")  # one record moves it by 1
+    >>> mechanism = Gaussian.calibrate(Budget(1.0, 1e-6), query, "replace_one")
     >>> round(mechanism.stddev, 4)
     4.2247
     """
 
+    norm = "l2"
     noise_name = "stddev"
 
     def __init__(
@@ -124,21 +128,24 @@ class Gaussian(AdditiveMechanism):
     def calibrate(
         cls,
         budget: Budget,
-        *,
-        sensitivity: float,
-        dimension: int,
+        query: Query,
         neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
+        *,
         accountant: str = "auto",
+        where: str = "",
     ) -> Self:
         """Return the mechanism with the smallest noise of which one release fits `budget`.
 
         Parameters
         ----------
         budget : Budget
+        query : Query
+            States its sensitivity in l2, and what rounding adds to it.
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
         accountant : str, default="auto"
             The accountant of the ledger that will be charged.
+        where : str, default=""
+            The place in the algorithm, for the ledger.
 
         Returns
         -------
@@ -149,9 +156,25 @@ class Gaussian(AdditiveMechanism):
         ValueError
             If the budget is pure, or a parameter is out of its range.
         GridOverflow
-            If no grid is both coarse enough for `bound` or `dimension` and fine enough for the
-            noise.
+            If no grid is both coarse enough for the query's bound and dimension and fine enough for
+            the noise.
         """
+        made = partial(cls._calibrate, budget, accountant=accountant, dimension=query.dimension)
+        return cls._of(query, neighboring_relation, where, made)
+
+    @classmethod
+    def _calibrate(
+        cls,
+        budget: Budget,
+        sensitivity: float,
+        *,
+        dimension: int,
+        neighboring_relation: str,
+        error: float = 0.0,
+        bound: float | None = None,
+        accountant: str = "auto",
+    ) -> Self:
+        """For a sensitivity that is stated by hand."""
         return cls._calibrated(
             budget_mu(budget, accountant),
             sensitivity=sensitivity,
@@ -161,14 +184,14 @@ class Gaussian(AdditiveMechanism):
             bound=bound,
         )
 
-    def event(self, where: str, count: int = 1) -> GaussianEvent:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> GaussianEvent:
+        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
         return GaussianEvent(
             sensitivity=self.charged_sensitivity,
             stddev=self.stddev,
             dimension=self.dimension,
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=self.where if where is None else where,
             count=count,
         )
 

@@ -1,11 +1,13 @@
 """The l2 Laplace mechanism: pure differential privacy for l2 sensitivities."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.mechanisms._additive import AdditiveMechanism
+from dpfast.mechanisms._query import Query
 from dpfast.privacy import Budget, L2LaplaceEvent, budget_epsilon
 
 if TYPE_CHECKING:
@@ -68,12 +70,14 @@ class L2Laplace(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import L2Laplace
     >>> from dpfast.privacy import Budget
-    >>> mechanism = L2Laplace.calibrate(Budget(0.5), sensitivity=1.0, dimension=3,
-    ...                                 neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l2")  # one record moves it by 1
+    >>> mechanism = L2Laplace.calibrate(Budget(0.5), query, "replace_one")
     >>> round(mechanism.scale, 6)
     2.0
     """
 
+    norm = "l2"
     noise_name = "scale"
 
     def __init__(
@@ -98,14 +102,7 @@ class L2Laplace(AdditiveMechanism):
 
     @classmethod
     def calibrate(
-        cls,
-        budget: Budget,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
+        cls, budget: Budget, query: Query, neighboring_relation: str, *, where: str = ""
     ) -> Self:
         """Return the mechanism with the smallest noise of which one release fits `budget`.
 
@@ -113,6 +110,11 @@ class L2Laplace(AdditiveMechanism):
         ----------
         budget : Budget
             Its delta is not used.
+        query : Query
+            States its sensitivity in l2, and what rounding adds to it.
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        where : str, default=""
+            The place in the algorithm, for the ledger.
 
         Returns
         -------
@@ -123,9 +125,24 @@ class L2Laplace(AdditiveMechanism):
         ValueError
             If the budget is given as mu, or a parameter is out of its range.
         GridOverflow
-            If no grid is both coarse enough for `bound` or `dimension` and fine enough for the
-            noise.
+            If no grid is both coarse enough for the query's bound and dimension and fine enough for
+            the noise.
         """
+        made = partial(cls._calibrate, budget, dimension=query.dimension)
+        return cls._of(query, neighboring_relation, where, made)
+
+    @classmethod
+    def _calibrate(
+        cls,
+        budget: Budget,
+        sensitivity: float,
+        *,
+        dimension: int,
+        neighboring_relation: str,
+        error: float = 0.0,
+        bound: float | None = None,
+    ) -> Self:
+        """For a sensitivity that is stated by hand."""
         return cls._calibrated(
             budget_epsilon(budget),
             sensitivity=sensitivity,
@@ -135,14 +152,14 @@ class L2Laplace(AdditiveMechanism):
             bound=bound,
         )
 
-    def event(self, where: str, count: int = 1) -> L2LaplaceEvent:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> L2LaplaceEvent:
+        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
         return L2LaplaceEvent(
             sensitivity=self.charged_sensitivity,
             scale=self.scale,
             dimension=self.dimension,
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=self.where if where is None else where,
             count=count,
         )
 

@@ -1,6 +1,7 @@
 """The Laplace mechanism, coordinate by coordinate, exact in finite arithmetic."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._mechanism import ROUND_UP
+from dpfast.mechanisms._query import Query
 from dpfast.privacy import Budget, LaplaceEvent, budget_epsilon
 
 if TYPE_CHECKING:
@@ -79,12 +81,14 @@ class Laplace(AdditiveMechanism):
     --------
     >>> from dpfast.mechanisms import Laplace
     >>> from dpfast.privacy import Budget
-    >>> mechanism = Laplace.calibrate(Budget(0.5), sensitivity=1.0, dimension=3,
-    ...                               neighboring_relation="replace_one")
+    >>> from dpfast.queries import ScoreSum
+    >>> query = ScoreSum(n_samples=1000, norm="l1")  # one record moves it by 1
+    >>> mechanism = Laplace.calibrate(Budget(0.5), query, "replace_one")
     >>> round(mechanism.scale, 6)
     2.0
     """
 
+    norm = "l1"
     noise_name = "scale"
 
     def __init__(
@@ -110,14 +114,7 @@ class Laplace(AdditiveMechanism):
 
     @classmethod
     def calibrate(
-        cls,
-        budget: Budget,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
+        cls, budget: Budget, query: Query, neighboring_relation: str, *, where: str = ""
     ) -> Self:
         """Return the mechanism with the smallest noise of which one release fits `budget`.
 
@@ -125,6 +122,11 @@ class Laplace(AdditiveMechanism):
         ----------
         budget : Budget
             Its delta is not used.
+        query : Query
+            States its sensitivity in l1, and what rounding adds to it.
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        where : str, default=""
+            The place in the algorithm, for the ledger.
 
         Returns
         -------
@@ -135,9 +137,24 @@ class Laplace(AdditiveMechanism):
         ValueError
             If the budget is given as mu, or a parameter is out of its range.
         GridOverflow
-            If no grid is both coarse enough for `bound` or `dimension` and fine enough for the
-            noise.
+            If no grid is both coarse enough for the query's bound and dimension and fine enough for
+            the noise.
         """
+        made = partial(cls._calibrate, budget, dimension=query.dimension)
+        return cls._of(query, neighboring_relation, where, made)
+
+    @classmethod
+    def _calibrate(
+        cls,
+        budget: Budget,
+        sensitivity: float,
+        *,
+        dimension: int,
+        neighboring_relation: str,
+        error: float = 0.0,
+        bound: float | None = None,
+    ) -> Self:
+        """For a sensitivity that is stated by hand."""
         return cls._calibrated(
             budget_epsilon(budget),
             sensitivity=sensitivity,
@@ -147,14 +164,14 @@ class Laplace(AdditiveMechanism):
             bound=bound,
         )
 
-    def event(self, where: str, count: int = 1) -> LaplaceEvent:
-        """Return the event that `count` releases are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> LaplaceEvent:
+        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
         return LaplaceEvent(
             sensitivity=self.charged_sensitivity,
             scale=self.scale,
             dimension=self.dimension,
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=self.where if where is None else where,
             count=count,
         )
 

@@ -1,10 +1,12 @@
 """Report noisy max: the candidate of the largest noisy score, exact in finite arithmetic."""
 
 import math
+from functools import partial
 from typing import Literal, Self
 
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.mechanisms._grid import Grid, resolution_for
+from dpfast.mechanisms._query import Query
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon
 
@@ -98,14 +100,18 @@ class NoisyMax(SelectingMechanism):
     --------
     Twenty sums of losses clipped to [0, 3], of which the smallest is wanted:
 
+    >>> from dpfast import ProblemShape
     >>> from dpfast.mechanisms import NoisyMax
     >>> from dpfast.privacy import Budget
-    >>> mechanism = NoisyMax.calibrate(Budget(0.5), sensitivity=3.0, candidates=20, monotone=True,
-    ...                                minimum=True, neighboring_relation="add_or_remove_one")
+    >>> from dpfast.queries import CandidateLosses
+    >>> shape = ProblemShape(n_samples=1000, n_features=5, data_norm=1.0)
+    >>> query = CandidateLosses(shape, candidates=20, loss_clip=3.0, radius=1.0)
+    >>> mechanism = NoisyMax.calibrate(Budget(0.5), query, "add_or_remove_one", minimum=True)
     >>> round(mechanism.scale, 6)
     6.0
     """
 
+    norm = "range"
     noise_name = "scale"
 
     def __init__(
@@ -150,22 +156,27 @@ class NoisyMax(SelectingMechanism):
     def calibrate(
         cls,
         budget: Budget,
-        *,
-        sensitivity: float,
-        candidates: int,
+        query: Query,
         neighboring_relation: str,
+        *,
         noise_kind: Literal["exponential", "laplace", "gumbel"] = "exponential",
-        monotone: bool = False,
         minimum: bool = False,
-        error: float = 0.0,
-        bound: float | None = None,
+        where: str = "",
     ) -> Self:
-        """Return the mechanism with the smallest noise of which one choice fits `budget`.
+        """Return the mechanism with the smallest noise of which one release fits `budget`.
 
         Parameters
         ----------
         budget : Budget
             Its delta is not used.
+        query : Query
+            States its sensitivity in the range of scores, and what rounding adds to it.
+        neighboring_relation : {"replace_one", "add_or_remove_one"}
+        noise_kind : {"exponential", "laplace", "gumbel"}
+        minimum : bool, default=False
+            Whether small scores are wanted.
+        where : str, default=""
+            The place in the algorithm, for the ledger.
 
         Returns
         -------
@@ -176,8 +187,37 @@ class NoisyMax(SelectingMechanism):
         ValueError
             If the budget is given as mu, or a parameter is out of its range.
         GridOverflow
-            If no grid is both coarse enough for `bound` and fine enough for the noise.
+            If no grid is both coarse enough for the query's bound and fine enough for the noise.
         """
+        # One side of the interval in which the scores change, if they all change the same way.
+        monotone = query.monotone and neighboring_relation == "add_or_remove_one"
+        sides = 1.0 if monotone else 2.0
+
+        made = partial(
+            cls._calibrate,
+            budget,
+            candidates=query.dimension,
+            noise_kind=noise_kind,
+            monotone=monotone,
+            minimum=minimum,
+        )
+        return cls._of(query, neighboring_relation, where, lambda r, **s: made(r / sides, **s))
+
+    @classmethod
+    def _calibrate(
+        cls,
+        budget: Budget,
+        sensitivity: float,
+        *,
+        candidates: int,
+        neighboring_relation: str,
+        noise_kind: Literal["exponential", "laplace", "gumbel"] = "exponential",
+        monotone: bool = False,
+        minimum: bool = False,
+        error: float = 0.0,
+        bound: float | None = None,
+    ) -> Self:
+        """For a sensitivity that is stated by hand."""
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
         error = check_real("error", error, low=0.0)
         target = budget_epsilon(budget)
@@ -195,8 +235,8 @@ class NoisyMax(SelectingMechanism):
             bound=bound,
         )
 
-    def event(self, where: str, count: int = 1) -> NoisyMaxEvent:
-        """Return the event that `count` choices are charged as."""
+    def event(self, where: str | None = None, count: int = 1) -> NoisyMaxEvent:
+        """Return the event that `count` choices are charged as; `where` is the access\'s own."""
         return NoisyMaxEvent(
             sensitivity=self.charged_sensitivity,
             scale=self.scale,
@@ -204,7 +244,7 @@ class NoisyMax(SelectingMechanism):
             noise_kind=self.noise_kind,
             monotone=self.monotone,
             neighboring_relation=self.neighboring_relation,
-            where=where,
+            where=self.where if where is None else where,
             count=count,
         )
 

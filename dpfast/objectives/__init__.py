@@ -10,9 +10,10 @@ from dpfast.objectives.erm import Erm, ErmShape
 from dpfast.objectives.general import General, GeneralShape
 from dpfast.objectives.linear_term import LinearTerm
 from dpfast.objectives.python_erm import PythonErm, PythonErmShape, PythonLoss
-from dpfast.objectives.saddle import Saddle, SaddleShape
+from dpfast.objectives.saddle import Saddle, SaddleProblem, SaddleShape
 from dpfast.objectives.tilted import Tilted, TiltedShape
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 #: Objectives of a problem by name: the objective, its public shape, the names of its options.
 OBJECTIVES: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
@@ -111,6 +112,7 @@ __all__ = [
     "PythonLoss",
     "Rounded",
     "Saddle",
+    "SaddleProblem",
     "SaddleShape",
     "Smoothable",
     "Snapshot",

@@ -44,14 +44,13 @@ from dpfast._validation import check_choice, check_real
 from dpfast.objectives._contract import ShapedObjective, checked_weights
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
-# Losses of the residual's absolute value alone, as the closed form for regression needs.
-_EVEN_LOSSES = ("huber",)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class AdversarialShape:
                 f"got {loss.name!r}."
             )
         if loss.kind == "regression":
-            if loss.name not in _EVEN_LOSSES:
+            if not loss.even:  # the closed form is for losses of the residual's absolute value
                 raise ValueError(
                     "loss must be a classification loss or a function of the residual's absolute "
                     f"value ('huber'), for adversarial training; got {loss.name!r}."

@@ -11,7 +11,8 @@ from dpfast import _kernels
 from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.objectives._finite_sum import Snapshot
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 
@@ -247,8 +248,12 @@ class Erm:
         ValueError
             If the loss is not the hinge.
         """
-        self._check_hinge()
-        return Erm(self._problem.with_loss(Loss("huberized-hinge", width=width)), self._alpha)
+        name = self._shape.loss.smoothed
+        if name is None:
+            raise ValueError(
+                f"loss must be 'hinge', the one with a kink; got {self._shape.loss.name!r}."
+            )
+        return Erm(self._problem.with_loss(Loss(name, width=width)), self._alpha)
 
     def duality_gap(self, w: Vector, width: float) -> float:
         r"""Upper bound of ``F(w) - F(w*)`` for the hinge, rounding included.
@@ -292,12 +297,6 @@ class Erm:
         error = shape.max_weight * (2 * shape.dim + 40) * (1.0 + shape.row_norm * w_norm)
         mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + 2.0**-53 * error
         return (mean + 0.5 * norm * norm / self._alpha) * (1.0 + 2.0**-50)
-
-    def _check_hinge(self) -> None:
-        if self._shape.loss.name != "hinge":
-            raise ValueError(
-                f"loss must be 'hinge', the one with a kink; got {self._shape.loss.name!r}."
-            )
 
 
 def _gap_terms(problem: Problem, w: Vector, width: float) -> float:

@@ -22,7 +22,8 @@ from dpfast._validation import check_real
 from dpfast.objectives._contract import ShapedObjective, checked_weights, difference_hessian
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 

@@ -18,10 +18,58 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpfast._validation import check_real
 from dpfast.objectives.general import GeneralShape
+
+Vector = NDArray[np.float64]
+
+
+class SaddleProblem(Protocol):
+    """A function ``H(w, v)``, strongly convex in `w` and concave in `v`, on ``v ∈ V``.
+
+    Attributes
+    ----------
+    dim, dim_adversary : int
+        Lengths of `w` and `v`.
+    strong_convexity : float
+        ``µ > 0`` in `w`, for every `v`.
+    strong_concavity : float
+        ``ν >= 0`` in `v`, for every `w`.
+    smoothness : float
+        Lipschitz constant of the gradient in both arguments together.
+    """
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def dim_adversary(self) -> int: ...
+
+    @property
+    def strong_convexity(self) -> float: ...
+
+    @property
+    def strong_concavity(self) -> float: ...
+
+    @property
+    def smoothness(self) -> float: ...
+
+    def value_and_gradients(self, w: Vector, v: Vector) -> tuple[float, Vector, Vector]:
+        """``H(w, v)`` and its gradients in `w` and in `v`."""
+        ...
+
+    def project(self, v: Vector) -> Vector:
+        """The point of ``V`` that is closest to `v`."""
+        ...
+
+    def support(self, direction: Vector) -> float:
+        """``max_{v ∈ V} <direction, v>``."""
+        ...
 
 
 def _not_used(w_norm: float) -> float:
@@ -65,7 +113,7 @@ class Saddle:
     game : SaddleProblem
         Has ``dim``, ``dim_adversary``, ``strong_convexity`` µ, ``strong_concavity`` ν,
         ``smoothness`` ℓ, and the methods ``value_and_gradients(w, v)``, ``project(v)`` and
-        ``support(direction)``; see :class:`dpfast.optimizers.SaddleProblem`.  The constants must be
+        ``support(direction)``; see :class:`SaddleProblem`.  The constants must be
         public.  ``G`` is ``ℓ(1 + ℓ/ν)``-smooth, and not smooth for ``ν = 0``.
     lipschitz : float
         ``L``: bound of the norm of the gradient in `w` of the data-dependent part, for every `v`.

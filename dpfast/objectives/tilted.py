@@ -45,7 +45,8 @@ from dpfast.losses import Loss
 from dpfast.objectives._contract import ShapedObjective, checked_weights
 from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 
@@ -196,10 +197,16 @@ class TiltedShape:
         wrong by ``t`` times that (the maximum is only a shift, whatever its own error) and
         ``2 t u A`` of its own rounding, as are the exponents of all rescalings together; ``exp``
         adds a few units, and so does each rescaling, at most one a block of
-        eight rows or more and one a chunk.  A
-        relative error ``η`` of every term of numerator and denominator changes their quotient by at
-        most ``2ηL/(1 - η)``.  Both sums pass through fewer than ``2m`` additions, ``m`` those of a
-        plain sum.
+        eight rows or more and one a chunk.  Both sums pass through fewer than ``2m`` additions,
+        ``m`` those of a plain sum.
+
+        The terms ``p_i g_i`` of the numerator add up to at most ``LM`` in norm, ``M = Σ p_i``, and
+        its error beside ``LM`` is that of a term and of the additions.  The denominator is computed
+        as ``n + Σ(p_i - 1)``, whose terms add up to ``n - M``: what their evaluation, rescalings
+        and additions are wrong by, relative to them, is ``(n - M)/M`` times as much relative to
+        ``M``.  ``M`` is at least 1, the largest term's share, and at least ``n exp(-tA)``; so
+        ``n/M <= min(n, exp(tA))``.  A relative error ``ν`` of the numerator and ``η`` of the
+        denominator change the quotient by at most ``(ν + η)L/(1 - η)``.
         """
         shape = self.problem
         steps = 2.0 * shape.additions()
@@ -207,15 +214,18 @@ class TiltedShape:
         margin = (self.dim + 6) * shape.row_norm * w_norm
         value = shape.max_weight * shape.loss.lipschitz * margin
         high = self.loss_bound(w_norm)
-        relative = self.tilt * (value + 16.0 * high) + 8.0 + 6.0 * rescalings
-        if not 1.1 * _UNIT * relative < 0.05:
+        exponent = self.tilt * (value + 16.0 * high)
+        terms = 8.0 + 6.0 * rescalings + steps
+        crowd = min(float(shape.n_samples), math.exp(min(self.tilt * high, 700.0)))
+        numerator, denominator = exponent + terms, exponent + terms * crowd + 8.0
+        if not 1.1 * _UNIT * denominator < 0.05:
             return math.inf
         row = (
             shape.max_weight
             * shape.row_norm
             * (shape.loss.smoothness * margin + 8.0 * shape.loss.lipschitz)
         )
-        total = row + (2.2 * relative + 2.0 * steps + 8.0) * self.lipschitz
+        total = row + (1.1 * (numerator + denominator) + 8.0) * self.lipschitz
         return 1.1 * _UNIT * (total + 4.0 * self.alpha * w_norm)
 
 

@@ -3,13 +3,15 @@
 Each file holds one method, ``minimize(objective, *, tolerance, max_passes, ...)``; the table below
 maps names to them.  None of them is private by itself: a solver releases nothing but what it has
 perturbed.  :func:`as_minimizer` makes one of a user's function; :func:`minimax_appa` solves another
-kind of problem, ``min_w max_v H(w, v)``.
+kind of problem, ``min_w max_v H(w, v)``.  What may be believed of their results is settled in
+:mod:`~dpfast.optimizers.certificates`, the one file here that privacy rests on.
 """
 
 from dpfast.optimizers import agd, gd, katyusha, lbfgs, newton, sgd, smoothing, subgradient, svrg
-from dpfast.optimizers._contract import Minimizer, OptimizeResult
+from dpfast.optimizers._contract import Minimizer
+from dpfast.optimizers.certificates import OptimizeResult, SaddleWitness, witness
 from dpfast.optimizers.custom import as_minimizer
-from dpfast.optimizers.minimax import MinimaxResult, SaddleProblem, minimax_appa
+from dpfast.optimizers.minimax import MinimaxResult, minimax_appa
 
 OPTIMIZERS: dict[str, Minimizer] = {
     "newton": newton.minimize,
@@ -28,7 +30,8 @@ __all__ = [
     "MinimaxResult",
     "Minimizer",
     "OptimizeResult",
-    "SaddleProblem",
+    "SaddleWitness",
     "as_minimizer",
     "minimax_appa",
+    "witness",
 ]

@@ -1,10 +1,10 @@
-"""The common result of the optimizers, the certificate in it, and what all of them share."""
+"""What the optimizers share: their signature, points that are examined, checks, projections."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,45 +12,13 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.objectives import FiniteSum, Objective, Smoothable, Snapshot
+from dpfast.optimizers.certificates import MAX_HALVINGS, OptimizeResult, certified
 
 Vector = NDArray[np.float64]
-Callback = Callable[["OptimizeResult"], None]
+Callback = Callable[[OptimizeResult], None]
 
 # Row indices drawn at once: what they take stays in a few megabytes however many rows there are.
 _INDICES = 2**18
-# Halvings of the width, from 1, in the search for the tightest duality gap.
-_MAX_HALVINGS = 40
-
-
-@dataclass(frozen=True)
-class OptimizeResult:
-    """What an optimizer found; it depends on private data in every field.
-
-    Attributes
-    ----------
-    w : ndarray of shape (dim,)
-    value : float
-        Objective at `w`.
-    gradient_norm : float
-        Upper bound of ``‖∇F(w)‖₂``: the computed norm plus the bound of its rounding error.
-        Infinite where ``F`` has kinks.
-    certificate : float
-        Upper bound of the distance ``‖w - w*‖₂``.  For a µ-strongly convex ``F``,
-        ``µ‖w - w*‖ <= ‖∇F(w) - ∇F(w*)‖ = ‖∇F(w)‖``, so it is ``gradient_norm / µ``; and
-        ``(µ/2)‖w - w*‖² <= F(w) - F(w*)``, so ``√(2 gap / µ)`` will do where an upper bound of that
-        difference (a duality gap) is known and smaller.
-    passes : int
-        Reads of all rows: evaluations of the gradient or the Hessian, stochastic steps by n.
-    converged : bool
-        Whether ``µ · certificate`` reached the tolerance.
-    """
-
-    w: Vector
-    value: float
-    gradient_norm: float
-    certificate: float
-    passes: int
-    converged: bool
 
 
 class Minimizer(Protocol):
@@ -64,38 +32,6 @@ class Minimizer(Protocol):
         max_passes: int = ...,
         w0: Vector | None = ...,
     ) -> OptimizeResult: ...
-
-
-def certified(
-    objective: Objective,
-    w: Vector,
-    value: float,
-    gradient: Vector,
-    passes: int,
-    tolerance: float,
-    gap: float = math.inf,
-) -> OptimizeResult:
-    """Result at `w` with the certificate that its computed gradient, or `gap`, supports.
-
-    `gap` is an upper bound of ``F(w) - F(w*)``, rounding included.
-    """
-    norm = float(np.linalg.norm(gradient)) + objective.gradient_error(float(np.linalg.norm(w)))
-    if math.isnan(norm):
-        norm = math.inf
-    certificate = norm / objective.strong_convexity
-    converged = norm <= tolerance
-    if gap < math.inf:
-        distance = math.sqrt(2.0 * gap / objective.strong_convexity) * (1.0 + 2.0**-50)
-        certificate = min(certificate, distance)
-        converged = converged or objective.strong_convexity * distance <= tolerance
-    return OptimizeResult(
-        w=w,
-        value=value,
-        gradient_norm=norm,
-        certificate=certificate,
-        passes=passes,
-        converged=converged,
-    )
 
 
 class Progress:
@@ -167,7 +103,7 @@ class Progress:
         value, gradient = objective.value_and_gradient(w)
         gap = objective.duality_gap(w, width)
         self.passes += 3
-        for _ in range(_MAX_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             if self.passes + 2 > self.max_passes:
                 break
             narrower = objective.duality_gap(w, 0.5 * width)

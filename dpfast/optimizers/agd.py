@@ -11,13 +11,13 @@ from dpfast._validation import check_choice
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
     Callback,
-    OptimizeResult,
     Progress,
     check_radius,
     check_smooth,
     check_start,
     project,
 )
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.objectives import Objective, Smoothable
-from dpfast.optimizers._contract import Minimizer, OptimizeResult, Progress, check_start
+from dpfast.optimizers._contract import Minimizer, Progress, check_start
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

@@ -11,7 +11,6 @@ from dpfast._validation import check_integer
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
     Callback,
-    OptimizeResult,
     Progress,
     check_finite_sum,
     check_radius,
@@ -20,6 +19,7 @@ from dpfast.optimizers._contract import (
     project,
     random_rows,
 )
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from dpfast.objectives import Objective
-from dpfast.optimizers._contract import OptimizeResult, certified
+from dpfast.optimizers.certificates import OptimizeResult, certified
 
 Vector = NDArray[np.float64]
 

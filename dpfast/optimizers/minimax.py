@@ -4,58 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.objectives import SaddleProblem
 from dpfast.optimizers._contract import project
+from dpfast.optimizers.certificates import saddle_gap
 
 Vector = NDArray[np.float64]
-
-
-class SaddleProblem(Protocol):
-    """A function ``H(w, v)``, strongly convex in `w` and concave in `v`, on ``v ∈ V``.
-
-    Attributes
-    ----------
-    dim, dim_adversary : int
-        Lengths of `w` and `v`.
-    strong_convexity : float
-        ``µ > 0`` in `w`, for every `v`.
-    strong_concavity : float
-        ``ν >= 0`` in `v`, for every `w`.
-    smoothness : float
-        Lipschitz constant of the gradient in both arguments together.
-    """
-
-    @property
-    def dim(self) -> int: ...
-
-    @property
-    def dim_adversary(self) -> int: ...
-
-    @property
-    def strong_convexity(self) -> float: ...
-
-    @property
-    def strong_concavity(self) -> float: ...
-
-    @property
-    def smoothness(self) -> float: ...
-
-    def value_and_gradients(self, w: Vector, v: Vector) -> tuple[float, Vector, Vector]:
-        """``H(w, v)`` and its gradients in `w` and in `v`."""
-        ...
-
-    def project(self, v: Vector) -> Vector:
-        """The point of ``V`` that is closest to `v`."""
-        ...
-
-    def support(self, direction: Vector) -> float:
-        """``max_{v ∈ V} <direction, v>``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,16 +63,7 @@ class _Run:
         self.passes += 1
         problem, mu = self.problem, self.problem.strong_convexity
         value, gradient, ascent = problem.value_and_gradients(w, v)
-        # Rounding may leave the best v a little worse than this one.
-        adversary = max(0.0, problem.support(ascent) - float(ascent @ v))
-        if problem.strong_concavity > 0.0:
-            # max over V of <ascent, u - v> - (ν/2)‖u - v‖², attained at a projection; all of space
-            # gives a bound, too.
-            adversary = min(adversary, 0.5 * float(ascent @ ascent) / problem.strong_concavity)
-            move = problem.project(v + ascent / problem.strong_concavity) - v
-            inside = float(ascent @ move) - 0.5 * problem.strong_concavity * float(move @ move)
-            adversary = min(adversary, max(0.0, inside))
-        gap = adversary + 0.5 * float(gradient @ gradient) / mu
+        gap = saddle_gap(problem, v, gradient, ascent)
         certificate = math.sqrt(2.0 * gap / mu)
         if self.best is None or gap < self.best.gap:
             self.best = MinimaxResult(
@@ -149,12 +98,10 @@ def minimax_appa(
     a function of smoothness ``3ℓ/2``.  Where ``ν = 0`` the ascent subtracts
     ``(ν'/2)‖v - v_0‖²`` with a ``ν'`` that is quartered as the certificate asks for it.
 
-    The certificate needs one point only and holds whatever the path: for every ``w'``,
-    ``G(w') >= H(w', v) >= H(w, v) - ‖∇_w H‖²/(2µ)``, and
-    ``G(w) - H(w, v) <= max_{u ∈ V} <∇_v H, u - v> - (ν/2)‖u - v‖²`` by concavity.  So
-    ``gap = that maximum + ‖∇_w H‖²/(2µ)``, and ``√(2 gap/µ)`` bounds the distance to the minimizer
-    of ``G``, which is µ-strongly convex.  It trusts the problem's constants, and, other than those
-    of the table of optimizers, takes its gradients for exact.
+    The certificate needs one point only and holds whatever the path, see
+    :func:`~dpfast.optimizers.certificates.saddle_gap`; ``√(2 gap/µ)`` bounds the distance to the
+    minimizer of ``G``, which is µ-strongly convex.  It trusts the problem's constants, and, other
+    than those of the table of optimizers, takes its gradients for exact.
 
     Parameters
     ----------

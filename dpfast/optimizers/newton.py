@@ -11,7 +11,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dpfast.objectives import Objective
-from dpfast.optimizers._contract import OptimizeResult, certified
+from dpfast.optimizers.certificates import OptimizeResult, certified
 
 Vector = NDArray[np.float64]
 

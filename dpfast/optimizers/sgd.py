@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dpfast.objectives import Objective, Smoothable
 from dpfast.optimizers._contract import (
     Callback,
-    OptimizeResult,
     Progress,
     check_finite_sum,
     check_radius,
@@ -18,6 +17,7 @@ from dpfast.optimizers._contract import (
     project,
     random_rows,
 )
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dpfast._validation import check_real
 from dpfast.objectives import Objective, Smoothable
 from dpfast.optimizers import lbfgs, newton
-from dpfast.optimizers._contract import Callback, OptimizeResult, Progress, check_start
+from dpfast.optimizers._contract import Callback, Progress, check_start
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

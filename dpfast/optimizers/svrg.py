@@ -9,7 +9,6 @@ from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
     Callback,
-    OptimizeResult,
     Progress,
     check_finite_sum,
     check_radius,
@@ -18,6 +17,7 @@ from dpfast.optimizers._contract import (
     project,
     random_rows,
 )
+from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 

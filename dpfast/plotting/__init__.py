@@ -5,14 +5,17 @@ attributes, ``plot(ax)`` draws again, and ``ax_`` and ``figure_`` are matplotlib
 extra ``plot``.
 """
 
+from dpfast.plotting.attacks import AttackDisplay
 from dpfast.plotting.budget import BudgetDisplay, plot_ledger
 from dpfast.plotting.coefficients import CoefficientDisplay
 from dpfast.plotting.released import plot_history
 from dpfast.plotting.risk_bounds import plot_risk_bounds
-from dpfast.plotting.trade_off import TradeOffDisplay, trade_off
+from dpfast.plotting.trade_off import TradeOffDisplay
 from dpfast.plotting.utility import PrivacyUtilityDisplay, SolverComparisonDisplay
+from dpfast.privacy import trade_off
 
 __all__ = [
+    "AttackDisplay",
     "BudgetDisplay",
     "CoefficientDisplay",
     "PrivacyUtilityDisplay",

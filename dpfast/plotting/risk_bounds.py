@@ -7,7 +7,8 @@ from typing import Any
 
 from dpfast.plotting._axes import axes_for, epsilon_grid, legend_above
 from dpfast.privacy import Budget
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import plan
 
 #: Curves of :func:`plot_risk_bounds`: label, options of output perturbation, what is drawn.

@@ -6,58 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from dpfast.plotting._axes import Display, legend_above
-from dpfast.privacy import Budget, PrivacyReport, zcdp_delta
-
-Curve = NDArray[np.float64]
-
-
-def trade_off(alpha: ArrayLike, guarantee: Budget) -> Curve:
-    """Smallest type II error of any test of type I error alpha between neighboring data sets.
-
-    Parameters
-    ----------
-    alpha : array-like
-        Type I errors, in [0, 1].
-    guarantee : Budget
-        (ε, δ): ``max(0, 1 - δ - e^ε α, e^-ε (1 - δ - α))`` (Wasserman & Zhou 2010; Kairouz, Oh &
-        Viswanath 2015). µ-GDP: ``Φ(Φ⁻¹(1 - α) - µ)`` (Dong, Roth & Su 2022). ρ-zCDP: the largest of
-        the curves of the (ε, δ) that it implies, at 200 values of ε; a bound, not the whole of what
-        ρ-zCDP promises.
-
-    Returns
-    -------
-    ndarray
-
-    Examples
-    --------
-    >>> from dpfast import Budget
-    >>> from dpfast.plotting import trade_off
-    >>> [round(float(b), 3) for b in trade_off([0.0, 0.05, 1.0], Budget(1.0))]
-    [1.0, 0.864, 0.0]
-    """
-    errors = np.asarray(alpha, dtype=np.float64)
-    if not (errors >= 0.0).all() or not (errors <= 1.0).all():
-        raise ValueError(f"alpha must be within [0, 1]; got {alpha!r}.")
-    if guarantee.mu is not None:
-        return np.asarray(ndtr(ndtri(1.0 - errors) - guarantee.mu), dtype=np.float64)
-    if guarantee.epsilon is not None:
-        return _approximate(errors, guarantee.epsilon, guarantee.delta)
-    rho = guarantee.limit
-    # Beyond, delta is below 1e-9 (the simple rule of zCDP).
-    epsilons = np.linspace(0.0, rho + 2.0 * np.sqrt(rho * np.log(1e9)), 200)
-    curves = [_approximate(errors, e, zcdp_delta(rho, e)) for e in epsilons.tolist()]
-    return np.asarray(np.max(curves, axis=0), dtype=np.float64)
-
-
-def _approximate(errors: Curve, epsilon: float, delta: float) -> Curve:
-    with np.errstate(over="ignore", invalid="ignore"):
-        steep = 1.0 - delta - np.where(errors > 0.0, np.exp(epsilon) * errors, 0.0)
-    flat = np.exp(-epsilon) * (1.0 - delta - errors)
-    return np.asarray(np.maximum(0.0, np.maximum(steep, flat)), dtype=np.float64)
+from dpfast.privacy import Budget, PrivacyReport, guarantees_of, trade_off
 
 
 class TradeOffDisplay(Display):
@@ -119,16 +70,7 @@ class TradeOffDisplay(Display):
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(f"report must be a PrivacyReport; got {type(report).__name__}.")
-        guarantees = {
-            f"ε = {report.epsilon:.3g}, δ = {report.delta:.3g}": Budget(
-                report.epsilon, report.delta
-            )
-        }
-        if report.mu is not None:
-            guarantees[f"µ-GDP, µ = {report.mu:.3g}"] = Budget(mu=report.mu)
-        elif report.rho is not None:
-            guarantees[f"ρ-zCDP, ρ = {report.rho:.3g}"] = Budget(rho=report.rho)
-        return cls(guarantees).plot(ax)
+        return cls({label(form): form for form in guarantees_of(report)}).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on given axes, or on a new figure; returns the display."""
@@ -147,3 +89,12 @@ class TradeOffDisplay(Display):
         ax.set_ylabel("type II error: a miss")
         legend_above(ax)
         return self
+
+
+def label(guarantee: Budget) -> str:
+    """What a curve is called."""
+    if guarantee.mu is not None:
+        return f"µ-GDP, µ = {guarantee.mu:.3g}"
+    if guarantee.rho is not None:
+        return f"ρ-zCDP, ρ = {guarantee.rho:.3g}"
+    return f"ε = {guarantee.limit:.3g}, δ = {guarantee.delta:.3g}"

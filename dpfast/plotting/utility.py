@@ -14,7 +14,8 @@ from sklearn.base import clone
 from dpfast._validation import check_integer
 from dpfast.plotting._axes import Display, epsilon_axis, epsilon_grid, legend_above
 from dpfast.privacy import Budget
-from dpfast.problem import Problem, ProblemShape
+from dpfast.problem import Problem
+from dpfast.shape import ProblemShape
 from dpfast.solvers import plan
 
 # Of reference lines.

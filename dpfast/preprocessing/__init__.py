@@ -7,18 +7,20 @@ pipeline's total is one number.
 """
 
 from dpfast.preprocessing.private_quantile_scaler import PrivateQuantileScaler
+from dpfast.preprocessing.private_range_scaler import PrivateRangeScaler
 from dpfast.preprocessing.private_standard_scaler import PrivateStandardScaler
 from dpfast.preprocessing.public import (
     BoundedScaler,
     PublicOneHotEncoder,
     RowNormClipper,
     one_hot,
-    scale_to_range,
 )
+from dpfast.queries.columns import scale_to_range
 
 __all__ = [
     "BoundedScaler",
     "PrivateQuantileScaler",
+    "PrivateRangeScaler",
     "PrivateStandardScaler",
     "PublicOneHotEncoder",
     "RowNormClipper",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice
+from dpfast.curator import Curator
 from dpfast.preprocessing._columns import column_bounds
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
 from dpfast.random import SecureGenerator
@@ -18,7 +19,6 @@ from dpfast.random import SecureGenerator
 Vector = NDArray[np.float64]
 
 DTYPES = (np.float64, np.float32)
-BLOCK_ROWS = 4096
 
 
 class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,14 +74,14 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         ledger = Ledger(budget)
         # If this is interrupted, an older report must not stand beside what was learned now.
         self.__dict__.pop("privacy_", None)
-        self._learn(X, low, high, rng, ledger)
+        self._learn(X.shape, low, high, budget, Curator(X, ledger, rng))
         self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self
 
     def _learn(
-        self, X: NDArray[Any], low: Vector, high: Vector, rng: SecureGenerator, ledger: Ledger
+        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
     ) -> None:
-        """Set the fitted attributes, from releases on `ledger`."""
+        """Set the fitted attributes, from what `curator` releases of rows of that shape."""
         raise NotImplementedError
 
     def _bounds(self) -> tuple[Vector, Vector]:
@@ -94,9 +94,3 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         check_is_fitted(self)
         rows: NDArray[Any] = validate_data(self, X, dtype=DTYPES, reset=False)
         return rows
-
-
-def blocks(X: NDArray[Any]) -> Iterator[Vector]:
-    """The rows as float64, a few thousand at a time."""
-    for start in range(0, len(X), BLOCK_ROWS):
-        yield X[start : start + BLOCK_ROWS].astype(np.float64)

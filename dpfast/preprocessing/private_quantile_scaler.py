@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.curator import Curator
 from dpfast.mechanisms import Exponential
 from dpfast.preprocessing._columns import interval, is_pair
-from dpfast.preprocessing._private import PrivateScaler, Vector, blocks
-from dpfast.preprocessing.public import scale_to_range
+from dpfast.preprocessing._private import PrivateScaler, Vector
 from dpfast.privacy import (
     Budget,
     ExponentialEvent,
-    Ledger,
     budget_epsilon,
     budget_rho,
     smallest_noise,
 )
 from dpfast.privacy.calibration import MARGIN
-from dpfast.random import SecureGenerator
+from dpfast.queries import RankScores
+from dpfast.queries.columns import scale_to_range
 
 
 class PrivateQuantileScaler(PrivateScaler):
@@ -106,32 +106,24 @@ class PrivateQuantileScaler(PrivateScaler):
         self.resolution = resolution
 
     def _learn(
-        self, X: NDArray[Any], low: Vector, high: Vector, rng: SecureGenerator, ledger: Ledger
+        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
     ) -> None:
-        n, d = X.shape
+        n, d = shape
         targets = [round(q * n) for q in _pair_of_quantiles(self.quantiles)]
         interval("feature_range", self.feature_range)
         steps = check_integer("resolution", self.resolution, low=1, high=2**20)
-        mechanism = Exponential(
-            _epsilon_each(ledger.budget, 2 * d, self.neighboring_relation),
-            score_range=2.0,
-            candidates=steps + 1,
-            neighboring_relation=self.neighboring_relation,
+        mechanism = Exponential.of_query(
+            _epsilon_each(budget, 2 * d, self.neighboring_relation),
+            RankScores(steps + 1),
+            self.neighboring_relation,
+            where="quantiles",
         )
         # An accountant refuses all the choices, not the last ones.
-        ledger.check(mechanism.event("quantiles", 2 * d))
+        curator.check(*[mechanism] * (2 * d))
         found = np.empty((2, d))
         for j in range(d):
             ends = np.linspace(low[j], high[j], steps + 1)
-            first, second = sorted(
-                mechanism.release(
-                    partial(_scores, X[:, j], ends, target),
-                    rng=rng,
-                    ledger=ledger,
-                    where="quantiles",
-                )
-                for target in targets
-            )
+            first, second = sorted(curator.release(mechanism, j, ends, t) for t in targets)
             if ends[first] == ends[second]:
                 first, second = max(first - 1, 0), min(second + 1, steps)
             if ends[first] == ends[second]:  # bounds so narrow that float64 has no steps
@@ -153,18 +145,6 @@ class PrivateQuantileScaler(PrivateScaler):
         X = self._read(X)
         low, high = self.quantiles_
         return scale_to_range(X, low, high, interval("feature_range", self.feature_range))
-
-
-def _scores(column: NDArray[Any], ends: Vector, target: int) -> NDArray[np.float64]:
-    """``-|#{i : x_i < c} - target|`` for each of the ascending ends c."""
-    first_above = np.zeros(len(ends) + 1, dtype=np.int64)
-    for block in blocks(column):
-        # The first end that a value is below; values below all ends count at the second, as if they
-        # were at the first.
-        at = np.maximum(np.searchsorted(ends, block, side="right"), 1)
-        first_above += np.bincount(at, minlength=len(first_above))
-    counts = np.cumsum(first_above[:-1])
-    return -np.abs(counts - target).astype(np.float64)
 
 
 @lru_cache(maxsize=64)

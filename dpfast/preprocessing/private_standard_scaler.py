@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.preprocessing._private import BLOCK_ROWS, PrivateScaler, Vector, blocks
-from dpfast.preprocessing.public import scale_to_range
-from dpfast.privacy import Ledger, records_apart
-from dpfast.random import SecureGenerator
+from dpfast.preprocessing._private import PrivateScaler, Vector
+from dpfast.privacy import Budget
+from dpfast.queries import ColumnSums
 
-# Weights of the squares beside the values for which they cost nothing; see the class.
-_WEIGHTS = {"replace_one": 1.66, "add_or_remove_one": 1.0}
 _WHERE = "column means and variances"
-_UNIT = 2.0**-53
 
 
 class PrivateStandardScaler(PrivateScaler):
@@ -58,17 +55,9 @@ class PrivateStandardScaler(PrivateScaler):
 
     Notes
     -----
-    Guarantee. One release of ``Σ_i (u_i, ω (u_i² - 1))``, both parts having d entries, where
-    ``u_i`` is row i cut to the bounds and mapped to [-1, 1]; Gaussian noise, or l2-Laplace noise
-    for ``delta=0``. The number of rows is public. Its l2 sensitivity is ``2 √d`` for "replace_one"
-    with ``ω = 1.66``, and ``√d`` for "add_or_remove_one" with ``ω = 1``, as much as that of the
-    sums alone. Column by column:
-
-    * Replaced, u by u': the squared distance is ``(u - u')² (1 + ω² (u + u')²)``. With
-      ``t = |u + u'|``, ``|u - u'| <= 2 - t``, and ``(2 - t)² (1 + ω² t²) <= 4`` if and only if
-      ``ω² <= (4 - t) / (t (2 - t)²)``, whose minimum over (0, 2), at ``t = 3 - √5``, is 2.7725.
-    * Absent: the squared norm is ``q + ω² (1 - q)²`` with ``q = u²`` in [0, 1], convex in q, and at
-      both ends at most 1 for ``ω <= 1``.
+    Guarantee. One release of the sums of values and squares (:class:`dpfast.queries.ColumnSums`
+    states their sensitivity); Gaussian noise, or l2-Laplace noise for ``delta=0``. The number of
+    rows is public.
 
     What the order of additions adds is bounded and charged. Values are cut to the bounds in
     ``transform``, too, so the norm of its rows is bounded by public quantities; it is mostly near
@@ -89,22 +78,13 @@ class PrivateStandardScaler(PrivateScaler):
     """
 
     def _learn(
-        self, X: NDArray[Any], low: Vector, high: Vector, rng: SecureGenerator, ledger: Ledger
+        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
     ) -> None:
-        n, d = X.shape
-        weight = _WEIGHTS[self.neighboring_relation]
-        settings: dict[str, Any] = {
-            "sensitivity": records_apart(self.neighboring_relation) * math.sqrt(d),
-            "dimension": 2 * d,
-            "neighboring_relation": self.neighboring_relation,
-            # A row adds a vector no longer than √(d max(1, ω²)), through this many additions.
-            "error": 1.01 * _UNIT * (BLOCK_ROWS + n / BLOCK_ROWS + 16) * n * math.sqrt(d) * weight,
-        }
-        kind = Gaussian if ledger.budget.delta > 0.0 else L2Laplace
-        mechanism = kind.calibrate(ledger.budget, **settings)
-        noisy = mechanism.release(
-            lambda: _sums(X, low, high, weight), rng=rng, ledger=ledger, where=_WHERE
-        )
+        n, d = shape
+        query = ColumnSums(n, low, high, self.neighboring_relation)
+        kind = Gaussian if budget.delta > 0.0 else L2Laplace
+        mechanism = kind.calibrate(budget, query, self.neighboring_relation, where=_WHERE)
+        noisy, weight = curator.release(mechanism), query.weight
         if isinstance(mechanism, Gaussian):
             stddev = mechanism.stddev
         else:
@@ -138,14 +118,3 @@ class PrivateStandardScaler(PrivateScaler):
         result /= self.scale_
         scaled: NDArray[Any] = result.astype(X.dtype, copy=False)
         return scaled
-
-
-def _sums(X: NDArray[Any], low: Vector, high: Vector, weight: float) -> Vector:
-    """``Σ_i (u_i, weight (u_i² - 1))``."""
-    d = X.shape[1]
-    total = np.zeros(2 * d)
-    for block in blocks(X):
-        u = scale_to_range(block, low, high)
-        total[:d] += u.sum(axis=0)
-        total[d:] += weight * (u * u - 1.0).sum(axis=0)
-    return total

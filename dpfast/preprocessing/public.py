@@ -6,6 +6,7 @@ They learn nothing in ``fit``, so they cost no privacy budget.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,44 +17,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_real
+from dpfast.column_blocks import ColumnBlock
+from dpfast.errors import UndeclaredValueWarning
 from dpfast.preprocessing._columns import by_column, column_bounds, interval
-
-
-def scale_to_range(
-    X: NDArray[Any],
-    low: ArrayLike,
-    high: ArrayLike,
-    feature_range: tuple[float, float] = (-1.0, 1.0),
-) -> NDArray[Any]:
-    """Cut values to ``[low, high]`` and map that interval linearly onto `feature_range`.
-
-    The result lies in `feature_range` exactly: what rounding takes outside is cut again.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), floating point
-    low, high : array-like of shape (d,) or float
-        Public, ``low < high``.
-    feature_range : (float, float), default=(-1.0, 1.0)
-
-    Returns
-    -------
-    ndarray of shape (n, d), of the dtype of `X`
-
-    Examples
-    --------
-    >>> scale_to_range(np.array([[17.0], [53.5], [120.0]]), 17.0, 90.0).ravel()
-    array([-1.,  0.,  1.])
-    """
-    start, stop = feature_range
-    floor, ceiling = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    # In float64 whatever X is: bounds that differ may be equal in float32.
-    result = np.clip(X.astype(np.float64), floor, ceiling)
-    result -= floor
-    result /= ceiling - floor
-    result *= stop - start
-    result += start
-    return np.clip(result, start, stop, out=result).astype(X.dtype, copy=False)
+from dpfast.preprocessing.matching import Index, meanings
+from dpfast.queries.columns import scale_to_range
 
 
 def one_hot(
@@ -64,7 +32,8 @@ def one_hot(
     Parameters
     ----------
     column : array-like of shape (n,)
-        Compared as text if the categories are text, as numbers otherwise.
+        Compared as text if the categories are text (``TRUE`` means ``True``, and 1.0 means 1), as
+        numbers otherwise.
     categories : sequence of k str, or of k real numbers
     other : bool, default=True
         Append a column that is 1 where the value is not in the list. Otherwise such a row is 0.
@@ -76,8 +45,8 @@ def one_hot(
     Raises
     ------
     ValueError
-        If the categories are text and the column is floating point, or if they are numbers and the
-        column holds text that is not a number.
+        If the categories are text of which none can be a number and the column holds numbers, or
+        if they are numbers and the column holds text that is not a number.
 
     Examples
     --------
@@ -86,24 +55,31 @@ def one_hot(
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-    values = np.asarray(column)
+    codes = _positions(np.asarray(column), categories)
+    k = len(categories)
+    # The last row is that of all other values.
+    table = np.zeros((k + 1, k + other))
+    table[:, : k + other] = np.eye(k + 1)[:, : k + other]
+    return table[np.minimum(codes, k)]
+
+
+def _positions(values: NDArray[Any], categories: Sequence[Any]) -> NDArray[np.intp]:
+    """Positions of the categories that values mean; k or more for those that mean none."""
     if isinstance(categories[0], str):
-        # "1.0" would never equal a category "1": a whole column of unknowns is a slip, not data.
-        if values.dtype.kind in "fc":
+        # A whole column of unknowns is a slip, not data.
+        if values.dtype.kind in "biufc" and not any(len(meanings(c)) > 1 for c in categories):
             raise ValueError(
-                f"a column with text categories must hold text or integers; got {values.dtype}. "
-                "Convert the column to text, or give the categories as numbers."
+                f"a column with text categories must hold text; got {values.dtype}. Convert the "
+                "column to text, or give the categories as numbers."
             )
-        values = values.astype(np.str_)
-    else:
-        values = values.astype(np.float64)
-    result = np.empty((len(values), len(categories) + other))
-    for j, category in enumerate(categories):
-        np.equal(values, category, out=result[:, j])
-    if other:
-        known = result[:, :-1].sum(axis=1)
-        np.subtract(1.0, known, out=result[:, -1])
-    return result
+        texts = values.tolist() if values.dtype.kind not in "biuf" else None
+        index = Index(categories)
+        return index.codes(values if texts is None else [str(text) for text in texts])
+    numbers = values.astype(np.float64)
+    codes = np.full(len(numbers), len(categories), dtype=np.intp)
+    for code, category in enumerate(categories):
+        codes[numbers == category] = code
+    return codes
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -335,6 +311,13 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
+    column_blocks_ : tuple of ColumnBlock
+        Which columns of the result belong together.
+
+    Notes
+    -----
+    Values that mean the same are the same: ``TRUE`` and ``True``, 1.0 and ``1``. All others are
+    counted in an :class:`~dpfast.errors.UndeclaredValueWarning`.
 
     Examples
     --------
@@ -395,13 +378,35 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
-        blocks = []
+        blocks, unknown = [], {}
         for j, (name, categories) in enumerate(self._columns()):
             try:
-                blocks.append(one_hot(X[:, j], categories, other=self.handle_unknown == "other"))
+                block = one_hot(X[:, j], categories)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"Column {name!r}: {error}") from error
+            if count := int(block[:, -1].sum()):
+                unknown[name] = count
+            blocks.append(block if self.handle_unknown == "other" else block[:, :-1])
+        if unknown:
+            warnings.warn(
+                f"Values that are none of the declared categories, of {len(X):,}: "
+                + ", ".join(f"{count:,} in {name!r}" for name, count in unknown.items())
+                + ". (This message is for you: no guarantee covers it.)",
+                UndeclaredValueWarning,
+                stacklevel=2,
+            )
         return np.hstack(blocks)
+
+    @property
+    def column_blocks_(self) -> tuple[ColumnBlock, ...]:
+        """Which columns of the result belong together: one block for each column of `X`."""
+        check_is_fitted(self)
+        blocks, start = [], 0
+        for _, categories in self._columns():
+            stop = start + len(categories) + (self.handle_unknown == "other")
+            blocks.append(ColumnBlock("one-hot", start, stop))
+            start = stop
+        return tuple(blocks)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Names of the columns of the result: ``column_category``.

@@ -1,6 +1,14 @@
 """Budgets, events, the ledger and its accountants, calibration, reports and audits."""
 
 from dpfast.privacy.accountants import ACCOUNTANTS, Accountant
+from dpfast.privacy.attacks import (
+    advantage,
+    belief,
+    found_at,
+    guarantees_of,
+    reconstruction,
+    trade_off,
+)
 from dpfast.privacy.auditing import (
     AuditResult,
     OneRunAudit,
@@ -27,6 +35,7 @@ from dpfast.privacy.calibration import (
     zcdp_rho,
 )
 from dpfast.privacy.calibration_search import smallest_noise
+from dpfast.privacy.certificate import Certificate
 from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,
@@ -54,10 +63,11 @@ from dpfast.privacy.filters import (
     GDPFilter,
     PrivacyFilter,
     PureFilter,
+    RenyiFilter,
     ZCDPFilter,
     budget_filter,
 )
-from dpfast.privacy.ledger import Guarantee, Ledger
+from dpfast.privacy.ledger import Guarantee, Ledger, affordable
 from dpfast.privacy.report import PrivacyReport
 
 __all__ = [
@@ -69,6 +79,7 @@ __all__ = [
     "AuditResult",
     "Budget",
     "BudgetAccountant",
+    "Certificate",
     "Event",
     "ExponentialEvent",
     "GDPEvent",
@@ -87,14 +98,18 @@ __all__ = [
     "PureFilter",
     "PureSelectionEvent",
     "QueryEvent",
+    "RenyiFilter",
     "SelectionEvent",
     "SubsampledGaussianEvent",
     "SubsampledLaplaceEvent",
     "ZCDPEvent",
     "ZCDPFilter",
+    "advantage",
+    "affordable",
     "audit_epsilon",
     "audit_mu",
     "audit_one_run",
+    "belief",
     "budget_epsilon",
     "budget_filter",
     "budget_mu",
@@ -102,15 +117,19 @@ __all__ = [
     "choice_score",
     "clopper_pearson",
     "event_from_dict",
+    "found_at",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_score",
+    "guarantees_of",
     "l2_laplace_score",
     "laplace_score",
+    "reconstruction",
     "records_apart",
     "smallest_noise",
     "to_dp_event",
+    "trade_off",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

@@ -1,20 +1,35 @@
 """One budget over many fits, in memory or in a file that outlives the process."""
 
+import hmac
 import io
+import json
 import os
 import secrets
+import stat
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from dpfast._files import atomic_writer, open_lock, wait_for_lock
+from dpfast._files import (
+    atomic_writer,
+    checksum,
+    open_lock,
+    parse_json,
+    this_process,
+    wait_for_lock,
+)
+from dpfast._validation import check_flag, check_integer
 from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
-from dpfast.privacy.events import Event
-from dpfast.privacy.ledger import ACTIVE, ENTERED, Guarantee, Ledger
+from dpfast.privacy.events import Event, event_from_dict, sampler_delta
+from dpfast.privacy.filters import budget_filter
+from dpfast.privacy.ledger import Guarantee, Ledger, kinds, merged, whole_guarantee
+from dpfast.privacy.open_accounts import enter, leave
 
 T = TypeVar("T")
 
@@ -31,32 +46,52 @@ class BudgetAccountant:
     budget : Budget
     path : path-like, optional
         A file that keeps the account. It is created if it is not there; otherwise it must have been
-        begun with the same budget, accountant and `adaptive`. Several processes can use one file.
-        It is a ledger in JSON (:meth:`Ledger.from_json` reads it), replaced as a whole under a lock
-        (``path`` + ".lock") before an access: a process that is killed may have spent more than it
-        used, never less. Each charge writes the file once.
+        begun with the same budget, accountant, `adaptive` and `key`. Several processes can use one
+        file. It is a ledger in JSON (:meth:`Ledger.from_json` reads it), replaced as a whole under
+        a lock (``path`` + ".lock") before an access: a process that is killed may have spent more
+        than it used, never less. Each charge writes the file once. Symbolic links are followed; a
+        file of several names (hard links) is refused.
     accountant : str, default="auto"
-        How privacy is added up, as for a :class:`~dpfast.privacy.Ledger`.
-    adaptive : bool, default=False
-        Whether it is decided along the way, from earlier results, which fits to make with what
-        privacy parameters. Then the rule of admission is a privacy filter
-        (:func:`~dpfast.privacy.budget_filter`). Without it the totals are a guarantee only if the
-        fits were settled beforehand.
+        How privacy is added up, as for a :class:`~dpfast.privacy.Ledger`. With `adaptive` and a
+        budget of epsilon and delta, "auto" is "rdp", which prices every kind of release.
+    adaptive : bool, default=True
+        Whether it is decided along the way, from earlier results, which fits to make, with what
+        privacy parameters and whether to go on. Then the guarantee is the whole budget, and the
+        rule of admission is a privacy filter (:func:`~dpfast.privacy.budget_filter`). False adds
+        up more closely; that total is a guarantee only if all fits were fixed beforehand.
+    key : bytes, optional
+        With `path`: sign the file (HMAC-SHA-256), so that nobody without the key can change what
+        was spent. An older copy of it stays a signed file.
+    all_threads : bool, default=True
+        Whether the block covers what other threads fit while it is open, and child processes.
+        False covers the thread that opened it only (and contexts copied from it).
 
     Raises
     ------
     TypeError, ValueError
         If the budget or the accountant is not valid.
     BudgetFileError
-        If the file is damaged or was begun otherwise.
+        If the file is damaged, was begun otherwise, or has several names.
     OSError
         If the file cannot be read or written.
 
     Notes
     -----
-    Threads without a block of their own are charged to all open blocks of the process. Forked
-    children go on paying if there is a `path`, and are refused if there is none. Other processes
-    (for example joblib's workers) know of nothing: open the accountant with the same `path` there.
+    *Adaptive fits.* The first fit is planned before anything was looked at. If it alone is too
+    much for the filter, but within the budget as it would be in a ledger of its own, it is admitted
+    and is the only one: nothing else is ever charged to the account. Otherwise everything is
+    charged to the filter. Which of the two it is follows from the first plan alone, so that neither
+    case rests on a choice by results: in the first, a subset of one plan that was fixed beforehand
+    is released, in the second, what one filter admits (:mod:`dpfast.privacy.filters`).
+
+    *Processes.* Forked children go on paying if there is a `path`, and are refused if there is
+    none. So are child processes that were started otherwise (workers of joblib), see
+    :mod:`dpfast.privacy.open_accounts`. Others know of nothing: open the accountant with the same
+    `path` there.
+
+    *The file* has a random number of its own and counts its charges. A process that uses it notices
+    if it was replaced by an older copy, or deleted and begun anew. The lock file remembers the
+    count, so that an older copy is noticed by others, too, as long as it is there.
 
     An adaptive fit inside an accountant that is not adaptive is charged its whole budget at its
     first access; one whose budget is pure needs ``adaptive=True`` here.
@@ -76,6 +111,9 @@ class BudgetAccountant:
     dpfast.errors.BudgetExceeded: epsilon would grow from ...
     >>> len(accountant.events)
     2
+    >>> print(accountant.guarantee())
+    epsilon = 1, delta = 0, replace_one (accountant pure; accesses chosen along the way: the whole \
+budget)
     """
 
     def __init__(
@@ -83,49 +121,105 @@ class BudgetAccountant:
         budget: Budget,
         path: str | os.PathLike[str] | None = None,
         accountant: str = "auto",
-        adaptive: bool = False,
+        adaptive: bool = True,
+        *,
+        key: bytes | None = None,
+        all_threads: bool = True,
     ) -> None:
-        self._ledger = Ledger(budget, accountant, adaptive)
-        self._path = None if path is None else Path(os.path.abspath(path))
+        self._adaptive = check_flag("adaptive", adaptive)
+        self._all_threads = check_flag("all_threads", all_threads)
+        if key is not None and (not isinstance(key, bytes) or len(key) < 16 or path is None):
+            raise ValueError(
+                "key must be at least 16 bytes, for an account with a path, such as "
+                "secrets.token_bytes(32); or None."
+            )
+        self._key = key
+        Ledger(budget, accountant)  # refuses a budget that the accountant cannot limit
+        self._budget, self._accountant = budget, accountant
+        # Of filters, the one that prices everything.
+        general = adaptive and accountant == "auto" and budget.kind == "approximate"
+        self._unit = "rdp" if general else accountant
+        self._filter = budget_filter(budget, self._unit) if adaptive else None
+        self._state = _State(Ledger(budget, self._unit, adaptive), secrets.token_hex(16))
+        self._path = None if path is None else Path(os.path.realpath(path))
         self._lock = threading.Lock()
         self._guard: io.FileIO | None = None
-        self._process = os.getpid()
-        self._name = secrets.token_hex(16)
+        self._process = this_process()
         _ALL.add(self)
         if self._path is not None:
             self._alone(self._begin)
 
+    @classmethod
+    def of_parent(cls, record: dict[str, Any]) -> Self:
+        """Return the account of the process that started this one, from what it wrote down."""
+        budget = Budget(**record["budget"])
+        account = cls(budget, record["path"], record["accountant"], record["adaptive"])
+        if account.identity != record["identity"]:
+            raise BudgetFileError(
+                f"{record['path']!r} is not the budget file that the process which started this "
+                "one has open. Nothing was spent."
+            )
+        return account
+
+    def for_children(self) -> dict[str, Any] | None:
+        """What a child process needs to charge the account, as values of JSON; None without a file.
+
+        The key of a signed file is nothing to be written down.
+        """
+        if self._path is None or self._key is not None:
+            return None
+        return {
+            "path": str(self._path),
+            "budget": self._budget.to_dict(),
+            "accountant": self._accountant,
+            "adaptive": self._adaptive,
+            "identity": self.identity,
+        }
+
     @property
     def budget(self) -> Budget:
         """The limit."""
-        return self._ledger.budget
+        return self._budget
 
     @property
     def adaptive(self) -> bool:
         """Whether fits may be chosen along the way."""
-        return self._ledger.adaptive
+        return self._adaptive
+
+    @property
+    def all_threads(self) -> bool:
+        """Whether a block covers other threads and child processes, too."""
+        return self._all_threads
 
     @property
     def path(self) -> Path | None:
-        """The file, as an absolute path."""
+        """The file, as an absolute path without links."""
         return self._path
 
     @property
     def identity(self) -> str:
-        """What a checkpoint knows the account by: its file, or a name made up for the object."""
-        return f"object {self._name}" if self._path is None else f"file {self._path}"
+        """What a checkpoint knows the account by: a random number, which is in the file."""
+        return f"account {self._state.name}"
 
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything that was charged so far, by other processes too."""
-        return self._current().events
+        return self._current().ledger.events
 
-    def charge(self, events: Iterable[Event]) -> None:
+    @property
+    def charges(self) -> int:
+        """How often anything was charged so far, by other processes too."""
+        return self._current().charges
+
+    def charge(self, events: Iterable[Event], plan: Iterable[Event] = ()) -> None:
         """Spend `events` together, or nothing. Call this before the data is touched.
 
         Parameters
         ----------
         events : iterable of Event
+        plan : iterable of Event, optional
+            All accesses of the fit to which `events` belong, if they were fixed beforehand. By
+            default, `events` are.
 
         Raises
         ------
@@ -137,20 +231,24 @@ class BudgetAccountant:
         RuntimeError
             In a forked child, without a file.
         """
-        new = list(events)
+        new, planned = list(events), list(plan)
 
         def spend() -> None:
-            ledger = self._read()
-            ledger.spend_alone(new)
+            state = self._admitted(self._read(), new, planned)
+            state.ledger.spend_alone(new)
             if self._path is not None:
-                self._write(ledger)
-            self._ledger = ledger
+                self._write(state)
+            self._state = state
 
         self._alone(spend)
 
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
-        self._current().check(*events, alone=True)
+
+        def ask() -> None:
+            self._admitted(self._read(), events, events).ledger.check(*events, alone=True)
+
+        self._alone(ask)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be charged together now."""
@@ -161,45 +259,47 @@ class BudgetAccountant:
         return True
 
     def remaining(self) -> float:
-        """Return the share of the budget that is left, between 0 and 1.
+        """Return the share of the budget that is left for further fits, between 0 and 1.
 
         See Also
         --------
         Ledger.used : What it is a share of.
         """
-        return max(0.0, 1.0 - self._current().used())
+        state = self._current()
+        return 0.0 if state.plan else max(0.0, 1.0 - state.ledger.used())
 
     def guarantee(self) -> Guarantee:
-        """Return what everything that was charged promises together."""
-        return self._current().guarantee()
+        """Return what everything that was charged promises together.
+
+        That is the whole budget for an adaptive account, since what was charged so far, and that it
+        was no more, may itself follow from results.
+        """
+        ledger = self._current().ledger
+        events = ledger.events
+        if not events or self._filter is None:
+            return replace(ledger.guarantee(), adaptive=self._adaptive)
+        return whole_guarantee(
+            self._filter, self._budget, events[0].neighboring_relation, sampler_delta(events)
+        )
 
     def to_text(self) -> str:
         """Return the account for human eyes."""
-        return self._current().to_text()
+        return self._current().ledger.to_text()
 
     def to_json(self) -> str:
-        """Return the account as the JSON of a ledger."""
-        return self._current().to_json()
+        """Return the account as the JSON of a ledger, as it stands in the file."""
+        return self._text(self._current())
 
     def _repr_html_(self) -> str:
-        return self._current()._repr_html_()
+        return self._current().ledger._repr_html_()
 
     def __repr__(self) -> str:
         where = "" if self._path is None else f", path={str(self._path)!r}"
-        return f"BudgetAccountant({self.budget!r}{where})"
+        how = "" if self._adaptive else ", adaptive=False"
+        return f"BudgetAccountant({self._budget!r}{where}{how})"
 
     def __enter__(self) -> Self:
-        if any(other is self for other in ENTERED):
-            raise RuntimeError(f"{self!r} is open already; it would be charged twice.")
-        if self._path is not None and any(
-            getattr(other, "path", None) == self._path for other in ENTERED
-        ):
-            raise RuntimeError(
-                f"another accountant with the file {str(self._path)!r} is open in this process; "
-                "the file would be charged twice."
-            )
-        ENTERED.append(self)
-        ACTIVE.set((*(ACTIVE.get() or ()), self))
+        enter(self)
         return self
 
     def __exit__(
@@ -208,9 +308,7 @@ class BudgetAccountant:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        rest = tuple(other for other in ACTIVE.get() or () if other is not self)
-        ACTIVE.set(rest or None)
-        ENTERED[:] = [other for other in ENTERED if other is not self]
+        leave(self)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -218,13 +316,43 @@ class BudgetAccountant:
             "twice. Open one with the same path in the other process."
         )
 
+    # ---- what is admitted ----------------------------------------------------------------------
+
+    def _admitted(self, state: "_State", new: Sequence[Event], plan: Sequence[Event]) -> "_State":
+        """Return the account on whose ledger `new` is to be spent, one charge later."""
+        if self._adaptive and not state.ledger.events:
+            state = self._first(state, plan if _within(new, kinds(plan)) else new)
+        if state.plan:
+            if not _within(new, state.left):
+                raise BudgetExceeded(
+                    f"the first fit takes all of {self._budget!r}, so that nothing can be admitted "
+                    f"beside it, such as {sorted({event.where for event in new})}. Nothing was "
+                    "spent. Give a larger budget, or adaptive=False if all fits are fixed "
+                    "beforehand."
+                )
+            state = replace(state, left=state.left - kinds(new))
+        return replace(state, charges=state.charges + 1)
+
+    def _first(self, state: "_State", plan: Sequence[Event]) -> "_State":
+        """Return the account before its first charge: for any fits, or for this one alone."""
+        filtered = Ledger(self._budget, self._unit, adaptive=True)
+        try:
+            filtered.check(*plan, alone=True)
+        except (BudgetExceeded, UnsupportedEvent):
+            alone = Ledger(self._budget, self._accountant)
+            alone.check(*plan, alone=True)
+            return replace(state, ledger=alone, plan=tuple(merged(plan)), left=kinds(plan))
+        return replace(state, ledger=filtered)
+
+    # ---- the file --------------------------------------------------------------------------------
+
     def _alone(self, action: Callable[[], T]) -> T:
         """Do `action` while other threads, and with a file other processes, are kept out.
 
         Both locks are freed by code in C. A context manager written in Python could be interrupted
         at the start of its end, and would keep its lock as long as the traceback lives.
         """
-        if self._path is None and os.getpid() != self._process:
+        if self._path is None and this_process() != self._process:
             raise RuntimeError(
                 "this BudgetAccountant was made in another process, and without a file the two "
                 "could spend one budget twice. Give it a path."
@@ -244,63 +372,196 @@ class BudgetAccountant:
                     str(self._path),
                 ) from error
 
-    def _current(self) -> Ledger:
+    def _current(self) -> "_State":
         return self._alone(self._refresh)
 
-    def _refresh(self) -> Ledger:
+    def _refresh(self) -> "_State":
         """Take over what the file has. The locks are held."""
-        self._ledger = self._read()
-        return self._ledger
+        self._state = self._read()
+        return self._state
 
-    def _read(self) -> Ledger:
+    def _read(self) -> "_State":
         """Return the account as it is now. The locks are held."""
         if self._path is None:
-            return self._ledger
-        mine = self._ledger
-        advice = "Nothing was spent now. What was spent before is not known without it: restore it."
+            return self._state
+        mine, name = self._state, str(self._path)
+        self._check_names()
         try:
-            ledger = Ledger.from_json(self._path.read_text(encoding="utf-8"))
+            record, ledger = self._record()
+            self._check_begun(ledger.budget, record["account"])
+            found = self._parsed(record, ledger)
         except FileNotFoundError:
+            raise BudgetFileError(f"the budget file {name!r} is gone. {_ADVICE}") from None
+        except BudgetFileError:
+            raise
+        except (TypeError, ValueError, KeyError, BudgetExceeded, UnsupportedEvent) as error:
             raise BudgetFileError(
-                f"the budget file {str(self._path)!r} is gone. {advice}"
-            ) from None
-        except (TypeError, ValueError, BudgetExceeded, UnsupportedEvent) as error:
-            raise BudgetFileError(
-                f"{str(self._path)!r} is not a valid budget file: {error} {advice}"
+                f"{name!r} is not a valid budget file: {error} {_ADVICE}"
             ) from error
-        found, expected = ((kept.budget, kept.accountant, kept.adaptive) for kept in (ledger, mine))
-        if found != expected:
+        if mine.begun and found.name != mine.name:
             raise BudgetFileError(
-                f"{str(self._path)!r} was begun with budget={found[0]!r}, accountant={found[1]!r}, "
-                f"adaptive={found[2]}; got {expected[0]!r}, {expected[1]!r}, {expected[2]}. Use "
-                "what it was begun with, or another file."
+                f"{name!r} is another account than it was: it was deleted and begun anew, or "
+                f"replaced. {_ADVICE}"
             )
-        known = mine.events
-        if ledger.events[: len(known)] != known:
+        known = mine.ledger.events if mine.begun else ()
+        told = max(mine.charges, self._witness(found.name))
+        if ledger.events[: len(known)] != known or found.charges < told:
             raise BudgetFileError(
-                f"{str(self._path)!r} lacks what this process knows was spent: an older copy was "
-                f"put in its place. {advice}"
+                f"{name!r} lacks what is known to have been spent: an older copy was put in its "
+                f"place. {_ADVICE}"
             )
-        return ledger
+        return found
+
+    def _check_names(self) -> None:
+        """Refuse a file that another name could bring to another lock. The locks are held."""
+        assert self._path is not None
+        try:
+            facts = os.lstat(self._path)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(facts.st_mode) or facts.st_nlink > 1:
+            raise BudgetFileError(
+                f"{str(self._path)!r} must be a file of one name; got "
+                f"{'a link' if stat.S_ISLNK(facts.st_mode) else f'{facts.st_nlink} hard links'}: "
+                "under another name, its budget could be spent a second time. Nothing was spent. "
+                "Remove the other names, or open the file itself."
+            )
 
     def _begin(self) -> None:
         """Read the file, or write one if there is none. The locks are held."""
         assert self._path is not None
-        if self._path.exists():
-            self._read()
+        if os.path.lexists(self._path):
+            self._state = self._read()
         else:
-            self._write(self._ledger)
+            self._write(self._state)
+        self._state = replace(self._state, begun=True)
 
-    def _write(self, ledger: Ledger) -> None:
+    def _record(self) -> tuple[dict[str, Any], Ledger]:
+        """Return what is in the file, and the ledger it is."""
         assert self._path is not None
+        text = self._path.read_text(encoding="utf-8")
+        ledger, record = Ledger.from_json(text), parse_json(text)
+        if not isinstance(record.get("account"), dict):
+            raise ValueError("it is a ledger, and not that of an account.")
+        return record, ledger
+
+    def _check_begun(self, budget: Budget, account: dict[str, Any]) -> None:
+        """Refuse a file that was begun with something else."""
+        found = (budget, account.get("accountant"), account.get("adaptive"), "hmac" in account)
+        given = (self._budget, self._accountant, self._adaptive, self._key is not None)
+        if found != given:
+            begun, here = (
+                f"budget={b!r}, accountant={n!r}, adaptive={a!r}, {'a' if signed else 'no'} key"
+                for b, n, a, signed in (found, given)
+            )
+            raise BudgetFileError(
+                f"{str(self._path)!r} was begun with {begun}; got {here}. Use what it was begun "
+                "with, or another file."
+            )
+
+    def _parsed(self, record: dict[str, Any], ledger: Ledger) -> "_State":
+        """Return the account that the file holds."""
+        account = record["account"]
+        names = {"id", "charges", "accountant", "adaptive", *(["hmac"] * bool(self._key))}
+        if set(account) - {"plan"} != names:
+            raise ValueError(f"its account must have the names {sorted(names)}.")
+        if self._key is not None and not hmac.compare_digest(
+            str(account["hmac"]), _signature(self._key, record)
+        ):
+            raise ValueError("it was not signed with this key.")
+        planned = account.get("plan", [])
+        if not isinstance(account["id"], str) or not isinstance(planned, list):
+            raise TypeError("id must be a text and plan a list.")
+        charges = check_integer("charges", account["charges"], low=0)
+        plan = tuple(event_from_dict(event) for event in planned)
+        left = kinds(plan)
+        if ledger.adaptive != (self._adaptive and not plan) or (
+            plan and not _within(ledger.events, left)
+        ):
+            raise ValueError("its plan and its events do not go together.")
+        left.subtract(kinds(ledger.events) if plan else {})
+        return _State(ledger, account["id"], charges, plan, left, begun=True)
+
+    def _text(self, state: "_State") -> str:
+        record = json.loads(state.ledger.to_json())
+        del record["sha256"]
+        record["account"] = {
+            "id": state.name,
+            "charges": state.charges,
+            "accountant": self._accountant,
+            "adaptive": self._adaptive,
+        }
+        if state.plan:
+            record["account"]["plan"] = [event.to_dict() for event in state.plan]
+        if self._key is not None:
+            record["account"]["hmac"] = _signature(self._key, record)
+        return json.dumps({**record, "sha256": checksum(record)})
+
+    def _write(self, state: "_State") -> None:
+        assert self._path is not None
+        self._check_names()
         with atomic_writer(self._path) as stream:
-            stream.write(ledger.to_json() + "\n")
+            stream.write(self._text(state) + "\n")
+        # After the file: what the lock file says must never be ahead of it.
+        if self._guard is not None:
+            self._guard.truncate(0)
+            self._guard.write(f"{state.name} {state.charges}\n".encode())
+
+    def _witness(self, name: str) -> int:
+        """Return how many charges of the account the lock file has seen; 0 of another one's."""
+        if self._guard is None:
+            return 0
+        self._guard.seek(0)
+        words = self._guard.read(200).split()
+        own = len(words) == 2 and words[0] == name.encode() and words[1].isdigit()
+        return int(words[1]) if own else 0
 
     def _after_fork(self) -> None:
         """Forget, in the child, the locks that a thread of the parent may hold."""
         self._lock = threading.Lock()
         if self._guard is not None:
             self._guard.close()  # or the parent's lock would live as long as the child
+
+
+_ADVICE = "Nothing was spent now. What was spent before is not known without it: restore it."
+
+
+@dataclass(frozen=True)
+class _State:
+    """An account at one time.
+
+    Attributes
+    ----------
+    ledger : Ledger
+    name : str
+        A random number.
+    charges : int
+    plan : tuple of Event
+        Of the only fit, if it takes all of the budget; otherwise empty.
+    left : Counter of Event
+        What of the plan was not charged yet.
+    begun : bool
+        Whether `name` is known to be that of the file.
+    """
+
+    ledger: Ledger
+    name: str
+    charges: int = 0
+    plan: tuple[Event, ...] = ()
+    left: Counter[Event] = field(default_factory=Counter)
+    begun: bool = False
+
+
+def _within(events: Sequence[Event], left: Counter[Event]) -> bool:
+    """Say whether a plan, of which there is so much left, has these events, wherever they are."""
+    return all(count <= left[event] for event, count in kinds(events).items())
+
+
+def _signature(key: bytes, record: dict[str, Any]) -> str:
+    """Return the signature of a file's content, of which its checksum and this are no part."""
+    account = {name: value for name, value in record["account"].items() if name != "hmac"}
+    rest = {name: value for name, value in record.items() if name != "sha256"}
+    return hmac.new(key, checksum({**rest, "account": account}).encode(), "sha256").hexdigest()
 
 
 _ALL: "weakref.WeakSet[BudgetAccountant]" = weakref.WeakSet()

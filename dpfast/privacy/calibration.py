@@ -37,6 +37,7 @@ _GRID_LOSS = 1e-3
 """What the accountant "pld" may find a Gaussian release to cost more than it does."""
 
 _ROUNDING = 1e-12
+_ENDLESS = 1e100
 _UNDERFLOW = 40.0
 """phi is below the smallest float64 from here on."""
 _SQRT_2 = math.sqrt(2.0)
@@ -205,7 +206,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     """
     rho = check_real("rho", rho, low=0.0, allow_inf=True)
     epsilon = check_real("epsilon", epsilon, low=0.0)
-    if rho == 0.0 or rho == math.inf:
+    if rho == 0.0 or rho > _ENDLESS:
         return float(rho > 0.0)
 
     def log_delta(order_minus_1: float) -> float:

@@ -6,8 +6,11 @@ that is begun again with the file is given the recorded answers in the place of 
 arrives where it was.
 
 **Privacy.**  The file holds what the ledger covers, and nothing else: events, noisy answers,
-released weights.  Neither data nor noise, nor the key of the noise, is in it.  Every event
-buys one answer:
+released weights.  Neither data nor noise, nor the key of the noise, is in it.  What is fitted to
+what is kept as hashes, with a salt of the file's own: two files do not tell whether they are of the
+same data, and no table of hashes made beforehand opens them.  The salt being in the file, a hash
+hides nothing that can be guessed; so none is of anything that depends on the data's values, the
+length of a text file included.  Every event buys one answer:
 
 - An access that is paid for and answered is not made again.  Its answer is fixed.
 - An access that is paid for and not answered (the process ended in between) stays paid for, and is
@@ -29,6 +32,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -62,7 +66,8 @@ class Checkpoint:
 
     def __init__(self, path: Path, fit: Mapping[str, Any]) -> None:
         self._path = path
-        self._fit = dict(fit)
+        self._plain = dict(fit)
+        self._fit = _salted(fit, secrets.token_hex(16))
         self._entries: list[dict[str, Any]] = []
         self._next = 0
         self.outcome: dict[str, Any] | None = None
@@ -139,6 +144,7 @@ class Checkpoint:
 
     def spend_again(self, ledger: Ledger) -> None:
         """Spend all accesses in the file on a new ledger; accounts that have paid are not asked."""
+        ledger.check(*(event_from_dict(e) for entry in self._entries for e in entry["events"]))
         while self.replaying:
             ledger.spend_all([event_from_dict(e) for e in self._entries[self._next]["events"]])
 
@@ -201,6 +207,7 @@ class Checkpoint:
             if record.pop("sha256") != _checksum(record):
                 raise ValueError("its checksum does not match: it was changed or damaged")
             fit, entries, outcome = record["fit"], record["accesses"], record["outcome"]
+            self._fit = _salted(self._plain, str(fit["salt"]))
             answered = [entry["answer"] is not None for entry in entries]
             for entry in entries:
                 entry["events"], entry["paid"] = list(entry["events"]), list(entry["paid"])
@@ -226,6 +233,17 @@ class Checkpoint:
                 "recorded had been used. It cannot go on; what it spent is lost."
             )
         self._entries = entries
+
+
+def _salted(fit: Mapping[str, Any], salt: str) -> dict[str, Any]:
+    """What the file keeps of what is fitted to what: the salt, and a hash for every text."""
+    hashed = {
+        name: hashlib.sha256(f"{salt}:{value}".encode()).hexdigest()
+        if isinstance(value, str)
+        else value
+        for name, value in fit.items()
+    }
+    return {**hashed, "salt": salt}
 
 
 def _checksum(record: dict[str, Any]) -> str:

@@ -45,7 +45,10 @@ def to_dp_event(events: Iterable[Event]) -> "DpEvent":
     therefore refused; of its pure form, :class:`~dpfast.privacy.L2LaplaceObjectiveEvent`, the
     epsilon is all there is to know, and it is a RandomizedResponseDpEvent. The neighboring relation
     is the accountant's argument in that library, not part of the event. The noise multipliers refer
-    to the sensitivity charged, which has the relation's factor in it.
+    to the sensitivity charged, which has the relation's factor in it: for Gaussian and Laplace
+    noise on all rows give ADD_OR_REMOVE_ONE for either relation, or its privacy loss distributions
+    count the factor twice. They also (in version 0.6.0) compose a repeated
+    RandomizedResponseDpEvent only once: its Renyi accountant does not.
 
     Parameters
     ----------
@@ -86,7 +89,7 @@ def _translate(event: Event, library: Any) -> Any:
     if isinstance(event, ZCDPEvent):
         return library.ZCDpEvent(event.rho)
     if isinstance(event, (SubsampledGaussianEvent, SubsampledLaplaceEvent)):
-        multiplier = event.noise / event.sensitivity
+        multiplier = 1.0 / event.ratio
         gaussian = isinstance(event, SubsampledGaussianEvent)
         inner = library.GaussianDpEvent if gaussian else library.LaplaceDpEvent
         if event.sampling == "poisson":

@@ -5,27 +5,44 @@ costs is not its business: see :mod:`dpfast.privacy.accountants`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, get_type_hints
 
 from dpfast._validation import check_choice, check_flag, check_integer, check_real
 from dpfast.privacy.selection import law_parameter, selection_epsilon
 
 NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
-"""Two data sets are neighbors if one record is replaced, or if one record is present in only one
-of them (its place being taken by a zero contribution, so that the number of rows is public)."""
+"""Two data sets are neighbors if one record is replaced, or if one record contributes in only one
+of them: in the other a row that adds zero to every sum stands in its place. The number of rows is
+the same in both, and public; that somebody can be left out of the count is not what is proved."""
 
 
 _LARGEST = 2**63 - 1
 """Of the numbers that count something: accountants multiply them in floating point."""
 
+_VALUE = 2.0**-1000
+"""What the sampler of one value, or of one candidate's noise, adds to delta."""
+
+_ABSTRACT = 2.0**-900
+"""The same for an access of whatever kind, of less than 2^63 values and 2^30 steps."""
+
+_BATCH = 2.0**-199
+"""The same for a Poisson batch."""
+
+_SEARCH = 2.0**-200
+"""The same for a random number of runs."""
+
+_LEAST = 1e-300
+"""Of what one access costs: a ratio that underflows would make it free, any number of times."""
+
 
 def records_apart(neighboring_relation: str) -> int:
     """Return how many records' contributions lie between the sums of two neighbors.
 
-    A replaced record takes one contribution away and brings another: 2. A record that is present in
-    one data set only makes a difference of 1.
+    A replaced record takes one contribution away and brings another: 2. A record that contributes
+    in one data set only makes a difference of 1.
 
     Parameters
     ----------
@@ -54,6 +71,11 @@ def records_apart(neighboring_relation: str) -> int:
 class Event:
     """A noisy access to the data.
 
+    Every field annotated ``int``, ``float`` or ``bool``, also of a subclass, is checked here (a
+    count of at least 1, a number above 0, a flag) and kept as that type of Python. A NumPy scalar
+    would keep its arithmetic: 64 events of ``numpy.uint8(128)`` accesses each are 8192, and add up
+    to 0.
+
     Parameters
     ----------
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -74,7 +96,31 @@ class Event:
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         if not isinstance(self.where, str):
             raise TypeError(f"where must be a string; got {self.where!r}.")
-        check_integer("count", self.count, low=1, high=_LARGEST)
+        for name, kind in _numbers(type(self)):  # type: ignore[arg-type]  # classes have hashes
+            object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range.
+
+        Every price here is that of an ideal law, say Q for the noise. What is drawn is Q given an
+        event of probability ``1 - t``, t below 2^-1000 for each value or candidate; so an output
+        is as likely as under Q, but for a factor that neighbors have in common, except that a part
+        of mass u lies beyond what the neighbor's noise can reach. That mass is beyond 1023 scales
+        less the neighbors' distance, so ``u <= exp(e - 1023)``, ``e`` being the price of the one
+        access in scales: below 2^-1000 for every price up to 300. Such an access is the ideal one
+        with probability ``1 - u``. By induction over the accesses, all of them are within the ideal
+        total but for the sum of the u, which adds to delta as it is: without a factor
+        ``exp(epsilon)``, the neighbor's side being left as it is.
+
+        A choice by noisy maximum has no common factor, but is within ``(1 + exp(e)) n 2^-1475`` of
+        one that is e-DP, the bound of n candidates' noises; the same follows. A Poisson batch of
+        more rows than there is room for, of probability ``t < 2^-200``, is drawn again: the
+        batches that are left pair up as without that (the same others, with and without the record)
+        but for those of just the largest size, and the record's rate grows by a factor of at most
+        ``1 + 2 t``: 2^-199 in all.
+        """
+        return _ABSTRACT
 
     def describe(self) -> dict[str, float | int | str]:
         """Return what a reader should see of the event: field names to values."""
@@ -111,15 +157,20 @@ class QueryEvent(Event):
     sensitivity: float
     dimension: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "sensitivity")
-        check_integer("dimension", self.dimension, low=1, high=_LARGEST)
-
     @property
     def noise(self) -> float:
         """Scale of the noise, in the query's unit."""
         raise NotImplementedError
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return self.dimension * _VALUE
+
+    @property
+    def ratio(self) -> float:
+        """``sensitivity / noise``, never 0."""
+        return max(self.sensitivity / self.noise, _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +199,6 @@ class GaussianEvent(QueryEvent):
 
     stddev: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "stddev")
-
     @property
     def noise(self) -> float:
         """Standard deviation of the noise."""
@@ -165,7 +212,7 @@ class GaussianEvent(QueryEvent):
     @property
     def mu(self) -> float:
         """``sensitivity / stddev``: each of the `count` releases is mu-GDP."""
-        return self.sensitivity / self.stddev
+        return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,10 +240,6 @@ class L2LaplaceEvent(QueryEvent):
 
     scale: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "scale")
-
     @property
     def noise(self) -> float:
         """Scale of the noise."""
@@ -205,7 +248,7 @@ class L2LaplaceEvent(QueryEvent):
     @property
     def epsilon(self) -> float:
         """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
-        return self.sensitivity / self.scale
+        return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,10 +271,6 @@ class LaplaceEvent(QueryEvent):
 
     scale: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "scale")
-
     @property
     def noise(self) -> float:
         """Scale of the noise."""
@@ -240,7 +279,7 @@ class LaplaceEvent(QueryEvent):
     @property
     def epsilon(self) -> float:
         """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
-        return self.sensitivity / self.scale
+        return self.ratio
 
 
 SAMPLINGS = {"poisson": "add_or_remove_one", "fixed-size": "replace_one"}
@@ -274,7 +313,6 @@ class _SampledEvent(QueryEvent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n_samples", self.n_samples, low=1, high=_LARGEST)
         check_integer("batch", self.batch, low=1, high=self.n_samples)
         relation = SAMPLINGS[check_choice("sampling", self.sampling, tuple(SAMPLINGS))]
         if self.neighboring_relation != relation:
@@ -283,6 +321,11 @@ class _SampledEvent(QueryEvent):
                 f"relation for which its amplification is proved; got "
                 f"{self.neighboring_relation!r}."
             )
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return super().sampler_delta + (_BATCH if self.sampling == "poisson" else 0.0)
 
     @property
     def sampling_rate(self) -> float:
@@ -303,10 +346,6 @@ class SubsampledGaussianEvent(_SampledEvent):
     mechanism: ClassVar[str] = "subsampled_gaussian"
 
     stddev: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "stddev")
 
     @property
     def noise(self) -> float:
@@ -336,10 +375,6 @@ class SubsampledLaplaceEvent(_SampledEvent):
 
     scale: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "scale")
-
     @property
     def noise(self) -> float:
         """Scale of the noise."""
@@ -352,12 +387,11 @@ class SubsampledLaplaceEvent(_SampledEvent):
         Amplification by subsampling of a pure mechanism, for both kinds of sampling (Balle, Barthe
         & Gaboardi 2018, Theorems 8 and 9): each of the `count` releases is epsilon-DP.
         """
-        whole = self.sensitivity / self.scale
+        whole, rate = self.ratio, self.sampling_rate
         # For a large exponent, ln(1 + q (e^x - 1)) = x + ln(q + (1 - q) e^-x).
-        rate = self.sampling_rate
         if whole > 1.0:
             return whole + math.log(rate + (1.0 - rate) * math.exp(-whole))
-        return math.log1p(rate * math.expm1(whole))
+        return max(math.log1p(rate * math.expm1(whole)), _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,11 +425,12 @@ class NoisyMaxEvent(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _set_real(self, "sensitivity")
-        _set_real(self, "scale")
-        check_integer("candidates", self.candidates, low=1, high=_LARGEST)
         check_choice("noise_kind", self.noise_kind, ("laplace", "exponential", "gumbel"))
-        check_flag("monotone", self.monotone)
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one access adds to delta because samplers end at a finite range."""
+        return self.candidates * _VALUE
 
     @property
     def noise(self) -> float:
@@ -405,7 +440,7 @@ class NoisyMaxEvent(Event):
     @property
     def epsilon(self) -> float:
         """``2 sensitivity / scale``, or half of it for monotone scores: what one choice costs."""
-        return (1.0 if self.monotone else 2.0) * self.sensitivity / self.scale
+        return max((1.0 if self.monotone else 2.0) * self.sensitivity / self.scale, _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,10 +463,6 @@ class ExponentialEvent(Event):
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "epsilon")
-
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDPEvent(Event):
@@ -450,10 +481,6 @@ class ZCDPEvent(Event):
 
     rho: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "rho")
-
 
 @dataclass(frozen=True, kw_only=True)
 class GDPEvent(Event):
@@ -471,10 +498,6 @@ class GDPEvent(Event):
     mechanism: ClassVar[str] = "gdp"
 
     mu: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,12 +544,6 @@ class _ObjectiveEvent(Event):
     ridge: float
     dimension: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("lipschitz", "smoothness", "ridge"):
-            _set_real(self, name)
-        check_integer("dimension", self.dimension, low=1, high=_LARGEST)
-
     @property
     def sensitivity(self) -> float:
         """Largest norm of the difference of neighbors' gradient sums."""
@@ -534,8 +551,8 @@ class _ObjectiveEvent(Event):
 
     @property
     def log_jacobian(self) -> float:
-        """``ln(1 + smoothness / ridge)``, rounded up."""
-        return math.log1p(self.smoothness / self.ridge) * (1.0 + 2.0**-48)
+        """``ln(1 + smoothness / ridge)``, rounded up, never 0."""
+        return max(math.log1p(self.smoothness / self.ridge) * (1.0 + 2.0**-48), _LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -569,11 +586,6 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
     stddev: float
     monotone: bool
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "stddev")
-        check_flag("monotone", self.monotone)
-
     @property
     def noise(self) -> float:
         """Standard deviation of the linear term's coefficients."""
@@ -590,7 +602,7 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
         rhombus of side 2L at most one is longer than ``2 sqrt(2) L``, so for two-sided losses they
         are at most (2L, 2L, sqrt(2) L, sqrt(2) L).
         """
-        s = self.lipschitz / self.stddev
+        s = max(self.lipschitz / self.stddev, _LEAST)
         if self.neighboring_relation == "add_or_remove_one":
             return ((1, s), (1, 0.0)) if self.monotone else ((2, s),)
         if self.monotone:
@@ -623,10 +635,6 @@ class L2LaplaceObjectiveEvent(_ObjectiveEvent):
     mechanism: ClassVar[str] = "l2_laplace_objective"
 
     scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "scale")
 
     @property
     def noise(self) -> float:
@@ -668,8 +676,18 @@ class _SelectionOfRunsEvent(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         law_parameter(self.repetitions, self.mean_runs, self.shape)
-        _set_real(self, "mean_runs")
-        _set_real(self, "shape")
+
+    @property
+    def sampler_delta(self) -> float:
+        """What one search adds to delta: its own part, and that of its runs.
+
+        The number of runs is drawn within ``t = 2^-640`` of its law, on both sides of neighbors:
+        ``(1 + exp(e)) t`` for a search that costs e, below 2^-200 for every price up to 300.
+        """
+        return _SEARCH + self.mean_runs * self._run_sampler_delta()
+
+    def _run_sampler_delta(self) -> float:
+        return _ABSTRACT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -689,10 +707,6 @@ class PureSelectionEvent(_SelectionOfRunsEvent):
     mechanism: ClassVar[str] = "pure_selection"
 
     epsilon_of_run: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_real(self, "epsilon_of_run")
 
     @property
     def epsilon(self) -> float:
@@ -745,6 +759,9 @@ class SelectionEvent(_SelectionOfRunsEvent):
                     f"selection; got one of {event.neighboring_relation!r}."
                 )
 
+    def _run_sampler_delta(self) -> float:
+        return max(map(sampler_delta, self.alternatives))
+
     def describe(self) -> dict[str, float | int | str]:
         """Return the law of the number of runs, and what one of them may cost."""
         lists = (
@@ -781,6 +798,11 @@ EVENTS: dict[str, type[Event]] = {
 """Every class of events by the name of its mechanism."""
 
 
+def sampler_delta(events: Iterable[Event]) -> float:
+    """Return what `events` add to delta because samplers end at a finite range."""
+    return math.fsum(event.count * event.sampler_delta for event in events)
+
+
 def event_from_dict(record: Mapping[str, Any]) -> Event:
     """Return the event that :meth:`Event.to_dict` described.
 
@@ -804,6 +826,20 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     return kind(**values)
 
 
-def _set_real(event: Event, name: str) -> None:
-    value = check_real(name, getattr(event, name), low=0.0, low_open=True)
-    object.__setattr__(event, name, value)
+@lru_cache(maxsize=64)
+def _numbers(kind: type[Event]) -> tuple[tuple[str, type], ...]:
+    """Return the names and types of an event's numbers and flags."""
+    hints = get_type_hints(kind)
+    return tuple((f.name, hints[f.name]) for f in fields(kind) if hints[f.name] in _NUMBERS)
+
+
+_NUMBERS = (int, float, bool)
+
+
+def _checked(name: str, kind: type, value: Any) -> int | float | bool:
+    """Return the value of a field as a number of Python, if it is in range."""
+    if kind is int:
+        return check_integer(name, value, low=1, high=_LARGEST)
+    if kind is bool:
+        return check_flag(name, value)
+    return check_real(name, value, low=0.0, low_open=True)

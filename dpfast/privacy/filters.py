@@ -5,14 +5,17 @@ before its access but chosen after looking at all earlier releases, stays within
 fixed beforehand.
 
 Claim. Whatever rule chooses the accesses and whenever it stops, all releases together are within
-the limit: epsilon-DP, rho-zCDP or mu-GDP.
+the limit: epsilon-DP, rho-zCDP, mu-GDP, or a log-moment at one order.
 
 Proof. Write ``G_b`` for the privacy profile that the unit bounds: for mu-GDP that of the Gaussian
-pair with ``mu^2 = b``, for zCDP the Renyi bounds ``alpha b`` at every order, for pure DP the
-divergence bound b. In each unit, an access of price p followed by something that is within ``G_r``
-*whatever the access released* is within ``G_{p + r}`` (for GDP: Dong, Roth & Su 2022, Theorem 3.2,
-whose continuation may depend on what was released as long as one trade-off function bounds it;
-zCDP: Bun & Steinke 2016, Lemma 1.7; pure: Dwork & Roth 2014, Theorem 3.14). With at most k accesses
+pair with ``mu^2 = b``, for zCDP the Renyi bounds ``alpha b`` at every order, for log-moments the
+bound b at the one order that was fixed beforehand, for pure DP the divergence bound b. In each
+unit, an access of price p followed by something that is within ``G_r`` *whatever the access
+released* is within ``G_{p + r}`` (for GDP: Dong, Roth & Su 2022, Theorem 3.2, whose continuation
+may depend on what was released as long as one trade-off function bounds it; zCDP: Bun & Steinke
+2016, Lemma 1.7; log-moments: Mironov 2017, Proposition 1, ``E_Q[(P/Q)^a]`` being the mean over the
+access's release of ``(p/q)^a`` times the continuation's own; pure: Dwork & Roth 2014, Theorem
+3.14). With at most k accesses
 left and b of the limit left, the rest is within ``G_b``: true for k = 0, and for k because the
 first price ``p <= b`` is fixed before its access and the rest is within ``G_{b - p}`` by induction,
 whatever comes out; ``G_p`` composed with it is ``G_b``. The bound does not depend on k. (Feldman &
@@ -35,14 +38,26 @@ smallest positive number.
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
+
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtr
 
 from dpfast._validation import check_choice, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
+from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_mu, zcdp_rho
-from dpfast.privacy.events import Event, GDPEvent, ZCDPEvent
+from dpfast.privacy.events import (
+    Event,
+    GDPEvent,
+    L2LaplaceObjectiveEvent,
+    ObjectivePerturbationEvent,
+    ZCDPEvent,
+)
+from dpfast.privacy.renyi import pure_log_moment
 
 _QUANTUM = 2**1074
 """Every float64 is a whole number of 1 / _QUANTUM."""
@@ -62,7 +77,7 @@ class PrivacyFilter:
 
     Attributes
     ----------
-    unit : {"epsilon", "rho", "mu"}
+    unit : {"epsilon", "rho", "mu", "log-moment"}
         The parameter that is limited.
     accountant : str
         The accountant whose prices are added up.
@@ -84,9 +99,6 @@ class PrivacyFilter:
         self._sum = 0
         self._relation: str | None = None
         self._source = f"{self.unit} = {self._limit!r}"
-        accountant = ACCOUNTANTS[self.accountant]
-        assert isinstance(accountant, AdditiveAccountant)
-        self._prices = accountant.prices
 
     @property
     def limit(self) -> float:
@@ -105,7 +117,13 @@ class PrivacyFilter:
 
     def supports(self, event: Event) -> bool:
         """Say whether `event` has a price in the unit."""
-        return type(event) in self._prices
+        return ACCOUNTANTS[self.accountant].supports(event)
+
+    def price(self, event: Event) -> float:
+        """Return what one of the event's releases adds to the sum; the event is supported."""
+        accountant = ACCOUNTANTS[self.accountant]
+        assert isinstance(accountant, AdditiveAccountant)
+        return accountant.price(event)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -165,14 +183,13 @@ class PrivacyFilter:
         check_one_relation(events, self._relation)
         total: int | None = 0
         for event in events:
-            price = self._prices.get(type(event))
-            if price is None:
+            if not self.supports(event):
                 raise UnsupportedEvent(
                     f"an event of mechanism {event.mechanism!r} has no price in {self.unit}, in "
-                    f"which {self._source} is limited along the way. Nothing was spent. Priced are "
-                    f"{sorted(kind.mechanism for kind in self._prices)}."
+                    f"which {self._source} is limited along the way. Nothing was spent. If all "
+                    "accesses are fixed beforehand, use adaptive=False."
                 )
-            value = price(event)
+            value = self.price(event)
             # Written so that a NaN is refused.
             if total is None or not value < math.inf:
                 total = None
@@ -267,6 +284,102 @@ class GDPFilter(PrivacyFilter):
         return GDPEvent(mu=self.limit, neighboring_relation=neighboring_relation, where=where)
 
 
+class RenyiFilter(PrivacyFilter):
+    """A limit on the sum of log-moments at one order: what it admits is (`epsilon`, `delta`)-DP.
+
+    It prices every kind of event. The order is fixed beforehand: the one at which `epsilon` and
+    `delta` buy the largest rho of zCDP (:func:`~dpfast.privacy.zcdp_rho`). So Gaussian releases
+    cost what they do in a :class:`ZCDPFilter`, and no other release costs more than there.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In [1e-300, 1).
+
+    Notes
+    -----
+    With a log-moment of at most L at order ``a = 1 + h``, delta is at most
+    ``exp(L - h epsilon + h log h - a log a)`` (:mod:`dpfast.privacy.renyi`): this gives the limit.
+
+    An objective perturbation has a privacy loss of at most ``J + max_k X_k``, ``X_k`` the loss of a
+    Gaussian release of ``mu = |v_k|`` (:mod:`dpfast.privacy.accountants.objective`), normal of mean
+    ``mu^2 / 2`` and variance ``mu^2``. As ``exp(h max_k X_k) <= 1 + sum_k (exp(h X_k) - 1)_+``, its
+    log-moment is at most ``h J`` plus the logarithm of ``1 + sum_k (exp(h a mu_k^2 / 2)
+    Phi((h + 1/2) mu_k) - Phi(mu_k / 2))``.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import GDPEvent, RenyiFilter
+    >>> limited = RenyiFilter(1.0, 1e-6)
+    >>> fit = GDPEvent(mu=0.07, neighboring_relation="replace_one", where="fit")
+    >>> while limited.can_afford(fit):
+    ...     limited.spend(fit)
+    >>> round(limited.spent / limited.limit, 3)
+    0.905
+    """
+
+    unit = "log-moment"
+    accountant = "rdp"
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        budget = Budget(epsilon, check_real("delta", delta, low=0.0, low_open=True))
+        self._excess, limit = _best_order(budget.limit, budget.delta)
+        super().__init__(limit)
+
+    def supports(self, event: Event) -> bool:
+        """Say whether `event` has a log-moment."""
+        return isinstance(event, _OBJECTIVES) or ACCOUNTANTS["rdp"].supports(event)
+
+    def price(self, event: Event) -> float:
+        """Return the log-moment of one of the event's releases; the event is supported."""
+        h = self._excess
+        if isinstance(event, L2LaplaceObjectiveEvent):
+            return pure_log_moment(h, event.epsilon)
+        if isinstance(event, ObjectivePerturbationEvent):
+            corners = [(many, mu, 0.5 * h * (1.0 + h) * mu * mu) for many, mu in event.shifts]
+            top = max(exponent for _, _, exponent in corners)
+            if top == math.inf:
+                return top
+            total = math.exp(-top) + math.fsum(
+                many
+                * (
+                    math.exp(t - top) * ndtr((h + 0.5) * mu)
+                    - math.exp(-top) * ndtr(0.5 * mu)
+                    + 1e-15
+                )
+                for many, mu, t in corners
+            )
+            return (h * event.log_jacobian + top + math.log(total)) * (1.0 + 1e-14)
+        accountant = ACCOUNTANTS["rdp"]
+        assert isinstance(accountant, RDPAccountant)
+        return accountant.curves[type(event)](event, h)
+
+
+_OBJECTIVES = (ObjectivePerturbationEvent, L2LaplaceObjectiveEvent)
+
+
+@lru_cache(maxsize=256)
+def _best_order(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the order, minus 1, that buys the most zCDP, and the log-moment allowed there."""
+
+    def limit(excess: float) -> float:
+        entropy = math.log1p(excess) + excess * math.log1p(1.0 / excess)
+        return excess * epsilon + math.log(delta) + entropy
+
+    # Divided by h a it limits rho; the maximum is about where zCDP's simple rule has it.
+    center = 0.5 * math.log(-math.log(delta) / zcdp_rho(epsilon, delta))
+    found = minimize_scalar(
+        lambda x: -limit(math.exp(x)) / math.exp(x) / (1.0 + math.exp(x)),
+        bounds=(center - 10.0, center + 10.0),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    excess = math.exp(float(found.x))
+    return excess, limit(excess) * (1.0 - 1e-12)
+
+
 _BY_KIND = {"pure": "pure", "approximate": "zcdp", "zcdp": "zcdp", "gdp": "gdp"}
 
 
@@ -276,11 +389,11 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
     Parameters
     ----------
     budget : Budget
-    accountant : {"auto", "pure", "gdp", "zcdp"}, default="auto"
+    accountant : {"auto", "pure", "gdp", "zcdp", "rdp"}, default="auto"
         In whose unit the prices are added up. It is settled here, before the first access: a filter
         cannot choose along the way (see :mod:`dpfast.privacy.filters`). "auto" takes the budget's
-        own unit, and zCDP, which prices every kind of release, for (epsilon, delta) with
-        ``delta > 0``. There, "gdp" buys more if all releases are Gaussian.
+        own unit, and zCDP for (epsilon, delta) with ``delta > 0``. There, "rdp" prices every kind
+        of release, at one order, and "gdp" buys more if all releases are Gaussian.
 
     Returns
     -------
@@ -316,6 +429,8 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
         limited = ZCDPFilter(zcdp_rho(budget.epsilon, budget.delta))
     elif name == "gdp" and budget.kind == "approximate" and budget.epsilon is not None:
         limited = GDPFilter(gaussian_mu(budget.epsilon, budget.delta))
+    elif name == "rdp" and budget.kind == "approximate" and budget.epsilon is not None:
+        limited = RenyiFilter(budget.epsilon, budget.delta)
     if limited is None:
         raise ValueError(
             f"the accountant {accountant!r} has no filter that keeps {budget!r} when accesses are "

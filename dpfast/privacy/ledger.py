@@ -2,30 +2,34 @@
 
 import html
 import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dpfast._files import check_unchanged, checksum, parse_json
+from dpfast._files import check_unchanged, checksum, parse_json, this_process
 from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
-from dpfast.privacy.events import Event, event_from_dict
+from dpfast.privacy.events import Event, event_from_dict, sampler_delta
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
+from dpfast.privacy.open_accounts import Charged, active_accountants
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
 
 _SCHEMA = "dpfast.ledger"
 _VERSION = 2
+
+SAMPLERS_SHARE = 1e-13
+"""Of a delta, what is set aside for the finite range of samplers."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,11 @@ class Guarantee:
         The events are rho-zCDP; None if the accountant "zcdp" does not price them all.
     adaptive : bool
         Whether the accesses were chosen along the way; then all of this is the budget's, whatever
-        was spent of it.
+        was spent of it. Otherwise it holds if they were fixed beforehand.
+    sampler_delta : float
+        What the finite range of the samplers adds to delta
+        (:attr:`~dpfast.privacy.Event.sampler_delta`). A delta above 0 has it in it; it is on top
+        of a delta of 0, of `mu` and of `rho`, which are those of ideal noise.
     """
 
     epsilon: float
@@ -56,46 +64,15 @@ class Guarantee:
     mu: float | None = None
     rho: float | None = None
     adaptive: bool = False
+    sampler_delta: float = 0.0
 
-
-class Charged(Protocol):
-    """What stands behind ledgers and is charged first: a BudgetAccountant."""
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether it may be charged for accesses that are chosen along the way."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """What a checkpoint knows it by."""
-        ...
-
-    def charge(self, events: Iterable[Event]) -> None:
-        """Spend `events` together, or raise and spend nothing."""
-        ...
-
-    def check(self, *events: Event) -> None:
-        """Raise what charging would raise."""
-        ...
-
-
-ACTIVE: ContextVar[tuple[Charged, ...] | None] = ContextVar("dpfast_accountants", default=None)
-"""The accountants whose blocks surround this code, outermost first; None in a thread that never
-opened one."""
-
-ENTERED: list[Charged] = []
-"""All accountants of this process whose blocks are open, whichever thread opened them."""
-
-
-def active_accountants() -> tuple[Charged, ...]:
-    """Return the accountants that stand behind a ledger used here, outermost first.
-
-    A new thread does not inherit context variables. So that what it fits is not free, all open
-    accountants of the process are charged for a thread that has opened none itself.
-    """
-    active = ACTIVE.get()
-    return tuple(ENTERED) if active is None else active
+    def __str__(self) -> str:
+        how = "chosen along the way: the whole budget" if self.adaptive else "fixed beforehand"
+        to_whom = "" if self.neighboring_relation is None else f", {self.neighboring_relation}"
+        return (
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}{to_whom} "
+            f"(accountant {self.accountant}; accesses {how})"
+        )
 
 
 class Ledger:
@@ -105,7 +82,12 @@ class Ledger:
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. Used from several threads it stays
-    correct.
+    correct. In a forked child nothing can be spent on it: parent and child would both have its
+    budget.
+
+    What the samplers' finite range adds to delta is part of it: a budget with a delta admits at
+    most 1e-13 times delta of that, which every conversion between epsilon and delta makes up for by
+    what it rounds up.
 
     Parameters
     ----------
@@ -118,6 +100,9 @@ class Ledger:
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the
         rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
         settled here, and the guarantee is the budget itself.
+    accounts : sequence of BudgetAccountant or None, default=None
+        Who is charged first for what is spent here. None: the accountants whose blocks surround the
+        code that spends. Empty: nobody, since somebody has paid for all of it already.
 
     Raises
     ------
@@ -135,7 +120,13 @@ class Ledger:
     (0.3969, 1e-06, 'gdp')
     """
 
-    def __init__(self, budget: Budget, accountant: str = "auto", adaptive: bool = False) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        accountant: str = "auto",
+        adaptive: bool = False,
+        accounts: Sequence[Charged] | None = None,
+    ) -> None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
@@ -147,6 +138,7 @@ class Ledger:
                 f"use 'auto' or one of {[n for n, a in ACCOUNTANTS.items() if a.accepts(budget)]}."
             )
         self._filter = budget_filter(budget, accountant) if adaptive else None
+        self._accounts = None if accounts is None else tuple(accounts)
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
@@ -158,6 +150,10 @@ class Ledger:
         self.log: Checkpoint | None = None
         # Accountants that have paid for the whole of this adaptive ledger.
         self._paid: list[Charged] = []
+        # What was checked together before anything was spent: of one that is not adaptive, all.
+        self._plan: tuple[Event, ...] = ()
+        self._sampler_delta = 0.0
+        self._process = this_process()
 
     @property
     def budget(self) -> Budget:
@@ -217,6 +213,7 @@ class Ledger:
             As for :meth:`spend`.
         """
         new = list(events)
+        self._check_process()
         with self._lock:
             self._check(new)
             bills = self._bills(new)
@@ -225,7 +222,7 @@ class Ledger:
             for accountant, charged in open_bills:
                 accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
             for accountant, charged in open_bills:
-                accountant.charge(charged)
+                accountant.charge(charged, () if self.adaptive else self._plan)
             self._paid += [accountant for accountant, charged in bills if charged is not new]
             if self.log is not None:
                 self.log.spend(new, [accountant.identity for accountant, _ in open_bills])
@@ -238,11 +235,15 @@ class Ledger:
         the account around it.
         """
         new = list(events)
+        self._check_process()
         with self._lock:
             self._admit(new)
 
     def check(self, *events: Event, alone: bool = False) -> None:
         """Raise what spending `events` together would raise now. Nothing is spent.
+
+        What is checked before anything is spent counts as the plan of a fit, with which a
+        :class:`~dpfast.privacy.BudgetAccountant` is charged the first time.
 
         Parameters
         ----------
@@ -255,10 +256,13 @@ class Ledger:
         TypeError, ValueError, UnsupportedEvent, BudgetExceeded
             As for :meth:`spend`.
         """
+        self._check_process()
         with self._lock:
             self._check(events)
             for accountant, charged in () if alone else self._asked(events):
                 accountant.check(*charged)
+            if not self._events:
+                self._plan = events
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -268,6 +272,7 @@ class Ledger:
         TypeError, ValueError, UnsupportedEvent
             As for :meth:`spend`.
         """
+        self._check_process()
         with self._lock:
             if not self._affords(events):
                 return False
@@ -292,12 +297,12 @@ class Ledger:
             is 0 if the guarantee is pure, otherwise the budget's.
         """
         with self._lock:
-            events, budget = _merged(self._tally), self._budget
+            events, budget, ends = _merged(self._tally), self._budget, self._sampler_delta
         if not events:
             # The first access is chosen without looking, so without it nothing was looked at.
             return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
         if self._filter is not None:
-            return _whole(self._filter, budget, events[0].neighboring_relation)
+            return whole_guarantee(self._filter, budget, events[0].neighboring_relation, ends)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
             for accountant in self._supporting(events)
@@ -311,6 +316,7 @@ class Ledger:
             accountant=best.name,
             mu=totals.get("mu"),
             rho=totals.get("rho"),
+            sampler_delta=ends,
         )
 
     def totals(self) -> dict[str, float]:
@@ -402,7 +408,7 @@ class Ledger:
             If the events are not within the budget.
         """
         names = ("budget", "accountant", "adaptive", "events", "sha256")
-        record = read_json(text, _SCHEMA, _VERSION, names)
+        record = read_json(text, _SCHEMA, _VERSION, names, optional=("account",))
         if not isinstance(record["budget"], dict) or not isinstance(record["events"], list):
             raise TypeError("budget must be an object and events a list.")
         ledger = cls(Budget(**record["budget"]), record["accountant"], record["adaptive"])
@@ -436,6 +442,14 @@ class Ledger:
             "Write it with to_json() and read it with Ledger.from_json()."
         )
 
+    def _check_process(self) -> None:
+        if self._process != this_process():
+            raise RuntimeError(
+                "this Ledger was made in another process, and the two could spend one budget "
+                "twice. Nothing was spent. Make a ledger where it is needed; a BudgetAccountant "
+                "with a path counts what several processes spend."
+            )
+
     def _supporting(self, events: Iterable[Event]) -> list[Accountant]:
         accountants = [ACCOUNTANTS[name] for name in self._allowed]
         return [a for a in accountants if all(map(a.supports, events))]
@@ -446,14 +460,22 @@ class Ledger:
         self._append(new)
 
     def _append(self, new: Sequence[Event]) -> None:
-        """Write down `new`, which was checked. The lock is held."""
-        if self._filter is not None:
-            self._filter.spend(*new)
-        self._tally.update(_kinds(new))
+        """Write down `new`, which was checked. The lock is held.
+
+        An interrupt, which comes when a function is called or ends, finds all of it or nothing.
+        """
+        limited, tally = copy(self._filter), self._tally.copy()
+        if limited is not None:
+            limited.spend(*new)
+        tally.update(kinds(new))
+        ends = math.nextafter(self._sampler_delta + sampler_delta(new), 1.0)
+        self._filter, self._tally, self._sampler_delta = limited, tally, ends
         self._events += new
 
     def _affords(self, new: Sequence[Event]) -> bool:
         """Say whether the budget allows `new`. The lock is held."""
+        if not self._samplers_allow(new):
+            return False
         if self._filter is not None:
             return self._filter.can_afford(*new)
         events, accountants = self._priced(new)
@@ -465,11 +487,24 @@ class Ledger:
         # Lazily: mostly the first one says yes. Written so that a NaN is refused.
         return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
 
+    def _samplers_allow(self, new: Sequence[Event]) -> bool:
+        """Say whether delta has room for the samplers' finite range. The lock is held."""
+        check_one_relation(new, None)
+        ends = self._sampler_delta + sampler_delta(new)
+        return self._budget.delta == 0.0 or ends <= SAMPLERS_SHARE * self._budget.delta
+
     def _check(self, new: Sequence[Event]) -> None:
         """Raise if the budget does not allow `new`. The lock is held."""
         if self._affords(new):
             return
         budget = self._budget
+        if not self._samplers_allow(new):
+            raise BudgetExceeded(
+                f"delta={budget.delta:g} is too small for the release(s) "
+                f"{sorted({event.where for event in new})}: the finite range of samplers adds "
+                f"{self._sampler_delta + sampler_delta(new):.3g} to it in all, and must add at "
+                f"most {SAMPLERS_SHARE:g} of it. Nothing was spent. Give a larger delta."
+            )
         if self._filter is not None:
             self._filter.spend(*new)  # which says why not
         events, accountants = self._priced(new)
@@ -488,7 +523,8 @@ class Ledger:
         not adaptive itself pays all of it at the first access.
         """
         bills: list[tuple[Charged, Sequence[Event]]] = []
-        for accountant in active_accountants() if new else ():
+        behind = active_accountants() if self._accounts is None else self._accounts
+        for accountant in behind if new else ():
             if self._filter is None or accountant.adaptive:
                 bills.append((accountant, new))
             elif not any(accountant is other for other in self._paid):
@@ -514,7 +550,7 @@ class Ledger:
         """Return all the events with `new`, merged, and who can price them. The lock is held."""
         check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
         tally = self._tally.copy()
-        tally.update(_kinds(new))
+        tally.update(kinds(new))
         events = _merged(tally)
         accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
         if not accountants:
@@ -526,20 +562,26 @@ class Ledger:
         return events, accountants
 
 
-def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) -> Guarantee:
+def whole_guarantee(
+    limited: PrivacyFilter, budget: Budget, neighboring_relation: str, ends: float
+) -> Guarantee:
     """Return what an adaptive ledger promises, whatever was spent.
+
+    `ends` is what samplers add to a delta of 0; of another one a part is set aside for them.
 
     A budget in epsilon promises just that. Otherwise the limit is converted: mu-GDP is
     (mu^2 / 2)-zCDP, epsilon-DP is (epsilon^2 / 2)-zCDP (Bun & Steinke 2016, Proposition 1.4).
     """
     limit = limited.limit
     mu = limit if limited.unit == "mu" else None
-    rho = limit if limited.unit == "rho" else 0.5 * limit * limit
+    # A log-moment at one order bounds no other.
+    rho = {"rho": limit, "log-moment": None}.get(limited.unit, 0.5 * limit * limit)
     if budget.epsilon is not None:
         epsilon = budget.epsilon
     elif mu is not None:
         epsilon = gaussian_epsilon(mu, budget.delta)
     else:
+        assert rho is not None
         epsilon = zcdp_epsilon(rho, budget.delta)
     return Guarantee(
         epsilon=epsilon,
@@ -549,6 +591,7 @@ def _whole(limited: PrivacyFilter, budget: Budget, neighboring_relation: str) ->
         mu=mu,
         rho=rho,
         adaptive=True,
+        sampler_delta=SAMPLERS_SHARE * budget.delta or ends,
     )
 
 
@@ -580,15 +623,15 @@ def totals(events: Collection[Event]) -> dict[str, float]:
 
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return `events` as accountants get them: equal ones are one, whatever their places."""
-    return _merged(_kinds(events))
+    return _merged(kinds(events))
 
 
 def _short(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _kinds(events: Iterable[Event]) -> Counter[Event]:
-    """Count how often each event occurs, whatever its place."""
+def kinds(events: Iterable[Event]) -> Counter[Event]:
+    """Count how often each event is made, whatever its place."""
     counter: Counter[Event] = Counter()
     for event in events:
         counter[_counted(event, 1)] += event.count
@@ -609,6 +652,31 @@ def _counted(event: Event, count: int) -> Event:
     object.__setattr__(made, "where", "")
     object.__setattr__(made, "count", count)
     return made
+
+
+def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
+    """Say whether a new ledger would admit these events; nothing is spent anywhere.
+
+    Parameters
+    ----------
+    events : iterable of Event
+    budget : Budget
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedEvent
+        As for :class:`Ledger`.
+    """
+    try:
+        Ledger(budget, accountant).check(*events, alone=True)
+    except BudgetExceeded:
+        return False
+    return True
 
 
 def read_json(

@@ -80,6 +80,7 @@ _MAX_CELLS = 100_000
 _ROUNDING = 1e-9
 """Relative amount by which quadratures are rounded up; their errors are below it."""
 _NEGLIGIBLE = 45.0
+_ENDLESS = 1e6
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _TAYLOR = np.array([1.0 / math.factorial(k + 2) for k in range(18)])[::-1]
@@ -117,8 +118,8 @@ def range_log_moment(excess: float, epsilon: float) -> float:
     Compare Dong, Durfee & Rogers 2020, Lemma 3.3.
     """
     order = 1.0 + excess
-    # No divergence is over epsilon; exponentials of a large one overflow.
-    if epsilon > 500.0:
+    # No divergence is over epsilon; exponentials of a large one overflow, a tiny one has no digits.
+    if not 1e-150 < epsilon <= 500.0:
         return min(excess * epsilon, 0.125 * order * excess * epsilon * epsilon)
     ratio = math.expm1(-order * epsilon) * excess / (math.expm1(-excess * epsilon) * order)
     top = min(max(epsilon + math.log(ratio), 0.0), epsilon)
@@ -142,6 +143,8 @@ def laplace_log_moment(excess: float, epsilon: float) -> float:
     replaces the integral behind this formula by ``tanh(t / 2) / (t / 2)`` times its trapezoidal
     sum: the same up to O(t^2).
     """
+    if epsilon > _ENDLESS:  # no divergence is over epsilon
+        return excess * epsilon
     order = 1.0 + excess
     # a (exp(h e) - 1) + h (exp(-a e) - 1), where the linear terms cancel.
     y = np.array([excess * epsilon, -order * epsilon])
@@ -173,6 +176,8 @@ def subsampled_gaussian_log_moment(excess: float, mu: float, rate: float, sampli
         sampling is returned.
     """
     whole = gaussian_log_moment(excess, mu)
+    if whole == math.inf:
+        return whole
     step = min(0.5, 1.0 / mu)
     low = 0.5 * mu if sampling == "fixed-size" else -16.0
     high = max(low, (1.0 + excess) * mu) + 16.0
@@ -215,7 +220,7 @@ def subsampled_laplace_log_moment(
     log_moment : float
     """
     whole = laplace_log_moment(excess, epsilon)
-    if rate == 1.0:
+    if rate == 1.0 or epsilon > _ENDLESS:
         return whole
     atom = float(_log_sampled(np.array([epsilon]), excess, rate, "fixed-size")[0])
     if dimension > 1:
@@ -255,7 +260,8 @@ def renyi_epsilon(log_moment: LogMoment, delta: float, enough: float = -math.inf
         value = log_moment(excess) - log_delta - math.log1p(excess)
         return value / excess - math.log1p(1.0 / excess)
 
-    return max(0.0, _minimum(epsilon, enough) * (1.0 + 1e-12))
+    best = _minimum(epsilon, enough) * (1.0 + 1e-12)
+    return math.inf if math.isnan(best) else max(0.0, best)
 
 
 def renyi_delta(log_moment: LogMoment, epsilon: float, *, refine: bool = True) -> float:
@@ -268,8 +274,8 @@ def renyi_delta(log_moment: LogMoment, epsilon: float, *, refine: bool = True) -
         linear = log_moment(excess) - excess * epsilon - math.log1p(excess)
         return linear - excess * math.log1p(1.0 / excess)
 
-    enough = -math.inf if refine else math.inf
-    return min(1.0, math.exp(min(0.0, _minimum(log_delta, enough) + 1e-12)))
+    best = _minimum(log_delta, -math.inf if refine else math.inf) + 1e-12
+    return math.exp(best) if best < 0.0 else 1.0
 
 
 def _minimum(function: LogMoment, enough: float = -math.inf) -> float:

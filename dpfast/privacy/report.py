@@ -12,9 +12,9 @@ from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
-from dpfast.privacy.events import NEIGHBORING_RELATIONS, Event, event_from_dict
+from dpfast.privacy.events import NEIGHBORING_RELATIONS, Event, event_from_dict, sampler_delta
 from dpfast.privacy.filters import GDPFilter, PureFilter, ZCDPFilter, check_one_relation
-from dpfast.privacy.ledger import Ledger, merged, read_json, totals
+from dpfast.privacy.ledger import SAMPLERS_SHARE, Ledger, merged, read_json, totals
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -24,7 +24,8 @@ _VERSION = 1
 
 _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
-    "add_or_remove_one": "if any one record were added to the data or removed from it",
+    "add_or_remove_one": "if the contribution of any one record were added to the data or removed "
+    "from it, while the number of rows, which is public, stayed as it is",
 }
 _NOT_COVERED = (
     "Not covered: all records of one person together, if there are several; the number of records; "
@@ -94,14 +95,18 @@ parameters chosen by results.
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        check_real("epsilon", self.epsilon, low=0.0)
-        check_real("delta", self.delta, low=0.0, high=1.0, high_open=True)
+        numbers = {
+            "epsilon": check_real("epsilon", self.epsilon, low=0.0),
+            "delta": check_real("delta", self.delta, low=0.0, high=1.0, high_open=True),
+        }
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
         for name in ("reproducible", "adaptive"):
             check_flag(name, getattr(self, name))
         for name in ("mu", "rho"):
             if getattr(self, name) is not None:
-                check_real(name, getattr(self, name), low=0.0, allow_inf=True)
+                numbers[name] = check_real(name, getattr(self, name), low=0.0, allow_inf=True)
+        for name, value in numbers.items():  # numbers of Python, whatever was given
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "events", tuple(self.events))
         if isinstance(self.notes, str) or not all(isinstance(note, str) for note in self.notes):
             raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
@@ -133,6 +138,14 @@ parameters chosen by results.
             rho=guarantee.rho,
             adaptive=guarantee.adaptive,
         )
+
+    @property
+    def sampler_delta(self) -> float:
+        """What the finite range of the samplers adds to delta.
+
+        A `delta` above 0 has it in it; it is on top of a `delta` of 0.
+        """
+        return sampler_delta(self.events)
 
     def to_json(self) -> str:
         """Return the report as JSON text; :meth:`from_json` reads it back."""
@@ -216,12 +229,16 @@ parameters chosen by results.
         limit = "apart from what is listed below as not covered, " if self.notes else ""
         # Past e^100 the factor says nothing; the number is only to be printable.
         factor = math.exp(self.epsilon) if self.epsilon < 100.0 else math.inf
+        ends = (
+            f" (Samplers end at a finite range, which adds at most {_round_up(self.sampler_delta)} "
+            "to delta.)"
+        )
         return [
             f"Differential privacy with epsilon = {_round_up(self.epsilon)}, "
             f"delta = {_round_up(self.delta)}: "
             f"{limit}the probability of anything that can be concluded from this result would "
             f"change by a factor of at most {_round_up(factor)}{plus} "
-            f"{_CHANGES[self.neighboring_relation]}.",
+            f"{_CHANGES[self.neighboring_relation]}.{'' if self.delta else ends}",
             "This holds for one record, whatever else is known about the others, and for this "
             "result alone: the guarantees of other results from the same data add up with it.",
         ]
@@ -279,6 +296,11 @@ def _check_stated(report: PrivacyReport) -> None:
     if not report.events:
         raise ValueError("events must not be empty: a report is about accesses to the data.")
     check_one_relation(report.events, report.neighboring_relation)
+    if report.delta > 0.0 and report.sampler_delta > SAMPLERS_SHARE * report.delta:
+        raise ValueError(
+            f"delta is stated as {report.delta:.6g}, which has no room for the "
+            f"{report.sampler_delta:.3g} that the finite range of samplers adds to it."
+        )
     least = _least_adaptive(report) if report.adaptive else _least(report)
     for name, value in least.items():
         stated = getattr(report, name)

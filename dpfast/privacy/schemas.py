@@ -1,10 +1,12 @@
 """JSON Schema documents (draft 2020-12) of what dpfast writes about privacy.
 
-``LEDGER`` is :meth:`dpfast.privacy.Ledger.to_json` and the file of a
+``CERTIFICATE`` is :meth:`dpfast.privacy.Certificate.to_json`, ``LEDGER`` is
+:meth:`dpfast.privacy.Ledger.to_json` and the file of a
 :class:`~dpfast.privacy.BudgetAccountant`, ``REPORT`` is
 :meth:`dpfast.privacy.PrivacyReport.to_json`. They are for other programs, such as a data officer's
-check of a released model; dpfast's own readers check more (ranges that depend on each other, that
-the events are within the budget, that they add up to no more than a report states, and that
+check of a released model. Only the file of an account has an "account": how it was begun, and how
+often it was charged. dpfast's own readers check more (ranges that depend on each other, that the
+events are within the budget, that they add up to no more than a report states, and that
 "sha256" is the checksum of the rest: SHA-256 of the object without it, written by Python's ``json``
 with sorted keys and no spaces).
 """
@@ -49,6 +51,19 @@ _BUDGET = {
     ]
 }
 _OPTIONAL = {"type": ["number", "null"], "minimum": 0}
+_ACCOUNT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "charges": {"type": "integer", "minimum": 0},
+        "accountant": {"type": "string"},
+        "adaptive": {"type": "boolean"},
+        "plan": _EVENTS,
+        "hmac": {"type": "string"},
+    },
+    "required": ["id", "charges", "accountant", "adaptive"],
+    "additionalProperties": False,
+}
 
 LEDGER: dict[str, Any] = {
     "$schema": _DRAFT,
@@ -65,6 +80,7 @@ LEDGER: dict[str, Any] = {
         }
     ),
 }
+LEDGER["properties"]["account"] = _ACCOUNT
 
 REPORT: dict[str, Any] = {
     "$schema": _DRAFT,
@@ -83,6 +99,49 @@ REPORT: dict[str, Any] = {
             "mu": _OPTIONAL,
             "rho": _OPTIONAL,
             "adaptive": {"type": "boolean"},
+        }
+    ),
+}
+
+_SHARE = {"type": "number", "minimum": 0}
+_SHARES = {"type": "object"}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+
+CERTIFICATE: dict[str, Any] = {
+    "$schema": _DRAFT,
+    "title": "dpfast certificate: a privacy report with what follows from it",
+    **_object(
+        {
+            "schema": {"const": "dpfast.certificate"},
+            "version": {"const": 1},
+            "dpfast_version": {"type": "string"},
+            "subject": {"type": "object"},
+            "releasable": {"type": "boolean"},
+            "objections": _TEXTS,
+            "guarantee": _object(
+                {
+                    "epsilon": {"type": "number", "minimum": 0},
+                    "delta": _DELTA,
+                    "mu": _OPTIONAL,
+                    "rho": _OPTIONAL,
+                    "neighboring_relation": _RELATION,
+                    "unit": {"enum": ["row", "group"]},
+                }
+            ),
+            "attacks": _object(
+                {
+                    "membership_advantage": _SHARE,
+                    "true_alarms_at_false_alarms": _SHARES,
+                    "belief_after_suspicion": _SHARES,
+                    "reconstruction_of_what_is_guessed": _SHARES,
+                }
+            ),
+            "not_covered": _TEXTS,
+            "nist_sp_800_226": {
+                "type": "array",
+                "items": _object({"question": {"type": "string"}, "answer": {"type": "string"}}),
+            },
+            "privacy": {name: value for name, value in REPORT.items() if name[0] != "$"},
         }
     ),
 }

@@ -12,6 +12,10 @@ the `shape` ``s > 0`` (``η + 1`` in Papernot & Steinke 2022): the logarithmic l
 geometric one at ``s = 2``.  "poisson": Poisson of rate m, given that ``K >= 1`` (the paper lets K
 be 0 and release nothing).
 
+K is drawn from just this law (:func:`number_of_runs`), without a largest value: with small shapes
+rare huge K make up much of ``f'(1) = E[K]``, and a law that is cut off is another one, for which
+the proof does not hold. Laws that could not be kept to in practice are refused instead.
+
 Proof
 -----
 Let ``f(x) = E x^K``, and break ties of scores by independent uniform numbers, which belong to the
@@ -43,9 +47,11 @@ for every ``j > 0`` (Papernot & Steinke 2022, Theorem 2).
 
 import math
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import betaincc
 
 from dpfast._validation import check_choice, check_real
 
@@ -56,7 +62,11 @@ LogMoment = Callable[[float], float]
 
 # Orders over which the bound of the second term is minimized: any of them is valid.
 _ORDERS = [10.0 ** (k / 8.0) for k in range(-24, 65)]
-_MAX_RUNS = 10**7
+# Nobody waits for more runs than this; so hardly any of the mean may lie beyond.
+_MANY_RUNS = 10**7
+_RARE = 1e-6
+# Of the law's probabilities: digits enough for 640 random bits and sums of many terms.
+_EXACT = Context(prec=400)
 _ROUND_UP = 1.0 + 1e-9
 
 
@@ -79,7 +89,15 @@ def law_parameter(repetitions: str, mean_runs: float, shape: float) -> float:
     check_choice("repetitions", repetitions, REPETITIONS)
     check_real("mean_runs", mean_runs, low=1.001, high=1e4)
     check_real("shape", shape, low=0.25, high=100.0)
-    return _parameter(repetitions, float(mean_runs), float(shape))
+    parameter = _parameter(repetitions, float(mean_runs), float(shape))
+    # E[K; K > M] / E[K] is the probability that a negative binomial number of this shape exceeds M.
+    if repetitions != "poisson" and betaincc(shape, _MANY_RUNS, parameter) > _RARE:
+        raise ValueError(
+            f"mean_runs must be smaller for shape={shape:g}: with so heavy a tail, too much of the "
+            f"mean comes from searches of over {_MANY_RUNS:,} runs, which would not end; got "
+            f"{mean_runs:g}. Take fewer runs or a larger shape."
+        )
+    return parameter
 
 
 @lru_cache(maxsize=256)
@@ -99,11 +117,20 @@ def _mean(repetitions: str, parameter: float, shape: float) -> float:
     return math.expm1(level) / (level if eta == 0.0 else -math.expm1(-eta * level) / eta)
 
 
-def number_of_runs(repetitions: str, mean_runs: float, shape: float, uniform: float) -> int:
-    """Return the quantile of K at `uniform`, in [0, 1): a draw of K from a draw of a number.
+def number_of_runs(
+    repetitions: str, mean_runs: float, shape: float, uniform: float | Callable[[], int]
+) -> int:
+    """Return a draw of K, or its quantile at a number.
 
-    The probabilities are added up in floating point: the law is met up to some 2^-50 in total
-    variation.
+    The probabilities are added up in decimal arithmetic of 400 digits, and of the random number as
+    many bits are drawn as decide, up to 704: the law is met within 2^-640 in total variation.
+
+    Parameters
+    ----------
+    repetitions, mean_runs, shape
+        As for :func:`law_parameter`.
+    uniform : float or callable
+        A number in [0, 1), or what returns random integers of 64 bits.
 
     Raises
     ------
@@ -111,23 +138,41 @@ def number_of_runs(repetitions: str, mean_runs: float, shape: float, uniform: fl
         If an argument is out of range.
     """
     parameter = law_parameter(repetitions, mean_runs, shape)
-    uniform = check_real("uniform", uniform, low=0.0, high=1.0, high_open=True)
-    eta, level = shape - 1.0, -math.log(parameter)
-    if repetitions == "poisson":
-        mass = parameter / math.expm1(parameter)
-    else:
-        mass = -math.expm1(-level) / (level if eta == 0.0 else math.expm1(eta * level) / eta)
-    total, k = mass, 1
-    while uniform >= total and k < _MAX_RUNS:
+    with localcontext(_EXACT):
+        total = mass = _first_mass(repetitions, parameter, float(shape))
+        rest, eta = 1 - Decimal(parameter), Decimal(float(shape)) - 1
+        low, width = Decimal(0), Decimal(1)
+        if not callable(uniform):
+            check_real("uniform", uniform, low=0.0, high=1.0, high_open=True)
+            low, width = Decimal(float(uniform)), Decimal(0)
+        k = 1
+        while True:
+            # The number lies in [low, low + width).
+            if low >= total:
+                ratio = Decimal(parameter) if repetitions == "poisson" else rest * (k + eta)
+                k += 1
+                mass *= ratio / k
+                total += mass
+            elif low + width <= total or width < _LAST_BIT:
+                return k
+            else:
+                assert callable(uniform)
+                width /= 2**64
+                low += int(uniform()) * width
+
+
+_LAST_BIT = _EXACT.power(2, -640)
+
+
+@lru_cache(maxsize=256)
+def _first_mass(repetitions: str, parameter: float, shape: float) -> Decimal:
+    """Return P(K = 1)."""
+    with localcontext(_EXACT):
+        exact, eta = Decimal(parameter), Decimal(shape) - 1
         if repetitions == "poisson":
-            mass *= parameter / (k + 1)
-        else:
-            mass *= (1.0 - parameter) * (k + eta) / (k + 1)
-        total += mass
-        k += 1
-        if mass < 1e-300:
-            break
-    return k
+            return exact / (exact.exp() - 1)
+        others = -exact.ln() if eta == 0 else (exact**-eta - 1) / eta
+        return (1 - exact) / others
 
 
 def selection_log_moment(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.privacy import Budget, Event, Ledger, PrivacyReport
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.curator import Curator
+from dpfast.losses import Loss
+from dpfast.mechanisms import Access
+from dpfast.privacy import Budget, Event, PrivacyReport
+from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
+S = TypeVar("S")
 
 #: Guess of the margin of a typical longest row: this over the row norm is the solvers' guess of the
 #: norm of the best weights where nobody states a better one.  Between 4 and 10 the log-loss of
@@ -23,7 +29,7 @@ TYPICAL_MARGIN = 6.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[S]):
     """Everything a private fit will do, settled before any data is touched.
 
     Attributes
@@ -35,15 +41,16 @@ class Plan:
         no risk of a problem, its own public shape.
     budget : Budget
     neighboring_relation : str
-    events : tuple of Event
-        The noisy accesses to data, as they will stand in the ledger.
-    parameters : mapping
-        What the solver settled (noise scales, tolerances, iteration counts).
+    settings : object
+        What the solver settled (accesses, tolerances, iteration counts): a frozen dataclass of its
+        own.
+    accesses : tuple of (Access, int)
+        What the run will ask the curator for, in order, and how often.
     expected : mapping
         What to expect of the result, from public quantities alone (noise, excess-risk bound).
     adaptive : bool
         Whether the run decides along the way, from what it has released, which accesses to make;
-        `events` then stands for one possible course, and the guarantee is the whole budget.
+        `accesses` then stands for one possible course, and the guarantee is the whole budget.
     objective : ObjectiveShape or None
         Public shape of the objective, where the plan was made for one instead of a problem.
     """
@@ -52,11 +59,22 @@ class Plan:
     shape: Any
     budget: Budget
     neighboring_relation: str
-    events: tuple[Event, ...]
-    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    settings: S
+    accesses: tuple[tuple[Access[Any], int], ...]
     expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     adaptive: bool = False
     objective: Any = None
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The noisy accesses to data, as they will stand in the ledger."""
+        return tuple(e for access, count in self.accesses for e in access.events(count))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The settings by name."""
+        settings: Any = self.settings
+        return MappingProxyType({f.name: getattr(settings, f.name) for f in fields(settings)})
 
     def __str__(self) -> str:
         shape = self.shape
@@ -118,69 +136,134 @@ class Result:
 
     w: Vector
     privacy: PrivacyReport
-    plan: Plan
+    plan: Plan[Any]
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class Solver(Protocol):
-    """A module of this package that holds one private algorithm."""
+@dataclass(frozen=True, kw_only=True)
+class Solver(Generic[S]):
+    """A private algorithm: how it plans and runs, and what it can serve.
 
-    NAME: str
-    #: Names of the options that `plan` takes besides those below.
-    OPTIONS: tuple[str, ...]
-    #: Kinds of budgets it can serve ("pure", "approximate", "zcdp", "gdp"); `plan` refuses others
-    #: with a ValueError that names an alternative.
-    BUDGET_KINDS: tuple[str, ...]
-    #: Neighboring relations it can serve.
-    RELATIONS: tuple[str, ...]
-    #: Whether its weights approach the minimizer of the objective as the noise goes to zero (with
-    #: the options in `EXACT`).
-    MINIMIZES: bool
-    #: Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
-    EXACT: Mapping[str, Any]
-    #: The entry of `Plan.expected` that falls as epsilon grows.
-    EXPECTS: str
-    # A solver of one loss alone names it in LOSS.
-    # A module whose OPTIONS have "objective", or that has a true TAKES_OBJECTIVES, also takes
-    # objectives in the place of problems.
-    # A solver that looks at single rows in a random order says so by RANDOM_ROWS = True.
-    # One that draws between its releases what later ones rest on, by RANDOM_STEPS = True: it cannot
-    # go on from a checkpoint, which holds releases alone.
+    Attributes
+    ----------
+    name : str
+    doc : str
+        What it does, for the command line and the documentation.
+    plan : callable
+        ``plan(shape, budget, *, neighboring_relation, accountant, **options)`` settles a run from
+        public quantities; it spends and touches nothing.
+    run : callable
+        ``run(plan, curator)`` carries a plan out: all that it is told of the rows, the curator
+        releases.
+    budgets : tuple of str
+        Kinds of budgets that it serves ("pure", "approximate", "zcdp", "gdp").
+    relations : tuple of str
+        Neighboring relations that it serves.
+    row_access : {"sums", "single rows"}
+        Whether it looks at sums over all rows alone, or at single rows in a random order, which
+        rows in blocks do not have.
+    resumable : bool
+        Whether it can go on from a checkpoint, which holds releases alone: not if it draws between
+        them what later ones rest on.
+    minimizes : bool
+        Whether its weights approach the minimizer of the objective as the noise goes to zero (with
+        the options in `exact`).
+    expects : str
+        The entry of ``Plan.expected`` that falls as epsilon grows.
+    exact : mapping
+        Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
+    loss : str, default="logistic"
+        A loss that it is made for.
+    takes_objectives : bool, default=False
+        Whether it takes objectives in the place of problems.
+    max_dim : float, default=inf
+        Most weights that it takes.
+    refusal : callable or None, default=None
+        From a loss to what it lacks for the method, or None if it will do; for "auto", which takes
+        no solver without it.
+    options : tuple of str
+        Names of the options that `plan` takes.
+    """
 
-    def plan(
-        self,
-        shape: ProblemShape,
-        budget: Budget,
-        *,
-        neighboring_relation: str,
-        accountant: str,
-        **options: Any,
-    ) -> Plan:
-        """Settle the run from public quantities; spends and touches nothing."""
-        ...
+    name: str
+    doc: str | None
+    plan: Callable[..., Plan[S]]
+    run: Callable[[Plan[S], Curator], Outcome]
+    budgets: tuple[str, ...]
+    relations: tuple[str, ...]
+    row_access: Literal["sums", "single rows"]
+    resumable: bool
+    minimizes: bool
+    expects: str
+    exact: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    loss: str = "logistic"
+    takes_objectives: bool = False
+    max_dim: float = math.inf
+    refusal: Callable[[Loss], str | None] | None = None
+    options: tuple[str, ...] = ()
 
-    def run(self, plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-        """Carry out `plan`, spending each event on `ledger` before its data access."""
-        ...
+    def __post_init__(self) -> None:
+        if not self.options:
+            taken = inspect.signature(self.plan).parameters.values()
+            names = (p.name for p in taken if p.kind is p.KEYWORD_ONLY)
+            options = tuple(name for name in names if name not in _COMMON)
+            object.__setattr__(self, "options", options)
 
 
-def check_supported(module: Any, budget: Budget, neighboring_relation: str) -> None:
+# What every plan takes besides its options.
+_COMMON = ("neighboring_relation", "accountant")
+
+
+def check_planned(plan: Plan[Any], problem: Any) -> None:
+    """Refuse to run a plan on anything but what it was made for: its noise would be for others.
+
+    Raises
+    ------
+    ValueError
+        If an objective has another public shape, or a problem's differs in more than the ridge.
+    """
+    shape = getattr(problem, "shape", None)
+    if plan.objective is not None:
+        if shape != plan.objective:
+            raise ValueError(
+                f"problem must be the objective that the plan was made for, {plan.objective!r}; "
+                f"got {type(problem).__name__}."
+            )
+        return
+    if not isinstance(shape, ProblemShape):
+        raise ValueError(
+            "problem must be a Problem, as the plan was made for one; got "
+            f"{type(problem).__name__}."
+        )
+    differ = [
+        f"{f.name}={getattr(shape, f.name)!r} instead of {getattr(plan.shape, f.name)!r}"
+        for f in fields(ProblemShape)
+        if f.name != "alpha" and getattr(shape, f.name) != getattr(plan.shape, f.name)
+    ]
+    if differ:
+        raise ValueError(
+            "problem must have the public quantities that the plan was made for; got "
+            f"{', '.join(differ)}. Plan again for this problem."
+        )
+
+
+def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
     """Refuse a budget or a neighboring relation that a solver cannot serve.
 
     Raises
     ------
     ValueError
     """
-    if budget.kind not in module.BUDGET_KINDS:
+    if budget.kind not in solver.budgets:
         raise ValueError(
-            f"budget must be one of {', '.join(_WRITTEN[kind] for kind in module.BUDGET_KINDS)} "
-            f"for solver={module.NAME!r}; got {budget!r}. "
+            f"budget must be one of {', '.join(_WRITTEN[kind] for kind in solver.budgets)} "
+            f"for solver={solver.name!r}; got {budget!r}. "
             "solver='output-perturbation' takes every kind."
         )
-    if neighboring_relation not in module.RELATIONS:
+    if neighboring_relation not in solver.relations:
         raise ValueError(
-            f"neighboring_relation must be {' or '.join(map(repr, module.RELATIONS))} for "
-            f"solver={module.NAME!r}; got {neighboring_relation!r}."
+            f"neighboring_relation must be {' or '.join(map(repr, solver.relations))} for "
+            f"solver={solver.name!r}; got {neighboring_relation!r}."
         )
 
 

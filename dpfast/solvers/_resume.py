@@ -11,14 +11,13 @@ from dpfast.blocks import BlockProblem
 from dpfast.privacy import Ledger
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
 from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import Plan
 
 
 @contextmanager
 def logged(
     path: str | os.PathLike[str] | None,
     problem: Any,
-    settled: Plan,
+    settled: Any,
     ledger: Ledger,
     rng: SecureGenerator,
     *settings: Any,

@@ -7,7 +7,7 @@ Reading files and validation come on top; sparse rows and threads take less.
 
 from __future__ import annotations
 
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 
 _NANO = 1e-9
 #: Full gradients and Hessians that Newton's method takes to a tiny tolerance, and full gradients

@@ -2,10 +2,9 @@ r"""DP-SGD: stochastic gradient descent on noisy sums of clipped gradients over 
 
 Step t draws a batch, adds up its rows' gradients, each no longer than C, adds Gaussian noise and
 moves by ``-h_t`` times the sum over the expected batch size; the ridge, which no record enters, is
-added exactly.  What a step sees of the data is one release of
-:class:`dpfast.solvers._noisy_epochs.NoisyBatches`, where its sensitivity and the sampling are; what
-follows (momentum, projection, averaging) is post-processing.  The events are charged in parts, each
-before its steps.
+added exactly.  The steps are taken by :class:`dpfast.fused.SampledSteps`, where sampling and noise
+are; what follows a step's release (momentum, projection, averaging) is post-processing.  The steps
+are charged in parts, each before its first.
 
 The noise is calibrated with the accountant of the ledger, by default Rényi differential privacy:
 that is SGD-MA, the moments accountant of Abadi et al. 2016.  ``calibration="advanced"`` is
@@ -30,7 +29,7 @@ on public tables (Adult, a9a, RAND HIE; ε from 0.05 to 1.6) by the log-loss on 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -38,19 +37,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.curator import Curator
+from dpfast.fused import SampledSteps, State, Walk
 from dpfast.losses import Loss
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.papers import sgd_advanced_stddev
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan
+from dpfast.queries import BatchSum
+from dpfast.shape import ProblemShape
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
-    NoisyBatches,
     default_batch,
     default_sampling,
-    least_noisy_batches,
+    least_noisy_steps,
     natural_norm,
     parts,
     settle_clip_norm,
@@ -61,30 +61,6 @@ from dpfast.solvers._noisy_epochs import (
 Vector = NDArray[np.float64]
 
 NAME = "dp-sgd"
-OPTIONS = (
-    "alpha",
-    "batch",
-    "epochs",
-    "steps",
-    "sampling",
-    "clip_norm",
-    "step",
-    "schedule",
-    "momentum",
-    "average",
-    "w_radius",
-    "minimizer_norm",
-    "noise",
-    "calibration",
-)
-BUDGET_KINDS = ("approximate",)
-RELATIONS = NEIGHBORING_RELATIONS
-RANDOM_ROWS = True
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType(
-    {"batch": "full", "steps": 2500, "step": 0.7, "average": "none", "clip_norm": 1e100}
-)
-EXPECTS = "noise_and_time_bound"
 
 AVERAGES = ("tail", "uniform", "none")
 CALIBRATIONS = ("accountant", "advanced")
@@ -94,6 +70,25 @@ _MAX_EPOCHS = 20.0
 # What it costs to clip everything, over the loss at zero.
 _CLIPPING_COST = 0.03
 _MAX_STEPS = 2**40
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    parts: tuple[SampledSteps, ...]
+    sampling: str
+    batch: int
+    steps: int
+    epochs: float
+    clip_norm: float
+    step: float
+    schedule: str
+    momentum: float
+    average: str
+    w_radius: float
+    noise: str
+    noise_multiplier: float
 
 
 def plan(
@@ -116,7 +111,7 @@ def plan(
     minimizer_norm: float | None = None,
     noise: str = "auto",
     calibration: str = "accountant",
-) -> Plan:
+) -> Plan[Settings]:
     """Settle batches, steps and noise from public quantities.
 
     Parameters
@@ -152,7 +147,7 @@ def plan(
     minimizer_norm : float or None, default=None
         Guess of the norm of the best weights, for the defaults; None is 18 over the row norm.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.solvers._noisy_epochs`; "auto" is exact noise for up to 2^24 values.
+        See :mod:`dpfast.fused.epochs`; "auto" is exact noise for up to 2^24 values.
     calibration : {"accountant", "advanced"}
         How much noise: what the accountant asks for, or advanced composition.
 
@@ -197,25 +192,21 @@ def plan(
             multiplier = sgd_advanced_stddev(
                 budget, 1.0, steps=n_steps, batch=rows, n_samples=shape.n_samples
             )
-        batches = least_noisy_batches(
-            shape,
+        access = least_noisy_steps(
+            BatchSum(shape, sampling, rows, longest),
             budget,
             accountant,
-            neighboring_relation=neighboring_relation,
-            sampling=sampling,
-            batch=rows,
-            longest=longest,
-            natural=natural_norm(shape),
+            neighboring_relation,
             n_steps=n_steps,
             noise=noise,
             multiplier=multiplier,
         )
-        deviation = batches.mechanism.stddev / rows
+        deviation = access.stddev / rows
         gained = _time(size, schedule, n_steps) / (1.0 - momentum)
         bound = minimizer_norm**2 / (2.0 * gained) + bias
         bound += 0.5 * gained / n_steps * shape.dim * deviation**2
         return {
-            "batches": batches, "steps": n_steps, "step": size, "clip_norm": longest,
+            "access": access, "steps": n_steps, "step": size, "clip_norm": longest,
             "deviation": deviation, "bound": bound,
         }  # fmt: skip
 
@@ -226,29 +217,28 @@ def plan(
         bias = _CLIPPING_COST * shape.loss.at_zero * shape.max_weight * (1.0 - share)
         choices.append(settle(share * longest, bias))
     best = min(choices, key=lambda choice: float(choice["bound"]))
-    batches, n_steps = best["batches"], int(best["steps"])
+    access, n_steps = best["access"], int(best["steps"])
+    made = tuple(access.part(*part, where=_where(*part)) for part in parts(n_steps))
     return Plan(
         solver=NAME,
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=tuple(batches.event(_where(*part), part[1]) for part in parts(n_steps)),
-        parameters=MappingProxyType(
-            {
-                "batches": batches,
-                "sampling": sampling,
-                "batch": rows,
-                "steps": n_steps,
-                "epochs": n_steps * rows / shape.n_samples,
-                "clip_norm": best["clip_norm"],
-                "step": best["step"],
-                "schedule": schedule,
-                "momentum": momentum,
-                "average": average,
-                "w_radius": radius,
-                "noise": batches.noise,
-                "noise_multiplier": batches.event("plan", 1).noise_multiplier,
-            }
+        accesses=tuple((part, 1) for part in made),
+        settings=Settings(
+            parts=made,
+            sampling=sampling,
+            batch=rows,
+            steps=n_steps,
+            epochs=n_steps * rows / shape.n_samples,
+            clip_norm=best["clip_norm"],
+            step=best["step"],
+            schedule=schedule,
+            momentum=momentum,
+            average=average,
+            w_radius=radius,
+            noise=access.noise,
+            noise_multiplier=access.noise_multiplier,
         ),
         expected=MappingProxyType(
             {
@@ -259,43 +249,37 @@ def plan(
     )
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Spend and take the steps, part by part.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Take the steps, part by part.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford a part; the part's data is not touched.
     """
-    settled = plan.parameters
-    batches: NoisyBatches = settled["batches"]
-    dim, n_steps = plan.shape.dim, int(settled["steps"])
-    sizes = step_sizes(float(settled["step"]), settled["schedule"])
-    w = np.zeros(dim)
-    velocity = np.zeros(dim) if settled["momentum"] > 0.0 else None
-    average = None if settled["average"] == "none" else np.zeros(dim)
-    averaged_from = n_steps // 2 if settled["average"] == "tail" else 0
+    settings, dim = plan.settings, plan.shape.dim
+    n_steps = settings.steps
+    averaged = settings.average != "none"
+    averaged_from = n_steps // 2 if settings.average == "tail" else 0
 
     def weights(start: int, stop: int) -> Vector:
         return (np.arange(start, stop) >= averaged_from) / float(n_steps - averaged_from)
 
-    for event, (first, count) in zip(plan.events, parts(n_steps), strict=True):
-        ledger.spend(event)
-        batches.steps(
-            problem,
-            rng,
-            w,
-            sizes,
-            first,
-            count,
-            None if average is None else weights,
-            alpha=plan.shape.alpha or 0.0,
-            w_radius=settled["w_radius"],
-            momentum=settled["momentum"],
-            velocity=velocity,
-            average=average,
-        )
-    return Outcome(w if average is None else average)
+    walk = Walk(
+        step_sizes(settings.step, settings.schedule),
+        weights if averaged else None,
+        alpha=plan.shape.alpha or 0.0,
+        w_radius=settings.w_radius,
+        momentum=settings.momentum,
+    )
+    state = State(
+        w=np.zeros(dim),
+        velocity=np.zeros(dim) if settings.momentum > 0.0 else None,
+        average=np.zeros(dim) if averaged else None,
+    )
+    for part in settings.parts:
+        state = curator.release(part, state, walk)
+    return Outcome(state.w if state.average is None else state.average)
 
 
 def bassily_options(shape: ProblemShape, batch: int = 50) -> dict[str, Any]:
@@ -378,3 +362,18 @@ def _first_step(
     if schedule == "1/t" and alpha is not None:
         return 1.0 / alpha
     return min(largest, time / _time(1.0, schedule, n_steps))
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate",),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="single rows",
+    resumable=True,
+    minimizes=True,
+    expects="noise_and_time_bound",
+    exact={"batch": "full", "steps": 2500, "step": 0.7, "average": "none", "clip_norm": 1e100},
+)

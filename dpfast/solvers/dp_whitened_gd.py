@@ -20,21 +20,9 @@ are scaled and not centered.  Mapping back with ``W`` is post-processing.
 
 Privacy
 -------
-All three steps are Gaussian mechanisms on sums over rows in which each row's contribution is a
-function of that row and of earlier releases; their noise multipliers are fixed beforehand, so GDP
-is exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  With ``C`` the radius to
-which a step clips ``z_i``, and ``k`` = :func:`~dpfast.privacy.records_apart`:
-
-* moments: one row contributes ``(z, ω z²)`` (squares entry by entry).  ``‖z‖ <= C`` and
-  ``‖z²‖ <= ‖z‖² <= C²``; two vectors of entries >= 0 are at most ``√2 C²`` apart.  So the
-  sensitivity is ``√((k C)² + k ω² C⁴)``, with ``ω = 1/C``.
-* correlation: one row contributes ``z zᵀ``, released as the upper triangle with its diagonal
-  divided by ``√2``, which has the norm ``‖z zᵀ‖_F / √2 <= C²/√2``; as ``tr(z zᵀ z'z'ᵀ) >= 0``, two
-  of them are at most ``C²`` apart.  So the sensitivity is ``√(k/2) C²``.
-* gradients: the derivative of row i is clamped to ``± C / ‖z_i‖``, so its gradient in ``v`` has
-  norm at most ``C``: sensitivity ``k C``, times the largest weight.
-
-What rounding adds is bounded and charged at each.  The ridge is data-independent.
+All three steps are Gaussian releases of sums (:mod:`dpfast.queries.coordinates`) whose noise
+multipliers are fixed beforehand, so GDP is exact for their composition (Dong, Roth & Su 2022,
+Corollary 3.3).  The ridge is data-independent, and everything else here is post-processing.
 
 Source: an extension, to coordinates learned privately, of noisy gradient descent (Bassily, Smith &
 Thakurta 2014; Lee & Kifer 2018).
@@ -43,8 +31,7 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -52,52 +39,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_flag, check_integer, check_real
+from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, records_apart
+from dpfast.mechanisms import Gaussian, Query
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, bounded, upper_triangle
+from dpfast.queries.coordinates import column_transform, reach_limit
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 NAME = "dp-whitened-gd"
-OPTIONS = (
-    "alpha",
-    "iterations",
-    "clip",
-    "average",
-    "rounds",
-    "learning_clip",
-    "learning_share",
-    "correlation_share",
-    "step",
-    "intercept_step",
-    "momentum",
-    "shrinkage",
-    "james_stein",
-)
-BUDGET_KINDS = ("approximate", "zcdp", "gdp")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType(
-    {
-        "iterations": 500, "clip": 10.0, "average": 0.0, "correlation_share": 0.1, "momentum": 0.0,
-        "shrinkage": 0.0, "james_stein": False,
-    }
-)  # fmt: skip
-EXPECTS = "excess_loss_by_noise"
 
 # A dozen matrices of this many columns are held, and one is diagonalized.
 MAX_DIM = 10_000
-_UNIT = 2.0**-53
-_SQRT_2 = math.sqrt(2.0)
-# Rows are worked on in pieces of so many entries, which stay in cache in between.
-_PIECE_ENTRIES = 2**15
-_LONG_ROW = 100
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
@@ -113,6 +72,34 @@ _CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
 _FULL_STEP = 0.5
 # Beyond this the last bit of convergence is not worth its time.
 _MANY_ENTRIES = 1e7
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    moments: tuple[Gaussian, ...]
+    correlation: Gaussian | None
+    gradient: Gaussian
+    curvature: float
+    radius: float
+    limit: float
+    regime: str
+    clip_norm: float
+    rounds: int
+    iterations: int
+    clip: float
+    learning_clip: float
+    average: float
+    ridge: float
+    step: float
+    intercept_step: float
+    momentum: float
+    shrinkage: float
+    james_stein: bool
+    learning_share: float
+    correlation_share: float
+    classes: int | None = None
 
 
 def plan(
@@ -134,7 +121,7 @@ def plan(
     momentum: float | str = "auto",
     shrinkage: float | str = "auto",
     james_stein: bool | str = "auto",
-) -> Plan:
+) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
     Parameters
@@ -197,7 +184,6 @@ def plan(
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     mu = budget_mu(budget, accountant)
-    apart = records_apart(neighboring_relation)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     settings = automatic_settings(u, shape)
     chosen = {
@@ -238,47 +224,27 @@ def plan(
 
     radius = reach * math.sqrt(shape.dim)
     clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
-    slope = shape.loss.lipschitz * shape.max_weight
-    # Rounding of a sum of rows, per unit of what a row contributes: additions, a product with W.
-    unit = 1.01 * _UNIT * (_additions(shape) + shape.dim + 40) * shape.n_samples
-    # Largest reach of W (see `_bounded`): what keeps rounding far below one row's contribution, but
-    # at least twice that of the coordinates to begin with.
-    limit = max(
-        1e-4 * min(clip_norm * shape.max_weight, radius) / (unit * max(slope, 2.0)),
-        2.0 * _SQRT_2 * (shape.dim + 1.0),
-    )
-    common = {"neighboring_relation": neighboring_relation}
+    limit = reach_limit(shape, clip_norm, radius)
+
+    def release(share: float, query: Query, where: str) -> Gaussian:
+        budget = Budget(mu=mu * math.sqrt(share))
+        return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
+
     # To begin with no row is longer than √dim, and less radius is less noise.
-    moments = [
-        _calibrated(
-            mu * math.sqrt(for_moments / turns),
-            sensitivity=math.sqrt((apart * bound) ** 2 + apart * bound**2),
-            error=unit * 2.0 * bound,
-            dimension=2 * shape.n_features,
-            **common,
-        )
+    moments = tuple(
+        release(for_moments / turns, ColumnMoments(shape, bound), _MOMENTS)
         for bound in [math.sqrt(shape.dim)] + [radius] * (turns - 1)
-    ]
+    )
     correlation = None
     if for_correlation > 0.0:
-        correlation = _calibrated(
-            mu * math.sqrt(for_correlation),
-            sensitivity=math.sqrt(apart / 2.0) * radius**2,
-            error=unit * radius * (radius + 2.0 * limit),
-            dimension=shape.n_features * (shape.n_features + 1) // 2,
-            **common,
-        )
-    gradient = _calibrated(
-        mu * math.sqrt((1.0 - for_moments - for_correlation) / steps),
-        sensitivity=apart * min(clip_norm, shape.loss.lipschitz * limit) * shape.max_weight,
-        error=unit * slope * limit,
-        dimension=shape.dim,
-        **common,
-    )
-    events = [mechanism.event(_MOMENTS) for mechanism in moments]
+        correlation = release(for_correlation, Gram(shape, radius, limit), _CORRELATION)
+    for_gradients = 1.0 - for_moments - for_correlation
+    query = CoordinateGradient(shape, clip_norm, limit)
+    gradient = release(for_gradients / steps, query, _GRADIENT)
+    accesses = [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
-        events.append(correlation.event(_CORRELATION))
-    events.append(gradient.event(_GRADIENT, steps))
+        accesses.append((correlation, 1))
+    accesses.append((gradient, steps))
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
     curvature = shape.loss.smoothness * shape.max_weight / 4.0
     variance = (gradient.stddev / shape.n_samples) ** 2 / max(1.0, average * steps)
@@ -288,35 +254,33 @@ def plan(
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
-        events=tuple(events),
-        parameters=MappingProxyType(
-            {
-                "moments": tuple(moments),
-                "correlation": correlation,
-                "gradient": gradient,
-                "curvature": shape.loss.smoothness * shape.max_weight,
-                "radius": radius,
-                "limit": limit,
-                "regime": "near a constant prediction" if stride < _FULL_STEP else "all weights",
-                "clip_norm": clip_norm,
-                "rounds": turns,
-                "iterations": steps,
-                "clip": clip,
-                "learning_clip": reach,
-                "average": average,
-                "ridge": ridge,
-                "step": stride,
-                "intercept_step": stride_0,
-                "momentum": inertia,
-                "shrinkage": shrink,
-                "james_stein": stein,
-                "learning_share": for_moments,
-                "correlation_share": for_correlation,
-            }
+        accesses=tuple(accesses),
+        settings=Settings(
+            moments=moments,
+            correlation=correlation,
+            gradient=gradient,
+            curvature=shape.loss.smoothness * shape.max_weight,
+            radius=radius,
+            limit=limit,
+            regime="near a constant prediction" if stride < _FULL_STEP else "all weights",
+            clip_norm=clip_norm,
+            rounds=turns,
+            iterations=steps,
+            clip=clip,
+            learning_clip=reach,
+            average=average,
+            ridge=ridge,
+            step=stride,
+            intercept_step=stride_0,
+            momentum=inertia,
+            shrinkage=shrink,
+            james_stein=stein,
+            learning_share=for_moments,
+            correlation_share=for_correlation,
         ),
         expected=MappingProxyType(
             {
-                EXPECTS: by_noise,
+                "excess_loss_by_noise": by_noise,
                 "excess_risk_guess": excess_risk_guess(shape, by_noise),
                 "seconds": _seconds.preparation(shape)
                 + _seconds.whitening(shape, turns, correlation is not None)
@@ -371,11 +335,11 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     dict
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
-    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.name == "huber" else 1.0
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.even else 1.0
     # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
     # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
     by_step = shape.loss.lipschitz / shape.loss.smoothness
-    way = 1.0 if shape.loss.name == "huber" else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
+    way = 1.0 if shape.loss.even else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     ample = math.sqrt(_AMPLE / max(u, _AMPLE))
@@ -394,7 +358,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     }
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Learn coordinates, descend in them, and map the average of the late iterates back.
 
     Returns
@@ -407,35 +371,24 @@ def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> O
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    transform = learn_coordinates(plan, problem, rng, ledger)
-    clip_norm = float(plan.parameters["clip_norm"])
-    w, norms = descend(
-        plan,
-        problem,
-        transform,
-        lambda view, w: view.clipped_gradient(w, clip_norm)[0],
-        rng,
-        ledger,
-    )
+    w, norms = descend(plan, curator, learn_coordinates(plan, curator))
     return Outcome(w, MappingProxyType({"gradient_norm": norms}))
 
 
-def learn_coordinates(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Matrix:
+def learn_coordinates(plan: Plan[Settings], curator: Curator) -> Matrix:
     """``W``, private: the coordinates ``Wᵀ x̃`` in which the rows are nearly centered and white."""
-    center, scale = _moments(plan, problem, rng, ledger)
-    limit = float(plan.parameters["limit"])
-    transform = _bounded(plan.shape, _transform(plan.shape, center, scale), limit)
-    if plan.parameters["correlation"] is not None:
-        change = _correlation(plan, problem, transform, rng, ledger)
-        transform = _bounded(plan.shape, transform @ change, limit)
+    settings, shape = plan.settings, plan.shape
+    center, scale = _moments(plan, curator)
+    transform = bounded(shape, column_transform(shape, center, scale), settings.limit)
+    if settings.correlation is not None:
+        change = _correlation(plan, settings.correlation, curator, transform)
+        transform = bounded(shape, transform @ change, settings.limit)
     return transform
 
 
-def _moments(
-    plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger
-) -> tuple[Vector, Vector]:
+def _moments(plan: Plan[Settings], curator: Curator) -> tuple[Vector, Vector]:
     """Center and scale of every column, private."""
-    shape, parameters = plan.shape, plan.parameters
+    shape = plan.shape
     d, n = shape.n_features, shape.n_samples
     radius = math.sqrt(shape.dim)
     centered = shape.intercept != 0.0
@@ -445,14 +398,9 @@ def _moments(
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     centers, variances = _Estimate(d), _Estimate(d)
-    for mechanism in parameters["moments"]:
+    for mechanism in plan.settings.moments:
         weight = 1.0 / radius
-        noisy = mechanism.release(
-            partial(_moment_sums, problem, unit * center, unit * scale, radius, weight),
-            rng=rng,
-            ledger=ledger,
-            where=_MOMENTS,
-        )
+        noisy = curator.release(mechanism, unit * center, unit * scale)
         mean = noisy[:d] / n if centered else np.zeros(d)
         variance = noisy[d:] / (n * weight) - mean**2
         deviation = mechanism.stddev / n
@@ -460,7 +408,7 @@ def _moments(
         known = variances.add(scale**2 * variance, scale**2 * (deviation / weight))
         # What is below the noise cannot be told from zero.
         scale = np.sqrt(np.maximum(known, variances.deviation()))
-        radius = float(parameters["radius"])
+        radius = plan.settings.radius
     return unit * center, unit * scale
 
 
@@ -483,63 +431,14 @@ class _Estimate:
         return found
 
 
-def _moment_sums(
-    problem: Problem, center: Vector, scale: Vector, radius: float, weight: float
-) -> Vector:
-    """``Σ_i (z_i, ω z_i²)`` over the clipped, centered and scaled rows."""
-    d = problem.shape.n_features
-    # For short rows one product is several times faster than loops over their entries.
-    affine = None
-    if d < _LONG_ROW:
-        affine = np.ascontiguousarray(_transform(problem.shape, center, scale)[:, :d])
-    ones = np.ones(d)
-
-    def sums(block: Matrix) -> Vector:
-        total = np.zeros(2 * d)
-        for part in _pieces(block):
-            z = (part[:, :d] - center) / scale if affine is None else part @ affine
-            square = z * z
-            factor = _factors(square @ ones, d, radius)
-            total[:d] += factor @ z
-            factor *= factor
-            total[d:] += factor @ square
-        total[d:] *= weight
-        return total
-
-    moments: Vector = problem.sum_rows(sums)
-    return moments
-
-
-def _transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
-    """``W`` with ``Wᵀ x̃ = ((x - center) / scale, 1)``."""
-    d = shape.n_features
-    transform = np.zeros((shape.dim, shape.dim))
-    transform[np.arange(d), np.arange(d)] = 1.0 / scale
-    if shape.intercept != 0.0:
-        transform[d, :d] = -center / (scale * shape.intercept)
-        transform[d, d] = 1.0 / shape.intercept
-    return transform
-
-
 def _correlation(
-    plan: Plan, problem: Problem, transform: Matrix, rng: SecureGenerator, ledger: Ledger
+    plan: Plan[Settings], mechanism: Gaussian, curator: Curator, transform: Matrix
 ) -> Matrix:
     """Rotation and scaling that takes out the correlations that stand out of the noise."""
-    shape, parameters = plan.shape, plan.parameters
-    d, n = shape.n_features, shape.n_samples
-    mechanism: Gaussian = parameters["correlation"]
-    radius = float(parameters["radius"])
+    d, n = plan.shape.n_features, plan.shape.n_samples
     upper, entries = upper_triangle(d)
     noisy = np.zeros((d, d))
-    noisy[upper] = (
-        mechanism.release(
-            partial(_gram_sums, problem, transform, radius),
-            rng=rng,
-            ledger=ledger,
-            where=_CORRELATION,
-        )
-        / entries
-    )
+    noisy[upper] = curator.release(mechanism, transform) / entries
     moments = (noisy + np.triu(noisy, 1).T) / n
     eigenvalues, vectors = np.linalg.eigh(moments)
     # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
@@ -548,65 +447,22 @@ def _correlation(
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    change = np.eye(shape.dim)
+    change = np.eye(plan.shape.dim)
     change[:d, :d] = vectors / np.sqrt(shrunk)
     return change
 
 
-def _gram_sums(problem: Problem, transform: Matrix, radius: float) -> Vector:
-    """Upper triangle of ``Σ_i z_i z_iᵀ`` over the clipped rows, its diagonal over ``√2``."""
-    d = problem.shape.n_features
-    upper, entries = upper_triangle(d)
-    columns = np.ascontiguousarray(transform[:, :d])
-
-    def sums(block: Matrix) -> Matrix:
-        total = np.zeros((d, d))
-        for part in _pieces(block):
-            z = part @ columns
-            z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
-            total += z.T @ z
-        return total
-
-    triangle: Vector = problem.sum_rows(sums)[upper] * entries
-    return triangle
-
-
-def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], Vector]:
-    """Indices of the upper triangle, and its entries' factors: ``√½`` on the diagonal."""
-    upper = np.triu_indices(d)
-    return upper, np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
-
-
-def descend(
-    plan: Plan,
-    problem: Problem,
-    transform: Matrix,
-    gradient: Callable[[Problem, Matrix], Matrix],
-    rng: SecureGenerator,
-    ledger: Ledger,
-    *,
-    classes: int | None = None,
-) -> tuple[Matrix, Vector]:
+def descend(plan: Plan[Settings], curator: Curator, transform: Matrix) -> tuple[Matrix, Vector]:
     """Noisy gradient descent in the coordinates of `transform`.
-
-    What one release is charged for is the plan's, `gradient` must keep it: a sum over the rows to
-    which each contributes ``s x̃ᵀ`` (transposed), ``‖s‖ ‖z‖ <= C`` times its weight, whatever the
-    other rows are.  All that follows a release is post-processing.
 
     Parameters
     ----------
     plan : Plan
-    problem : Problem
+        With ``classes``, weights are a matrix of as many columns, one a class; adding the same
+        vector to all of them changes no loss, so what their noise has in common is taken out.
+    curator : Curator
     transform : ndarray of shape (dim, dim)
         ``W``, released before.
-    gradient : callable
-        ``gradient(view, w)``, of the shape of `w`; the rows of `view`, a problem, are to be clipped
-        by the lengths of ``Wᵀ x̃`` that it knows.
-    rng : SecureGenerator
-    ledger : Ledger
-    classes : int or None, default=None
-        Weights are a matrix of as many columns, one a class; adding the same vector to all of them
-        must change no loss, so that what their noise has in common is taken out.  None: a vector.
 
     Returns
     -------
@@ -614,41 +470,31 @@ def descend(
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the learned coordinates.
     """
-    shape, parameters = plan.shape, plan.parameters
-    n, steps = shape.n_samples, int(parameters["iterations"])
-    mechanism: Gaussian = parameters["gradient"]
-    where = plan.events[-1].where
-    ridge = float(parameters["ridge"])
+    shape, settings = plan.shape, plan.settings
+    n, steps, classes = shape.n_samples, settings.iterations, settings.classes
+    mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
     metric = transform.T @ transform
-    curvature = float(parameters["curvature"])
     # The ridge in the learned coordinates is the same for all data sets.
-    pull = np.full(shape.dim, float(parameters["shrinkage"]) * curvature)
-    step = np.full(shape.dim, float(parameters["step"]))
+    pull = np.full(shape.dim, settings.shrinkage * curvature)
+    step = np.full(shape.dim, settings.step)
     if shape.intercept != 0.0:
-        pull[-1], step[-1] = 0.0, float(parameters["intercept_step"])
+        pull[-1], step[-1] = 0.0, settings.intercept_step
     step /= curvature
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damped = np.eye(shape.dim) + ridge * step[:, None] * metric
     if classes is not None:
         pull, step = pull[:, None], step[:, None]
-    momentum = float(parameters["momentum"])
-    first = first_averaged(parameters)
-    view: Problem | None = None
+    momentum = settings.momentum
+    first = first_averaged(settings)
+    assert mechanism.query is not None
+    at = curator.fix(mechanism.query, transform)
     v = last = np.zeros(shape.dim if classes is None else (shape.dim, classes))
     total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
-        w = transform @ z
-
-        def query(w: Matrix = w) -> Vector:
-            nonlocal view
-            if view is None:  # the rows are read only once the first step has been paid for
-                view = problem.clipped_by_lengths(lengths_in(problem.shape, transform))
-            return (transform.T @ gradient(view, w)).ravel()
-
-        noisy = mechanism.release(query, rng=rng, ledger=ledger, where=where).reshape(v.shape) / n
+        noisy = curator.release(mechanism, at, transform @ z).reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)
@@ -657,10 +503,10 @@ def descend(
         if iteration >= first:
             total += v
     mean = total / (steps - first)
-    if parameters["james_stein"]:
+    if settings.james_stein:
         free = mean[: shape.n_features]
         noisy_entries = free.size if classes is None else free.size - len(free)
-        free *= kept(free, noise_gain(plan) * mechanism.stddev / n, noisy_entries)
+        free *= kept(free, noise_gain(settings) * mechanism.stddev / n, noisy_entries)
     return transform @ mean, norms
 
 
@@ -681,24 +527,23 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
-def noise_gain(plan: Plan) -> float:
+def noise_gain(settings: Settings) -> float:
     """Deviation of the averaged weights per unit of noise in a mean gradient, on flat ground.
 
     The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
     step's noise in the average follows from what a single pulse does.
     """
-    parameters = plan.parameters
-    steps, momentum = int(parameters["iterations"]), float(parameters["momentum"])
-    first = first_averaged(parameters)
-    clipped = min(1.0, max(0.0, 2.0 - 2.0 * float(parameters["clip"])))
+    steps, momentum = settings.iterations, settings.momentum
+    first = first_averaged(settings)
+    clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = float(parameters["shrinkage"]) + ground
-    v, last = -float(parameters["step"]) / float(parameters["curvature"]), 0.0
+    pull = settings.shrinkage + ground
+    v, last = -settings.step / settings.curvature, 0.0
     pulse = np.empty(steps)
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)
-        v, last = z - float(parameters["step"]) * pull * z, v
+        v, last = z - settings.step * pull * z, v
     # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
     sums = np.append(0.0, np.cumsum(pulse))
     begun = np.arange(steps)
@@ -706,53 +551,10 @@ def noise_gain(plan: Plan) -> float:
     return float(np.linalg.norm(shares))
 
 
-def first_averaged(parameters: Mapping[str, Any]) -> int:
+def first_averaged(settings: Settings) -> int:
     """The iteration from which on iterates are averaged."""
-    steps = int(parameters["iterations"])
-    return min(steps - 1, math.floor(steps * (1.0 - float(parameters["average"]))))
-
-
-def _bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
-    """`transform`, stretched less where it would stretch rounding errors beyond `limit`.
-
-    Directions in which the rows hardly move have a large reach, and need more digits than float64
-    has. `transform` has been released, so this is post-processing.
-    """
-    if _reach(shape, transform) <= limit:
-        return transform
-    units = _units(shape)
-    left, values, right = np.linalg.svd(units[:, None] * transform)
-    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
-    lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
-    return lowered
-
-
-def _units(shape: ProblemShape) -> Vector:
-    """The diagonal of S."""
-    units = np.full(shape.dim, shape.data_norm)
-    if shape.intercept != 0.0:
-        units[-1] = abs(shape.intercept)
-    return units
-
-
-def _reach(shape: ProblemShape, transform: Matrix) -> float:
-    """``√2 ‖S W‖_F``, a bound of ``‖|W|ᵀ|x̃|‖``."""
-    return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
-
-
-def _additions(shape: ProblemShape) -> int:
-    """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
-    return max(shape.additions(), shape.longest_chain(_dense_additions))
-
-
-def _dense_additions(shape: ProblemShape) -> int:
-    """The same over dense blocks of rows that are one array."""
-    rows = min(shape.block_rows(), shape.n_samples)
-    return rows + -(-shape.n_samples // rows)
-
-
-def _calibrated(mu: float, **settings: Any) -> Gaussian:
-    return Gaussian.calibrate(Budget(mu=mu), **settings)
+    steps = settings.iterations
+    return min(steps - 1, math.floor(steps * (1.0 - settings.average)))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -786,34 +588,26 @@ def rows_per_weight(
     return mu * shape.n_samples / shape.dim
 
 
-def lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
-    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
-
-    It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
-    """
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (shape.dim + 8) * _UNIT
-    more = grow * _reach(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more)
-
-
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more`` for the rows of a block."""
-    found = []
-    for part in _pieces(block):
-        z = part @ transform
-        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    return np.concatenate(found)
-
-
-def _pieces(block: Matrix) -> list[Matrix]:
-    """The rows of a block in pieces that stay in cache while they are worked on."""
-    rows = max(256, _PIECE_ENTRIES // block.shape[1])
-    return [block[start : start + rows] for start in range(0, len(block), rows)]
-
-
-def _factors(squares: Vector, d: int, radius: float) -> Vector:
-    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
-    norms = np.sqrt(squares) * (1.0 + (d + 8) * _UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate", "zcdp", "gdp"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_loss_by_noise",
+    exact={
+        "iterations": 500,
+        "clip": 10.0,
+        "average": 0.0,
+        "correlation_share": 0.1,
+        "momentum": 0.0,
+        "shrinkage": 0.0,
+        "james_stein": False,
+    },
+    max_dim=MAX_DIM,
+    refusal=refusal,
+)

@@ -1,37 +1,10 @@
 r"""Objective perturbation: a random linear term in the objective, then its minimizer.
 
-The release is close to ``w(b) = argmin Σ ℓ_i + (Λ/2)‖w‖² + <b, w>``, the sum form of the problem
-with ridge ``α = Λ/n``.  Noise that enters before the minimization is bent by the curvature of the
-data: directions in which the rows say much are disturbed by ``b / (curvature + Λ)`` and not, as in
-output perturbation, like those in which they say nothing.
-
-Privacy, in two releases that are charged separately:
-
-1. ``w(b)`` itself, exactly, for Gaussian ``b`` (the accountant "objective") or l2-Laplace ``b``
-   (the accountant "pure").  The slope of a loss that is monotone in the margin has a known sign,
-   which spares a factor of 2 in δ.  Losses must be convex with a bounded slope and a bounded
-   curvature; :class:`~dpfast.privacy.ObjectivePerturbationEvent` has the proof.
-2. What an optimizer finds instead (approximate minima perturbation, Iyengar et al. 2019): a point
-   ``ŵ`` certified to have a gradient of at most ``τ`` (of the mean objective), for a linear term
-   ``b̃`` in floating point with ``‖b̃ - b‖ <= η``.  By strong convexity
-   ``‖ŵ - w(b)‖ <= r = (nτ + η)/Λ`` on every run.  Given ``w(b)``, which with the data determines
-   ``b``, the two neighbors' ``ŵ`` lie in one ball of radius r: a query of sensitivity ``2r``,
-   released with Gaussian or l2-Laplace noise on a grid.  With a small τ this noise is at most a
-   hundredth of the other, and costs next to nothing.
-
-So nothing rests on ``b̃`` being exact: its deviation is charged in η.
-
-Gaussian: with ``K1``, ``K2`` exact discrete Gaussians of scale 2^32, ``K = 2^26 K1 + K2`` is a
-discrete Gaussian of variance ``2^116 + 2^64``, and that is the randomized rounding, with a Gaussian
-kernel of scale 64, of a continuous Gaussian of variance above 2^116, all up to factors within
-``1 ± 10^-35000`` (the lemma in the notes of :class:`~dpfast.mechanisms.Gaussian`, used twice).  The
-rounding moves a coordinate by more than 2560 steps, or the coordinate is beyond 45 standard
-deviations, with a probability below 10^-340; otherwise that of ``b̃ = (σ/2^58) K`` is within
-``2^-45 σ`` of that of ``b``, the rounding of float64 included.
-
-l2-Laplace: ``b̃`` is computed in floating point from the secure stream, with errors below
-``2^-48 √d ‖b‖``; the pure guarantee is that of an ideal sampler of which this is the rounding, and
-whose norm stays below a bound that it passes with a probability below ``e^-700``.
+The release is :class:`~dpfast.fused.PerturbedMinimizer`.  Noise that enters before the minimization
+is bent by the curvature of the data: directions in which the rows say much are disturbed by
+``b / (curvature + Λ)`` and not, as in output perturbation, like those in which they say nothing.
+The noise that covers the optimizer's tolerance is at most a hundredth of that, and costs next to
+nothing.
 
 Sources: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2; Kifer, Smith & Thakurta 2012; Iyengar et
 al. 2019; Redberg, Koskela & Wang 2023.
@@ -40,52 +13,44 @@ al. 2019; Redberg, Koskela & Wang 2023.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_real
-from dpfast.errors import BudgetExceeded
-from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.objectives import Erm, LinearTerm
+from dpfast.curator import Curator
+from dpfast.fused import PerturbedMinimizer
+from dpfast.fused.perturbed_minimizer import (
+    ROUND_UP,
+    deviation,
+    linear_event,
+    minimizer_reach,
+    refusal,
+    standard_deviation,
+)
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import (
-    ACCOUNTANTS,
     NEIGHBORING_RELATIONS,
     Budget,
-    L2LaplaceObjectiveEvent,
-    Ledger,
     ObjectivePerturbationEvent,
+    affordable,
     records_apart,
 )
 from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
-from dpfast.problem import Problem, ProblemShape
-from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers.output_perturbation import certified_minimizer, choose_optimizer
-
-Vector = NDArray[np.float64]
+from dpfast.solvers._contract import Outcome, Plan, Solver
 
 NAME = "objective-perturbation"
-OPTIONS = ("alpha", "optimizer", "noise", "minimizer_norm")
-BUDGET_KINDS = ("pure", "approximate")
-RELATIONS = NEIGHBORING_RELATIONS
-MINIMIZES = True
-EXACT: Mapping[str, Any] = MappingProxyType({})
-EXPECTS = "excess_risk_guess"
 
-_LINEAR = "objective: minimizer with a random linear term"
-_OUTPUT = "output: distance to the exact minimizer"
 # Kinds of noise, and the accountants under which they can use up the budget.
 _NOISES = {"gaussian": ("auto", "objective"), "l2-laplace": ("auto", "pure", "basic")}
-# Losses of y z that never rise.
-_MONOTONE = ("logistic", "huberized-hinge", "squared-hinge")
+# Who prices both releases in the budget's unit.
+_PRICED_BY = {"gaussian": "objective", "l2-laplace": "pure"}
 # The output noise's µ (or ε) as a share of the linear term's: 5e-5 of the Gaussian budget, where
 # squares add, and 1e-3 of the pure one.
 _OUTPUT_MU = 0.01
@@ -105,9 +70,18 @@ _TYPICAL_CURVATURE = 0.05
 _SMALL_NOISE = 0.02
 # The ridge never gets so small that the Jacobian would cost more than this.
 _MAX_JACOBIAN = 60.0
-_SCALE = 2**32
-_REFINEMENT = 2**26
-_ROUND_UP = 1.0 + 2.0**-48
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the rest is derived from the access, for display."""
+
+    access: PerturbedMinimizer
+    noise: str
+    linear_noise: float
+    optimizer: str | Callable[..., Any]
+    gradient_tolerance: float
+    alpha_added: float
 
 
 def plan(
@@ -117,10 +91,10 @@ def plan(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
     alpha: float | str | None = None,
-    optimizer: str = "auto",
+    optimizer: str | Callable[..., Any] = "auto",
     noise: str = "auto",
     minimizer_norm: float | None = None,
-) -> Plan:
+) -> Plan[Settings]:
     """Settle ridge, linear term, tolerance and output noise from public quantities.
 
     Parameters
@@ -174,59 +148,20 @@ def plan(
         zip(laws, ridges, strict=True),
         key=lambda pair: pair[0].risk(pair[1], pair[0].approximate(pair[1]), minimizer_norm),
     )
-    return _settle(law, ridge, floor, choose_optimizer(optimizer, shape), minimizer_norm)
+    return _settle(law, ridge, floor, optimizer, minimizer_norm)
 
 
-def run(plan: Plan, problem: Problem, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-    """Spend, minimize with the random linear term to the certificate, and perturb.
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Ask for the perturbed minimizer.
 
     Raises
     ------
     BudgetExceeded
-        If the ledger cannot afford both releases; no data is touched.
+        If the ledger cannot afford both of its events; no data is touched.
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
-    mechanism: Gaussian | L2Laplace = plan.parameters["mechanism"]
-    linear, output = plan.events
-    if not ledger.can_afford(linear, output):
-        raise BudgetExceeded(
-            f"{ledger!r} cannot afford the two releases of {NAME} together. Nothing was spent."
-        )
-    ledger.spend(linear)
-
-    def query() -> Vector:
-        n = problem.shape.n_samples
-        assert plan.shape.alpha is not None
-        objective = LinearTerm(Erm(problem, plan.shape.alpha), draw(plan, rng) / n)
-        return certified_minimizer(
-            objective,
-            float(plan.parameters["gradient_tolerance"]),
-            plan.parameters["optimizer"],
-        ).w
-
-    return Outcome(mechanism.release(query, rng=rng, ledger=ledger, where=_OUTPUT))
-
-
-def draw(plan: Plan, rng: SecureGenerator) -> Vector:
-    """Coefficients of the linear term, in the unit of the gradient sum; see the module."""
-    scale, dim = float(plan.parameters["linear_noise"]), plan.shape.dim
-    if plan.parameters["noise"] == "l2-laplace":
-        return rng.l2_laplace(dim, scale)
-    coarse, fine = rng.discrete_gaussian(_SCALE, dim), rng.discrete_gaussian(_SCALE, dim)
-    return scale * (coarse / _SCALE + fine / (_SCALE * _REFINEMENT))
-
-
-def refusal(loss: Loss) -> str | None:
-    """What a loss lacks for the proof, or None if it holds."""
-    needs = {
-        "convex, so that minimizer and linear term determine each other": loss.convex,
-        "of bounded slope, so that one record's influence is bounded": math.isfinite(
-            loss.lipschitz
-        ),
-        "smooth, so that one record's curvature is bounded": math.isfinite(loss.smoothness),
-    }
-    return next((need for need, met in needs.items() if not met), None)
+    return Outcome(curator.release(plan.settings.access))
 
 
 def excess_risk_bound(
@@ -294,13 +229,13 @@ class _Law:
         self.budget = budget
         self.relation = neighboring_relation
         self.records = records_apart(neighboring_relation)
-        self.lipschitz = shape.lipschitz * _ROUND_UP
-        self.smoothness = shape.smoothness * _ROUND_UP
+        self.lipschitz = shape.lipschitz * ROUND_UP
+        self.smoothness = shape.smoothness * ROUND_UP
         self.epsilon = budget_epsilon(budget)
 
     def left(self, ridge: float) -> float:
         """What the Jacobian leaves of ε."""
-        return self.epsilon - math.log1p(self.smoothness / ridge) * _ROUND_UP
+        return self.epsilon - math.log1p(self.smoothness / ridge) * ROUND_UP
 
     def approximate(self, ridge: float) -> float:
         """Standard deviation of a coordinate, to a few percent."""
@@ -310,24 +245,17 @@ class _Law:
         """The law's own scale, such that both releases fit the budget, but for rounding."""
         raise NotImplementedError
 
-    def stddev(self, scale: float) -> float:
-        """Standard deviation of a coordinate."""
-        raise NotImplementedError
-
-    def deviation(self, scale: float) -> float:
-        """η: bound of the distance between the drawn vector and an exact draw."""
-        raise NotImplementedError
-
-    def linear_event(self, ridge: float, scale: float) -> Any:
-        raise NotImplementedError
-
     def output_loss(self, ridge: float, scale: float) -> float:
         """The output's µ or ε."""
         raise NotImplementedError
 
-    def output(self, noise: float, **settings: Any) -> Any:
-        """The output's mechanism."""
-        raise NotImplementedError
+    def stddev(self, scale: float) -> float:
+        """Standard deviation of a coordinate."""
+        return standard_deviation(self.noise, self.shape.dim, scale)
+
+    def deviation(self, scale: float) -> float:
+        """η: bound of the distance between the drawn vector and an exact draw."""
+        return deviation(self.noise, self.shape.dim, scale)
 
     def risk(self, ridge: float, stddev: float, minimizer_norm: float) -> float:
         """:func:`excess_risk_guess`, and what the least possible output noise adds to it."""
@@ -340,25 +268,23 @@ class _Law:
         distance = (_least_tolerance(self, ridge, scale) * self.shape.n_samples) / ridge
         distance += self.deviation(scale) / ridge
         least = 2.0 * distance / self.output_loss(ridge, scale)
-        return max(least, 2.0**-40 * _radius(self, ridge, scale))
+        return max(least, 2.0**-40 * minimizer_reach(self.shape, self.noise, ridge, scale))
 
 
 class _GaussianLaw(_Law):
     noise = "gaussian"
 
-    def __init__(self, shape: ProblemShape, budget: Budget, neighboring_relation: str) -> None:
-        super().__init__(shape, budget, neighboring_relation)
-        self.monotone = shape.loss.name in _MONOTONE
-
     def approximate(self, ridge: float) -> float:
-        sides = 1.0 if self.monotone else 2.0
+        sides = 1.0 if self.shape.loss.monotone else 2.0
         return (
             self.records * self.lipschitz / gaussian_mu(self.left(ridge), self.budget.delta / sides)
         )
 
     def scale(self, ridge: float) -> float:
         left, delta = self.left(ridge), self.budget.delta
-        unit = self._event(ridge, self.lipschitz).shifts
+        event = linear_event(self.shape, self.relation, self.noise, ridge, self.lipschitz)
+        assert isinstance(event, ObjectivePerturbationEvent)
+        unit = event.shifts
 
         def excess(log_shift: float) -> float:
             shift = math.exp(log_shift)
@@ -375,31 +301,8 @@ class _GaussianLaw(_Law):
             low -= 1.0
         return self.lipschitz / math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-12))
 
-    def stddev(self, scale: float) -> float:
-        return scale
-
-    def deviation(self, scale: float) -> float:
-        return 2.0**-45 * math.sqrt(self.shape.dim) * scale
-
-    def _event(self, ridge: float, scale: float) -> ObjectivePerturbationEvent:
-        return ObjectivePerturbationEvent(
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            ridge=ridge,
-            dimension=self.shape.dim,
-            stddev=scale,
-            monotone=self.monotone,
-            neighboring_relation=self.relation,
-            where=_LINEAR,
-        )
-
-    linear_event = _event
-
     def output_loss(self, ridge: float, scale: float) -> float:
         return _OUTPUT_MU * self.records * self.lipschitz / scale
-
-    def output(self, noise: float, **settings: Any) -> Gaussian:
-        return Gaussian(noise, **settings)
 
 
 class _L2LaplaceLaw(_Law):
@@ -411,30 +314,8 @@ class _L2LaplaceLaw(_Law):
     def scale(self, ridge: float) -> float:
         return self.records * self.lipschitz / (self.left(ridge) * (1.0 - _OUTPUT_EPSILON))
 
-    def stddev(self, scale: float) -> float:
-        # E‖z‖² = d (d + 1) scale² for this law.
-        return math.sqrt(self.shape.dim + 1.0) * scale
-
-    def deviation(self, scale: float) -> float:
-        dim = self.shape.dim
-        return 2.0**-48 * math.sqrt(dim) * scale * (dim + 40.0 * math.sqrt(dim) + 800.0)
-
-    def linear_event(self, ridge: float, scale: float) -> L2LaplaceObjectiveEvent:
-        return L2LaplaceObjectiveEvent(
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            ridge=ridge,
-            dimension=self.shape.dim,
-            scale=scale,
-            neighboring_relation=self.relation,
-            where=_LINEAR,
-        )
-
     def output_loss(self, ridge: float, scale: float) -> float:
         return _OUTPUT_EPSILON * self.left(ridge)
-
-    def output(self, noise: float, **settings: Any) -> L2Laplace:
-        return L2Laplace(noise, **settings)
 
 
 _LAWS: dict[str, type[_Law]] = {law.noise: law for law in (_GaussianLaw, _L2LaplaceLaw)}
@@ -489,13 +370,18 @@ def _best_ridge(law: _Law, shape: ProblemShape, floor: float, minimizer_norm: fl
     return min(max(math.exp(best_log), low), high)
 
 
-def _settle(law: _Law, ridge: float, floor: float, optimizer: str, minimizer_norm: float) -> Plan:
+def _settle(
+    law: _Law,
+    ridge: float,
+    floor: float,
+    optimizer: str | Callable[..., Any],
+    minimizer_norm: float,
+) -> Plan[Settings]:
     """The plan for a ridge; the noise grows by some 1e-9 until its exact price fits."""
-    n, dim = law.shape.n_samples, law.shape.dim
-    # The one-sided rounding of both divisions is absorbed: the event's ridge is never above that
-    # of the objective, which strong convexity and Jacobian are bounded by.
-    alpha = ridge / n * _ROUND_UP if ridge > floor * n else floor
-    ridge = alpha * n / _ROUND_UP
+    n = law.shape.n_samples
+    # Never above that of the objective: see PerturbedMinimizer, which takes it from alpha again.
+    alpha = ridge / n * ROUND_UP if ridge > floor * n else floor
+    ridge = alpha * n / ROUND_UP
     shape = law.shape.with_alpha(alpha)
     scale = law.scale(ridge)
     for attempt in range(60):
@@ -505,17 +391,16 @@ def _settle(law: _Law, ridge: float, floor: float, optimizer: str, minimizer_nor
         wanted = min(_OUTPUT_NOISE * scale / ridge, math.sqrt(_OUTPUT_RISK * guess / unit_risk))
         noise = max(wanted, law.least_output(ridge, scale))
         loss = law.output_loss(ridge, scale)
-        tolerance = (0.5 * noise * loss * ridge - law.deviation(scale)) / n
-        distance = (tolerance * n + law.deviation(scale)) / ridge * _ROUND_UP
-        mechanism = law.output(
-            noise,
-            sensitivity=2.0 * distance,
-            dimension=dim,
-            neighboring_relation=law.relation,
-            bound=_radius(law, ridge, scale) + distance,
+        access = PerturbedMinimizer(
+            shape,
+            law.relation,
+            noise=law.noise,
+            scale=scale,
+            tolerance=(0.5 * noise * loss * ridge - law.deviation(scale)) / n,
+            output_noise=noise,
+            optimizer=optimizer,
         )
-        events = law.linear_event(ridge, scale), mechanism.event(_OUTPUT)
-        if _fits(events, law):
+        if affordable(access.events(), law.budget, _PRICED_BY[law.noise]):
             break
         scale *= 1.0 + 2.0**attempt * 1e-9
     else:
@@ -529,17 +414,14 @@ def _settle(law: _Law, ridge: float, floor: float, optimizer: str, minimizer_nor
         shape=shape,
         budget=law.budget,
         neighboring_relation=law.relation,
-        events=events,
-        parameters=MappingProxyType(
-            {
-                "mechanism": mechanism,
-                "noise": law.noise,
-                "linear_noise": scale,
-                "optimizer": optimizer,
-                # Of the comparison with a computed norm, 2^-53 of which LinearTerm leaves out.
-                "gradient_tolerance": tolerance * (1.0 - 2.0**-40),
-                "alpha_added": max(alpha - floor, 0.0),
-            }
+        accesses=((access, 1),),
+        settings=Settings(
+            access=access,
+            noise=law.noise,
+            linear_noise=scale,
+            optimizer=access.optimizer,
+            gradient_tolerance=access.tolerance,
+            alpha_added=max(alpha - floor, 0.0),
         ),
         expected=MappingProxyType(
             {
@@ -547,22 +429,12 @@ def _settle(law: _Law, ridge: float, floor: float, optimizer: str, minimizer_nor
                 "excess_risk_guess": guess + output_risk,
                 "excess_risk_bound": output_risk
                 + excess_risk_bound(shape, ridge, stddev, minimizer_norm),
-                **_seconds.whole_fit(shape, optimizer, _seconds.NEWTON_WITH_LINEAR_TERM),
+                **_seconds.whole_fit(
+                    shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM
+                ),
             }
         ),
     )
-
-
-def _radius(law: _Law, ridge: float, scale: float) -> float:
-    """Bound of the minimizer's norm, in all but one of e^700 draws.
-
-    The minimizer moves by at most ``‖b‖/Λ`` with b.
-    """
-    shape, root = law.shape, math.sqrt(law.shape.dim)
-    norm = law.stddev(scale) * (root + 40.0)
-    if law.noise == "l2-laplace":
-        norm += 800.0 * scale
-    return shape.minimizer_norm(ridge / shape.n_samples) + norm / ridge
 
 
 def _least_tolerance(law: _Law, ridge: float, scale: float) -> float:
@@ -580,6 +452,16 @@ def _output_risk(law: _Law, ridge: float, noise: float) -> float:
     return 0.5 * law.stddev(noise) ** 2 * trace
 
 
-def _fits(events: tuple[Any, Any], law: _Law) -> bool:
-    accountant = ACCOUNTANTS["objective" if law.noise == "gaussian" else "pure"]
-    return accountant.epsilon(events, law.budget.delta) <= law.budget.limit
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("pure", "approximate"),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="sums",
+    resumable=True,
+    minimizes=True,
+    expects="excess_risk_guess",
+    refusal=refusal,
+)

@@ -6,6 +6,7 @@ counterpart that is broken on purpose and must be refuted, so that a blind audit
 
 import numpy as np
 import pytest
+from declared import Unlimited, calibrate, release
 
 from dpfast.mechanisms import Exponential, Gaussian, L2Laplace, Laplace, NoisyMax
 from dpfast.privacy import (
@@ -23,13 +24,6 @@ pytestmark = pytest.mark.audit
 
 RUNS = 20_000
 SCORES = {Gaussian: gaussian_score, L2Laplace: l2_laplace_score, Laplace: laplace_score}
-
-
-class Unlimited:
-    """A ledger that admits everything, for many independent releases."""
-
-    def spend(self, event):
-        pass
 
 
 class HalvedNoise:
@@ -75,7 +69,8 @@ def releases(mechanism, value, rng, runs=RUNS):
     """Outputs of many runs; `rng` is a generator, or makes one for every run."""
     return np.array(
         [
-            mechanism.release(
+            release(
+                mechanism,
                 lambda: value,
                 rng=rng() if callable(rng) else rng,
                 ledger=Unlimited(),
@@ -114,20 +109,20 @@ class TestGaussian:
         return audit_epsilon(*pair, delta=self.BUDGET.delta).value, audit_mu(*pair).value
 
     def test_the_claim_stands(self):
-        mechanism = Gaussian.calibrate(self.BUDGET, **REPLACE_ONE)
+        mechanism = calibrate(Gaussian, self.BUDGET, **REPLACE_ONE)
         epsilon, mu = self.audits(mechanism, seed=100)
         claimed = mechanism.event("").mu
         assert epsilon <= self.BUDGET.epsilon
         assert 0.7 * claimed < mu <= claimed
 
     def test_halved_noise_is_refuted(self):
-        mechanism = Gaussian.calibrate(self.BUDGET, **REPLACE_ONE)
+        mechanism = calibrate(Gaussian, self.BUDGET, **REPLACE_ONE)
         epsilon, mu = self.audits(mechanism, seed=200, broken=HalvedNoise)
         assert epsilon > self.BUDGET.epsilon
         assert mu > 1.5 * mechanism.event("").mu
 
     def test_a_replaced_row_is_not_an_added_one(self):
-        mechanism = Gaussian.calibrate(self.BUDGET, **ADD_OR_REMOVE_ONE)
+        mechanism = calibrate(Gaussian, self.BUDGET, **ADD_OR_REMOVE_ONE)
         epsilon, mu = self.audits(mechanism, seed=300)
         assert epsilon > self.BUDGET.epsilon
         assert mu > 1.5 * mechanism.event("").mu
@@ -140,15 +135,15 @@ class TestL2Laplace:
         return audit_epsilon(*scores(mechanism, **settings)).value
 
     def test_the_claim_stands(self):
-        mechanism = L2Laplace.calibrate(self.BUDGET, **REPLACE_ONE)
+        mechanism = calibrate(L2Laplace, self.BUDGET, **REPLACE_ONE)
         assert 0.5 < self.epsilon(mechanism, seed=400) <= self.BUDGET.epsilon
 
     def test_halved_noise_is_refuted(self):
-        mechanism = L2Laplace.calibrate(self.BUDGET, **REPLACE_ONE)
+        mechanism = calibrate(L2Laplace, self.BUDGET, **REPLACE_ONE)
         assert self.epsilon(mechanism, seed=500, broken=HalvedNoise) > self.BUDGET.epsilon
 
     def test_a_replaced_row_is_not_an_added_one(self):
-        mechanism = L2Laplace.calibrate(self.BUDGET, **ADD_OR_REMOVE_ONE)
+        mechanism = calibrate(L2Laplace, self.BUDGET, **ADD_OR_REMOVE_ONE)
         assert self.epsilon(mechanism, seed=600) > self.BUDGET.epsilon
 
 
@@ -158,7 +153,7 @@ class TestLaplace:
     LARGEST = 2.0 * np.abs(rows(neighbor=False)[17]).sum()
 
     def calibrated(self, sensitivity):
-        return Laplace.calibrate(self.BUDGET, **{**REPLACE_ONE, "sensitivity": sensitivity})
+        return calibrate(Laplace, self.BUDGET, **{**REPLACE_ONE, "sensitivity": sensitivity})
 
     def epsilon(self, mechanism, **settings):
         return audit_epsilon(*scores(mechanism, **settings)).value
@@ -179,7 +174,7 @@ class TestLaplace:
 def test_a_seed_that_is_used_again_is_refuted(kind):
     """As the default seed=1 of tensorflow-privacy's bolt-on, or one of 256 (dpml-benchmark)."""
     budget = Budget(1.0, 1e-6)
-    mechanism = kind.calibrate(budget, **{**REPLACE_ONE, "sensitivity": 4.0})
+    mechanism = calibrate(kind, budget, **{**REPLACE_ONE, "sensitivity": 4.0})
     values = [rows(neighbor).sum(axis=0) for neighbor in (False, True)]
     outputs = [releases(mechanism, v, lambda: SecureGenerator(1), runs=2000) for v in values]
     # Linear: noise that is known cannot hide a shift from it, however far out it lies.
@@ -212,7 +207,8 @@ class TestNoisyMax:
     BUDGET = Budget(2.0)
 
     def calibrated(self, candidates, kind="exponential", relation="replace_one"):
-        return NoisyMax.calibrate(
+        return calibrate(
+            NoisyMax,
             self.BUDGET,
             sensitivity=CLIP,
             candidates=candidates,
@@ -262,7 +258,8 @@ class TestExponential:
     BUDGET = Budget(2.0)
 
     def audit(self, values, seed, broken=lambda rng: rng, score_range=2 * CLIP):
-        mechanism = Exponential.calibrate(
+        mechanism = calibrate(
+            Exponential,
             self.BUDGET,
             score_range=score_range,
             candidates=3,

@@ -1,12 +1,11 @@
 """Empirical lower bounds of epsilon of the stochastic solvers' releases: never above the claim, and
 above it where the noise or the sampling is not what is claimed."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from dpfast import Budget, Loss, Problem, _kernels, plan
+from dpfast.fused import SampledSteps, State, Walk
 from dpfast.privacy import audit_epsilon
 from dpfast.random import SecureGenerator
 
@@ -34,35 +33,28 @@ def neighbors(relation):
     )
 
 
-def scores(problem, batches, steps, seed, runs=RUNS):
+def scores(problem, steps, count, seed, runs=RUNS):
     """How far w went after steps so small that slopes stay what they are."""
-    rng, ends = SecureGenerator(seed), np.zeros(runs)
-    for run in range(runs):
-        w = np.zeros(1)
-        batches.steps(problem, rng, w, lambda a, b: 1e-6, 0, steps)
-        ends[run] = w[0]
-    return ends
+    rng, walk = SecureGenerator(seed), Walk(lambda a, b: 1e-6)
+    part = steps.part(0, count, "audited")
+    ends = (part.answer(problem, rng, State(np.zeros(1)), walk).w[0] for _ in range(runs))
+    return np.fromiter(ends, dtype=float, count=runs)
 
 
-def audit(relation, steps, batch, change=lambda batches: batches, runs=RUNS):
+def audit(relation, steps, batch, change=lambda access: access, runs=RUNS):
     first, second = neighbors(relation)
     settled = plan(first, "dp-sgd", BUDGET, neighboring_relation=relation, steps=steps, batch=batch)
-    batches = change(settled.parameters["batches"])
+    access = change(settled.settings.parts[0])
     return audit_epsilon(
-        scores(first, batches, steps, 1, runs),
-        scores(second, batches, steps, 2, runs),
+        scores(first, access, steps, 1, runs),
+        scores(second, access, steps, 2, runs),
         delta=BUDGET.delta,
     ).value
 
 
-def halve_the_noise(batches):
-    mechanism = type(batches.mechanism)(
-        batches.mechanism.stddev / 2.0,
-        sensitivity=batches.mechanism.sensitivity,
-        dimension=1,
-        neighboring_relation=batches.mechanism.neighboring_relation,
-    )
-    return dataclasses.replace(batches, mechanism=mechanism)
+def halve_the_noise(access):
+    relation = access.events()[0].neighboring_relation
+    return SampledSteps(access._sum, access.noise_multiplier / 2.0, relation, n_steps=1)
 
 
 @pytest.mark.parametrize(("relation", "sampling"), PAIRS)

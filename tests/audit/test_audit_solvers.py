@@ -76,14 +76,14 @@ def test_every_solver_has_a_worst_case():
 def test_every_combination_is_a_cell_or_is_refused(solver):
     module = SOLVERS[solver]
     found = {(c.loss, c.relation, c.kind) for c in CELLS if c.case.solver == solver}
-    served = [(r, k) for r in module.RELATIONS for k in BUDGETS if k in module.BUDGET_KINDS]
+    served = [(r, k) for r in module.relations for k in BUDGETS if k in module.budgets]
     audited = {loss for loss, _, _ in found}
     assert found == {(loss, *pair) for loss in audited for pair in served}
     # Whatever a loss without bounds may need to be taken.
     options = {"clip_norm": 1.0, "loss_clip": 1.0}
     for name in set(LOSSES) - audited:
         shape = ProblemShape(100, 1, 1.0, LOSSES[name], intercept=0.0)
-        given = {key: value for key, value in options.items() if key in module.OPTIONS}
+        given = {key: value for key, value in options.items() if key in module.options}
         with pytest.raises(ValueError, match=r"loss|initial_gap"):
             plan(shape, solver, BUDGETS["approximate"], **given)
 

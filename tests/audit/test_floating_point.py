@@ -7,6 +7,7 @@ audit has a false-alarm rate of at most 1e-6.
 
 import numpy as np
 import pytest
+from declared import Unlimited, release
 from reference import naive_noise
 
 from dpfast.mechanisms import Gaussian, L2Laplace, Laplace
@@ -28,13 +29,6 @@ def naive(kind, value, seed):
     return naive_noise.gaussian(rng, value, STDDEV, RUNS)
 
 
-class Unlimited:
-    """A ledger that admits everything, for many independent releases."""
-
-    def spend(self, event):
-        pass
-
-
 def ours(kind, value, seed):
     """Independent releases: the same sensitivity in every coordinate, so one mechanism for all."""
     settings = {"sensitivity": 1.0, "neighboring_relation": "replace_one"}
@@ -43,14 +37,14 @@ def ours(kind, value, seed):
         mechanism = L2Laplace(SCALE, dimension=1, **settings)
         return np.array(
             [
-                mechanism.release(lambda: [value], rng=rng, ledger=Unlimited(), where="x")[0]
+                release(mechanism, lambda: [value], rng=rng, ledger=Unlimited(), where="x")[0]
                 for _ in range(RUNS // 4)
             ]
         )
     # The noise of a coordinate is the same whether it stands alone or among others.
     noise = STDDEV if kind is Gaussian else SCALE
     mechanism = kind(noise, dimension=RUNS, **settings)
-    return mechanism.release(lambda: np.full(RUNS, value), rng=rng, ledger=Unlimited(), where="x")
+    return release(mechanism, lambda: np.full(RUNS, value), rng=rng, ledger=Unlimited(), where="x")
 
 
 def mironov(outputs):

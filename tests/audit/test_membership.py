@@ -8,13 +8,13 @@ right.
 
 import numpy as np
 import pytest
+from outputs import unperturbed
 from scipy.stats import norm
 
 from dpfast import Budget, Loss, Problem, plan
 from dpfast.datasets import load_randhie
 from dpfast.privacy import audit_epsilon, audit_mu, clopper_pearson, gaussian_mu
 from dpfast.random import SecureGenerator
-from dpfast.solvers import output_perturbation
 
 pytestmark = pytest.mark.audit
 
@@ -48,8 +48,8 @@ def worlds():
 def attack(worlds, budget, cheat=1.0):
     """Scores of the attacker's test, in both worlds; `cheat` divides the noise."""
     settled = plan(worlds[0], "output-perturbation", budget, alpha=ALPHA, noise="gaussian")
-    points = [output_perturbation.unperturbed(settled, world) for world in worlds]
-    mechanism = settled.parameters["mechanism"]
+    points = [unperturbed(settled, world) for world in worlds]
+    mechanism = settled.settings.mechanism
     scores = []
     for seed, point in enumerate(points):
         rng = SecureGenerator(seed)

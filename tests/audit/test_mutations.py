@@ -5,6 +5,7 @@ library passes it with the same seeds) or a contract, which has no chance in it.
 each test says which.
 """
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,13 +14,15 @@ from audit.worst_cases import Cell, Pair, WorstCase, canaries, cells, perturbed,
 from solvers import test_contract
 
 from dpfast import Budget, Problem, ProblemShape, plan
+from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.mechanisms._mechanism import Mechanism
 from dpfast.optimizers import OPTIMIZERS
+from dpfast.optimizers.certificates import Witness
 from dpfast.privacy import SAMPLINGS, Ledger, SubsampledGaussianEvent, audit_epsilon
 from dpfast.privacy.events import records_apart
+from dpfast.queries import gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, _noisy_gradient, output_perturbation
+from dpfast.solvers import carry_out
 
 pytestmark = pytest.mark.audit
 
@@ -57,13 +60,13 @@ def test_sensitivity_halved(relation, monkeypatch):
     assert not any(refuted(*one) for one in audited)
     honest = ProblemShape.minimizer_sensitivity
     monkeypatch.setattr(ProblemShape, "minimizer_sensitivity", lambda *a: 0.5 * honest(*a))
-    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda r: 0.5 * records_apart(r))
+    monkeypatch.setattr(gradient, "records_apart", lambda r: 0.5 * records_apart(r))
     assert all(refuted(*one) for one in audited)
 
 
 def test_relation_confused(monkeypatch):
     """Audit: what is right for an added record is refuted for a replaced one, and only there."""
-    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda relation: 1)
+    monkeypatch.setattr(gradient, "records_apart", lambda relation: 1)
     assert refuted(cell(GRADIENT.format("replace_one")), 5000)
     assert not refuted(cell(GRADIENT.format("add_or_remove_one")), 5000)
 
@@ -79,23 +82,16 @@ def test_relation_confused_in_the_accounting_of_samples(sampling):
         )  # fmt: skip
 
 
-class _Free:
-    """A ledger that forgets."""
-
-    def spend(self, event):
-        pass
-
-
 def test_ledger_skipped(monkeypatch, classification):
     """Contract (no report without events) and audit (of what the empty ledger claims, 0)."""
-    honest = Mechanism._look
-    monkeypatch.setattr(
-        Mechanism,
-        "_look",
-        lambda self, query, size, *, ledger, where: honest(
-            self, query, size, ledger=_Free(), where=where
-        ),
-    )
+    honest = Curator.release
+
+    def for_free(self, access, *arguments):
+        with monkeypatch.context() as free:
+            free.setattr(Ledger, "spend_all", lambda self, events: None)
+            return honest(self, access, *arguments)
+
+    monkeypatch.setattr(Curator, "release", for_free)
     contract = test_contract.TestEverySolver().test_ledger_holds_the_planned_events
     given = "dp-gd", Budget(1.0, 1e-6), "replace_one", classification
     assert fails(contract, *given)
@@ -113,13 +109,13 @@ def test_spent_after_the_data_was_touched(solver, monkeypatch):
     contract = test_contract.TestEverySolver().test_an_empty_ledger_stops_it_before_data
     given = solver, Budget(1.0, 1e-6), "replace_one"
     assert not fails(contract, *given)
-    honest = Mechanism._look
+    honest = Curator.release
 
-    def look_first(self, query, size, *, ledger, where):
-        value = query()
-        return honest(self, lambda: value, size, ledger=ledger, where=where)
+    def look_first(self, access, *arguments):
+        self._answer(access, *self._fixed(access.query, arguments))
+        return honest(self, access, *arguments)
 
-    monkeypatch.setattr(Mechanism, "_look", look_first)
+    monkeypatch.setattr(Curator, "release", look_first)
     # privgene asks whether it can afford everything before its first choice.
     monkeypatch.setattr(Ledger, "check", lambda self, *events, **named: None)
     assert fails(contract, *given)
@@ -170,23 +166,25 @@ def test_intercept_left_out_of_the_norm(forgotten, monkeypatch):
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_certificate_ignored(ignored, monkeypatch):
-    """Audit of an optimizer that stops anywhere. (lowy2021 bound its error in expectation only.)
+    """Audit of an optimizer that stops anywhere and claims a certificate.
 
-    With the certificate, a deterministic optimizer takes its place.
+    (lowy2021 bound its error in expectation only.)  The witness refuses its point, and a
+    deterministic optimizer takes its place.
     """
 
-    def wander(objective, w0=None, **settings):
-        exact = OPTIMIZERS["newton"](objective, tolerance=1e-13).w
-        return exact * 3.0
+    def wander(objective, *, tolerance, w0=None, **settings):
+        exact = OPTIMIZERS["newton"](objective, tolerance=1e-13)
+        return dataclasses.replace(exact, w=3.0 * exact.w, certificate=0.0, converged=True)
 
     def pair(loss, relation, kind):
         first, second = canaries(loss, relation, columns=1, rest=39)
-        return Pair(first, second, {"alpha": 2.0, "optimizer": wander, "noise": "gaussian"})
+        return Pair(first, second, {"alpha": 2.0, "optimizer": "gd", "noise": "gaussian"})
 
+    monkeypatch.setitem(OPTIMIZERS, "gd", wander)
     case = WorstCase("output-perturbation", "wandering", ("huberized-hinge",), pair, perturbed)
     audited = Cell(case, "huberized-hinge", "replace_one", "approximate")
     if ignored:
-        monkeypatch.setattr(output_perturbation, "_holds", lambda *given: True)
+        monkeypatch.setattr(Witness, "certifies", lambda *given: True)
     assert refuted(audited, 2000) == ignored
 
 
@@ -255,9 +253,9 @@ def test_the_event_states_the_noise_that_is_drawn(halved, monkeypatch):
         "discrete_gaussian",
         lambda self, scale, n: drawn.append(scale) or np.zeros(n, dtype=np.int64),
     )
-    steps = [mechanism.grid_step for mechanism in settled.parameters["mechanisms"]]
+    steps = [mechanism.grid_step for mechanism in settled.settings.accesses]
     ledger = Ledger(budget)
-    SOLVERS["dp-gd"].run(settled, problem, SecureGenerator(1), ledger)
+    carry_out(settled, problem, SecureGenerator(1), ledger)
     stated = [event.stddev for event in ledger.events for _ in range(event.count)]
     found = [scale * step for scale, step in zip(drawn, steps, strict=True)]
     assert (found == stated) is not halved

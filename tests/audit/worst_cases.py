@@ -25,12 +25,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
+from dpfast.curator import Curator
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
 from dpfast.privacy.calibration import gaussian_epsilon
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, Outcome, dp_whitened_gd
+from dpfast.solvers import SOLVERS, Outcome, carry_out, dp_whitened_gd
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 CONFIDENCE = 0.999
@@ -58,13 +60,12 @@ _FAR = 1e6  # a target so far off that its residual's slope never changes
 class Multinomial:
     """The solver of several classes, which is none of the table, as one of two classes."""
 
-    BUDGET_KINDS, RELATIONS = dp_whitened_gd.BUDGET_KINDS, dp_whitened_gd.RELATIONS
+    budgets, relations = dp_whitened_gd.SOLVER.budgets, dp_whitened_gd.SOLVER.relations
 
     @staticmethod
-    def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
-        labels = 0.5 * (1.0 - problem.target)
-        weights = run_multinomial(settled, problem, labels, rng, ledger)
-        return Outcome(weights[0] - weights[1])
+    def run(settled: Any, curator: Curator) -> Outcome:
+        w = run_multinomial(settled, curator).w
+        return Outcome(w[0] - w[1])
 
 
 MODULES: dict[str, Any] = {**SOLVERS, "multinomial": Multinomial}
@@ -77,11 +78,12 @@ def settle(problem: Problem, solver: str, budget: Budget, **options: Any) -> Any
     return plan(problem, solver, budget, **options)
 
 
-def run(settled: Any, *given: Any) -> Outcome:
+def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
     """Carry out a plan, whosever it is."""
-    several = "classes" in settled.parameters
-    found: Outcome = MODULES["multinomial" if several else settled.solver].run(settled, *given)
-    return found
+    if settled.parameters.get("classes") is None:
+        return carry_out(settled, problem, rng, ledger)
+    labeled = problem.with_labels(0.5 * (1.0 - problem.target))
+    return Multinomial.run(settled, Curator(labeled, ledger, rng))
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,8 @@ class WorstCase:
     def cells(self) -> Iterator[Cell]:
         module = MODULES[self.solver]
         for loss in self.losses:
-            for relation in self.relations or module.RELATIONS:
-                for kind in self.kinds or tuple(k for k in BUDGETS if k in module.BUDGET_KINDS):
+            for relation in self.relations or module.relations:
+                for kind in self.kinds or tuple(k for k in BUDGETS if k in module.budgets):
                     yield Cell(self, loss, relation, kind)
 
 
@@ -208,13 +210,16 @@ class Tally:
     fits. One real run stands before each audit.
     """
 
+    log = None
+
     def __init__(self, budget: Budget, adaptive: bool) -> None:
         self.adaptive = adaptive
         self._filter = copy(_filter(budget)) if adaptive else None
 
-    def spend(self, event: Any) -> None:
+    def spend_all(self, events: Any) -> None:
         if self._filter is not None:
-            self._filter.spend(event)
+            for event in events:
+                self._filter.spend(event)
 
     def check(self, *events: Any) -> None:
         pass
@@ -247,35 +252,27 @@ def whole_fits(settled: Any, problem: Problem, rng: Any, score: Any, count: int)
 
 def perturbed(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """Output perturbation: what comes before the noise is one and the same on every run."""
-    from dpfast.solvers import output_perturbation as module
-
-    point = module.unperturbed(settled, problem)
-    assert np.array_equal(point, module.unperturbed(settled, problem))
-    ledger: Any = Tally(settled.budget, False)
-    mechanism, found, have = settled.parameters["mechanism"], [], 0
-    event = mechanism.event("output")
-    # Making and checking the event, the same every time, would take longer than the noise.
-    with mock.patch.object(mechanism, "event", lambda where: event):
-        while have < count:
-            found.append(np.atleast_1d(score(module.perturb(settled, lambda: point, rng, ledger))))
-            have += len(found[-1])
+    point = outputs.unperturbed(settled, problem)
+    assert np.array_equal(point, outputs.unperturbed(settled, problem))
+    found, have = [], 0
+    while have < count:
+        outcome = Outcome(outputs.perturbed(settled, point, rng))
+        found.append(np.atleast_1d(score(outcome)))
+        have += len(found[-1])
     return np.concatenate(found)[:count]
 
 
 def ball_draws(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """The exponential mechanism's law, of which many points are drawn after one minimization."""
-    ball = settled.parameters["ball"]
-    draws = ball.draws(problem, np.zeros(settled.shape.dim), rng)
+    draws = settled.settings.ball.draws(problem, np.zeros(settled.shape.dim), rng)
     return np.array([next(draws)[0] for _ in range(count)])
 
 
 def sums_once(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
     """Whole runs, the exact sums of the rows being computed once."""
-    from dpfast.solvers import dp_adassp as module
-
-    factor, bound = settled.parameters["target_factor"], settled.parameters["target_bound"]
-    sums = module._sums(problem, bound, factor)
-    with mock.patch.object(module, "_sums", lambda *given: sums):
+    query = settled.settings.mechanism.query
+    sums = query.evaluate(problem)
+    with mock.patch.object(type(query), "__call__", lambda *given: sums):
         return whole_fits(settled, problem, rng, score, count)
 
 

@@ -11,9 +11,9 @@ from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.blocks import BlockProblem, from_batches, from_npy
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import BlockSizes, _additions
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS
+from dpfast.shape import BlockSizes, _additions
+from dpfast.solvers import SOLVERS, carry_out
 
 FULL_BATCH = [
     ("output-perturbation", {"optimizer": "newton"}),
@@ -56,7 +56,7 @@ def both(rows, loss="logistic", block_rows=60, **settings):
 
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_every_full_batch_solver_finds_the_same(solver, options, rows):
-    loss = getattr(SOLVERS.get(solver), "LOSS", "logistic")
+    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
     whole, blocks = both(rows, loss)
     results = [
         solve(problem, solver, Budget(5.0, 1e-6), random_state=7, **options)
@@ -270,5 +270,5 @@ def test_bad_rows_are_named_and_their_look_is_paid_for(rows):
     with pytest.raises(
         DataError, match=r"X, rows 300 to 359, column 3: X must hold finite numbers only"
     ):
-        SOLVERS["dp-gd"].run(settled, problem, SecureGenerator(1), ledger)
+        carry_out(settled, problem, SecureGenerator(1), ledger)
     assert len(ledger.events) == 1

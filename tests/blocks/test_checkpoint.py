@@ -140,6 +140,20 @@ def test_the_file_holds_neither_data_nor_noise(source, tmp_path, monkeypatch):
     assert set(access) == {"events", "paid", "answer"}
 
 
+def test_what_is_fitted_to_what_is_hashed_with_a_salt(source, tmp_path):
+    """Two files of one fit have no hash in common, and none is that of the source itself."""
+    fits = []
+    for name in ("one", "two"):
+        with pytest.raises(Interrupted):
+            fit(source, tmp_path / name, seed=None, stop=6)
+        fits.append(json.loads((tmp_path / name).read_text())["fit"])
+    for name in ("data", "problem", "plan", "salt"):
+        assert fits[0][name] != fits[1][name]
+        assert re.fullmatch(r"[0-9a-f]{32,64}", fits[0][name])
+    assert fits[0]["data"] != source.digest()
+    fit(source, tmp_path / "one", seed=None)
+
+
 def test_the_event_is_in_the_file_before_the_data_are_touched(source, tmp_path):
     path = tmp_path / "log"
     seen = []
@@ -266,13 +280,32 @@ class TestAccounts:
             with pytest.raises(BudgetExceeded):
                 fit(source, tmp_path / "new", budget=self.BUDGET)
 
-    def test_in_memory_and_adaptive(self, source, tmp_path):
-        with BudgetAccountant(self.BUDGET) as account:
+    @pytest.mark.parametrize("adaptive", [True, False])
+    def test_in_memory_and_adaptive(self, source, tmp_path, adaptive):
+        with BudgetAccountant(self.BUDGET, adaptive=adaptive) as account:
             with pytest.raises(Interrupted):
                 fit(source, tmp_path / "log", "dp-agd", stop=10, budget=self.BUDGET)
             spent = account.events
-            fit(source, tmp_path / "log", "dp-agd", budget=self.BUDGET)
-            assert account.events == spent  # the whole of it, at the first access
+            result, _ = fit(source, tmp_path / "log", "dp-agd", budget=self.BUDGET)
+            # Fixed beforehand is the whole of it, at the first access.
+            assert account.events == (result.privacy.events if adaptive else spent)
+
+    def test_a_complete_fit_that_an_account_has_not_paid_for(self, source, tmp_path):
+        """It is the first one of the account, and takes all of it."""
+        result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
+        with BudgetAccountant(self.BUDGET) as account:
+            fit(source, tmp_path / "log", budget=self.BUDGET)
+            assert account.events == result.privacy.events
+
+    def test_a_new_file_is_another_account(self, source, tmp_path):
+        """Deleted and begun anew under the same name, it has not paid for what the old one has."""
+        path = tmp_path / "budget"
+        with BudgetAccountant(self.BUDGET, path), pytest.raises(Interrupted):
+            fit(source, tmp_path / "log", stop=10, budget=self.BUDGET)
+        path.unlink()
+        with BudgetAccountant(self.BUDGET, path) as account:
+            result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
+            assert account.events == result.privacy.events
 
     def test_an_account_that_has_not_paid_does(self, source, tmp_path):
         with pytest.raises(Interrupted):

@@ -41,7 +41,7 @@ def collections(*arrays, rows=110):
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_every_full_batch_solver_finds_the_same(solver, options, rows):
     X, y, _ = rows
-    loss = getattr(SOLVERS.get(solver), "LOSS", "logistic")
+    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
     source = from_dask(*collections(X, y))
     assert source.sizes == (110, 110, 110, 110, 60)
     found = [
@@ -319,7 +319,7 @@ class _FindTests:
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_two_worker_processes_find_the_same(solver, options, keep, rows, cluster):
     X, y, _ = rows
-    loss = getattr(SOLVERS.get(solver), "LOSS", "logistic")
+    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
     expected = solve(Problem(X, y, loss, data_norm=2.0), solver, Budget(5.0, 1e-6), random_state=7,
                      **options)  # fmt: skip
     source = from_dask(*collections(X, y), client=cluster, keep=keep)

@@ -1,6 +1,7 @@
 """Where blocks come from: every kind of storage gives the same rows, and says what is wrong."""
 
 import itertools
+import os
 import pickle
 import re
 import threading
@@ -117,6 +118,19 @@ def test_every_storage_gives_the_same_fit(kind, table, tmp_path, monkeypatch):
 
 def rows_and_targets(block):
     return block.X, block.y
+
+
+@pytest.mark.parametrize("values", ["1.25\n", "1\n"], ids=["longer", "of another type"])
+def test_the_digest_of_a_text_file_does_not_depend_on_its_values(values, tmp_path):
+    path = tmp_path / "rows.csv"
+    digests = []
+    for last in ("2.5\n", values):
+        path.write_text("a,y\n1,0\n3,1\n0," + last)
+        os.utime(path, ns=(10**18, 10**18))
+        digests.append(from_csv(path, "y").digest())
+    assert digests[0] == digests[1]
+    os.utime(path, ns=(10**18, 10**18 + 1))
+    assert from_csv(path, "y").digest() != digests[0]
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv"])

@@ -12,7 +12,6 @@ from dpfast import Budget, HuberRegressor, LinearSVC, LogisticRegression
 from dpfast.estimators import CoefficientInterval
 from dpfast.estimators._intervals import WeightNoise
 from dpfast.random import SecureGenerator
-from dpfast.solvers.objective_perturbation import draw
 
 
 def fitted(data, cls=LogisticRegression, **settings):
@@ -49,7 +48,7 @@ def share_covered(half_width, distances):
 def test_output_perturbation_covers_as_often_as_it_says(noise):
     plan = planned("output-perturbation", noise)
     half = WeightNoise.of(plan).half_width(0.9)
-    mechanism, rng = plan.parameters["mechanism"], SecureGenerator(0)
+    mechanism, rng = plan.settings.mechanism, SecureGenerator(0)
     entries = [mechanism.grid_step * mechanism._noise(rng)[3] for _ in range(DRAWS)]
     assert abs(share_covered(half, entries) - 0.9) < 5 * 0.008
     # The test can fail, on both sides.
@@ -68,7 +67,7 @@ def test_objective_perturbation_covers_the_worst_curvature(noise):
     )
     worst, random = [], []
     for i in range(DRAWS):
-        b = draw(plan, rng)
+        b = plan.settings.access.draw(rng)
         sign = math.copysign(1.0, b[3])
         # A reflection that takes b to its norm along the third axis: M = (1 + S) / (2 ridge).
         axis = np.eye(7)[3] * sign

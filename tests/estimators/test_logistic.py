@@ -14,8 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dpfast import LogisticRegression, PrivacyLeakWarning
-from dpfast.solvers import dp_whitened_gd
+from dpfast import Ledger, LogisticRegression, PrivacyLeakWarning
 
 
 def fitted(X, y, **settings):
@@ -224,14 +223,19 @@ def test_verbose_prints_the_plan(classification, capsys):
 )
 def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
     runs = []
-    original = dp_whitened_gd.run
-    monkeypatch.setattr(dp_whitened_gd, "run", lambda *args: (runs.append(1), original(*args))[1])
+    original = Ledger.spend_all
+
+    def watched(self, events):
+        runs.append(self)
+        original(self, events)
+
+    monkeypatch.setattr(Ledger, "spend_all", watched)
     X, y = classification
     with pytest.raises(error, match=message):
         fitted(X, y, **settings)
     assert runs == []
     fitted(X, y)
-    assert len(runs) == 1
+    assert len(set(runs)) == 1
 
 
 @pytest.mark.parametrize(

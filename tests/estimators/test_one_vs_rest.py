@@ -8,7 +8,7 @@ import dpfast
 from dpfast import Budget, BudgetAccountant, LinearSVC, LogisticRegression, Problem
 from dpfast.estimators._one_vs_rest import share_of, solve_each
 from dpfast.privacy import budget_mu
-from dpfast.problem import ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS
 
 NAMES = np.array(["ash", "oak", "yew"])
@@ -163,10 +163,10 @@ def test_verbose_says_how_many_plans_there_are(trees, capsys):
 def test_a_solver_that_decides_along_the_way_is_refused(trees, monkeypatch):
     import dataclasses
 
-    module = SOLVERS["output-perturbation"]
-    original = module.plan
-    monkeypatch.setattr(
-        module, "plan", lambda *a, **k: dataclasses.replace(original(*a, **k), adaptive=True)
+    solver = SOLVERS["output-perturbation"]
+    adaptive = lambda *a, **k: dataclasses.replace(solver.plan(*a, **k), adaptive=True)  # noqa: E731
+    monkeypatch.setitem(
+        SOLVERS, solver.name, dataclasses.replace(solver, plan=adaptive, options=solver.options)
     )
     with (
         BudgetAccountant(Budget(9.0, 1e-5)) as accountant,
@@ -195,9 +195,9 @@ def test_weights_and_bounds_go_with_the_rows(trees, noiseless):
         problem.with_target(np.zeros(len(y)))
     with pytest.raises(ValueError, match="y must have shape"):
         problem.with_target([1.0])
-    weights, report, _ = solve_each(
+    found = solve_each(
         problem, [lambda t=t: t for t in target], "auto", Budget(1.0, 1e-6), accountant="auto",
         random_state=None,
     )  # fmt: skip
-    assert weights.shape == (3, 3)
-    assert report.epsilon <= 1.0
+    assert found.w.shape == (3, 3)
+    assert found.privacy.epsilon <= 1.0

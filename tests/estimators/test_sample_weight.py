@@ -74,18 +74,18 @@ WEIGHT = 5.0
 def first_release(monkeypatch, solver, X, y, weight, **settings):
     """What the first mechanism of a fit is asked for, and its event; no noise is added."""
     seen = []
-    look = Mechanism._look
+    look = Mechanism._value
 
-    def record(self, query, size, *, ledger, where):
-        value = look(self, query, size, ledger=ledger, where=where)
-        seen.append((value, self.event(where)))
+    def record(self, *given):
+        value = look(self, *given)
+        seen.append((value, self.event()))
         return value
 
-    monkeypatch.setattr(Mechanism, "_look", record)
+    monkeypatch.setattr(Mechanism, "_value", record)
     of(LogisticRegression, solver=solver, max_weight=WEIGHT, **settings).fit(
         X, y, sample_weight=weight
     )
-    monkeypatch.setattr(Mechanism, "_look", look)
+    monkeypatch.setattr(Mechanism, "_value", look)
     return seen[0]
 
 
@@ -127,14 +127,14 @@ def test_every_solver_charges_the_bound_of_the_weights():
     """The same noise for a larger bound is a larger loss: each solver's noise grows with it."""
     budget = dpfast.Budget(1.0, 1e-6)
     for name, module in SOLVERS.items():
-        loss = getattr(module, "LOSS", "logistic")
-        options = {"alpha": 0.01} if "alpha" in module.OPTIONS else {}
+        loss = module.loss
+        options = {"alpha": 0.01} if "alpha" in module.options else {}
         try:
             plans = [
                 dpfast.plan(
                     dpfast.ProblemShape(1000, 3, 1.0, dpfast.Loss(loss), max_weight=bound),
                     name,
-                    budget if "approximate" in module.BUDGET_KINDS else dpfast.Budget(1.0),
+                    budget if "approximate" in module.budgets else dpfast.Budget(1.0),
                     **options,
                 )
                 for bound in (1.0, 4.0)

@@ -5,6 +5,7 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from declared import Unlimited, calibrate, release
 from hypothesis import given, settings
 from hypothesis.extra.numpy import arrays
 from scipy import special, stats
@@ -19,13 +20,6 @@ SETTINGS = {"score_range": 2.0, "neighboring_relation": "replace_one"}
 ALARM = 1e-7
 
 
-class Unlimited:
-    """A ledger that admits everything, to look at many releases."""
-
-    def spend(self, event):
-        pass
-
-
 @pytest.mark.parametrize("minimum", [False, True])
 def test_the_law(minimum):
     """Chi-square, false-alarm rate 1e-7: accepts the scale, rejects it at 2/3 and at 3/2."""
@@ -34,7 +28,7 @@ def test_the_law(minimum):
     rng = SecureGenerator(random_state=3)
     found = np.bincount(
         [
-            mechanism.release(lambda: scores, rng=rng, ledger=Unlimited(), where="x")
+            release(mechanism, lambda: scores, rng=rng, ledger=Unlimited(), where="x")
             for _ in range(8_000)
         ],
         minlength=5,
@@ -107,7 +101,7 @@ def test_the_price_in_zcdp_holds_and_an_epsilon_alone_would_not_give_it():
 
 def test_calibration_takes_the_best_price():
     def epsilon(budget, accountant="auto"):
-        mechanism = Exponential.calibrate(budget, candidates=3, accountant=accountant, **SETTINGS)
+        mechanism = calibrate(Exponential, budget, candidates=3, accountant=accountant, **SETTINGS)
         Ledger(budget, accountant).spend(mechanism.event("x"))
         return mechanism.epsilon
 
@@ -130,6 +124,6 @@ def test_four_times_cheaper_than_as_any_pure_release():
 
     common = {"candidates": 3, "neighboring_relation": "replace_one"}
     budget = Budget(rho=0.01)
-    pure = NoisyMax.calibrate(budget, sensitivity=1.0, **common)
-    ranged = Exponential.calibrate(budget, score_range=2.0, **common)
+    pure = calibrate(NoisyMax, budget, sensitivity=1.0, **common)
+    ranged = calibrate(Exponential, budget, score_range=2.0, **common)
     assert pure.scale == pytest.approx(2.0 * ranged.scale, rel=1e-6)

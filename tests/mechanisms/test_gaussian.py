@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from declared import release
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
@@ -27,7 +28,8 @@ def test_the_noise_is_rounded_up_to_an_integer_scale():
 def test_the_law_is_gaussian_with_the_stated_deviation():
     """Each Kolmogorov-Smirnov test has a false-alarm rate of 1e-6; wrong scales must be seen."""
     mechanism = Gaussian(3.0, dimension=100_000, **SETTINGS)
-    draws = mechanism.release(
+    draws = release(
+        mechanism,
         lambda: np.full(100_000, 7.0),
         rng=SecureGenerator(random_state=11),
         ledger=Ledger(Budget(100.0, 1e-6)),

@@ -2,19 +2,13 @@
 
 import numpy as np
 import pytest
+from declared import Unlimited, release
 from scipy.stats import beta, gamma, kstest
 
 from dpfast.mechanisms import L2Laplace
 from dpfast.random import SecureGenerator
 
 RUNS = 4000
-
-
-class Unlimited:
-    """A ledger that admits everything, to look at many releases."""
-
-    def spend(self, event):
-        pass
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 40])
@@ -26,7 +20,7 @@ def test_the_law(dimension):
     rng, center = SecureGenerator(random_state=13), np.linspace(-1.0, 1.0, dimension)
     noise = np.array(
         [
-            mechanism.release(lambda: center, rng=rng, ledger=Unlimited(), where="x")
+            release(mechanism, lambda: center, rng=rng, ledger=Unlimited(), where="x")
             for _ in range(RUNS)
         ]
     )

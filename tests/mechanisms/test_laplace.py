@@ -4,6 +4,7 @@ import math
 
 import hypothesis.strategies as st
 import numpy as np
+from declared import release
 from hypothesis import given, settings
 from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest, laplace
@@ -33,7 +34,8 @@ def test_the_law_has_the_stated_scale():
     square root of 2, and would be seen too.
     """
     mechanism = Laplace(3.0, dimension=100_000, **SETTINGS)
-    draws = mechanism.release(
+    draws = release(
+        mechanism,
         lambda: np.full(100_000, 7.0),
         rng=SecureGenerator(random_state=11),
         ledger=Ledger(Budget(1e4)),

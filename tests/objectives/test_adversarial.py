@@ -250,7 +250,7 @@ def test_gradients_of_one_record_stay_within_the_constant(loss, norm):
 def test_results_do_not_depend_on_threads(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 40)), rng.choice([-1.0, 1.0], 3000)
-    monkeypatch.setattr("dpfast.problem._CHUNK_BYTES", 40_000)
+    monkeypatch.setattr("dpfast.shape._CHUNK_BYTES", 40_000)
     monkeypatch.setattr("dpfast.problem._THREADING_BYTES", 0)
     w = np.linspace(-1.0, 1.0, 41)
     one, three = (

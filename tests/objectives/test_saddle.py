@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import scipy.optimize
+from outputs import perturbed, unperturbed
 
 from dpfast import Budget, CertificateNotReached, Ledger, plan, solve
 from dpfast.objectives import Saddle, SaddleShape
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, output_perturbation
+from dpfast.solvers import carry_out
 
 BUDGET = Budget(1.0, 1e-6)
 N, MU, REACH = 200, 0.5, 0.2
@@ -66,12 +67,12 @@ def minimizer(data):
 def test_the_minimizer_is_found_and_its_distance_is_paid_for(noiseless):
     data = rows([0.6, 0.0, -0.8])
     result = solve(objective(data), "output-perturbation", BUDGET)
-    tolerance = result.plan.parameters["gradient_tolerance"]
+    tolerance = result.plan.settings.gradient_tolerance
     assert np.linalg.norm(result.w - minimizer(data)) <= tolerance / MU * (1 + 1e-9)
     (event,) = result.privacy.events
     declared = 2.0 / (MU * N)
     assert declared + 2.0 * tolerance / MU <= event.sensitivity <= 1.02 * declared
-    assert result.plan.parameters["optimizer"] == "minimax_appa"
+    assert result.plan.settings.optimizer == "minimax_appa"
 
 
 def test_worst_neighbors_reach_the_declared_sensitivity(noiseless):
@@ -104,14 +105,11 @@ def test_the_excess_risk_stays_below_the_bound():
         return game.game.value_and_gradients(w, v)[0]
 
     settled = plan(game, "output-perturbation", BUDGET)
-    point = output_perturbation.unperturbed(settled, game)
-    runs = [
-        output_perturbation.perturb(settled, lambda: point, SecureGenerator(seed), Ledger(BUDGET))
-        for seed in range(30)
-    ]
+    point = unperturbed(settled, game)
+    runs = [perturbed(settled, point, SecureGenerator(seed)) for seed in range(30)]
     least = scipy.optimize.minimize(worst, point, tol=1e-10).fun
-    assert 0.0 <= worst(point) - least <= settled.parameters["certified_accuracy"] + 1e-9
-    excess = np.mean([worst(run.w) for run in runs]) - least
+    assert 0.0 <= worst(point) - least <= settled.settings.certified_accuracy + 1e-9
+    excess = np.mean([worst(run) for run in runs]) - least
     assert 0.0 < excess <= settled.expected["excess_risk_bound"]
 
 
@@ -123,7 +121,7 @@ def test_without_a_certificate_nothing_is_released():
         settled = plan(game, "output-perturbation", BUDGET, **options)
         ledger = Ledger(BUDGET)
         with pytest.raises(CertificateNotReached, match="nothing is released"):
-            SOLVERS["output-perturbation"].run(settled, game, SecureGenerator(), ledger)
+            carry_out(settled, game, SecureGenerator(), ledger)
         assert ledger.events == settled.events
 
 

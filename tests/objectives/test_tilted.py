@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from reference import objectives as reference
@@ -92,7 +93,7 @@ def test_results_do_not_depend_on_threads(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 40))
     y = rng.choice([-1.0, 1.0], 3000)
-    monkeypatch.setattr("dpfast.problem._CHUNK_BYTES", 40_000)
+    monkeypatch.setattr("dpfast.shape._CHUNK_BYTES", 40_000)
     monkeypatch.setattr("dpfast.problem._THREADING_BYTES", 0)
     w = np.linspace(-1.0, 1.0, 41)
     one, three = (
@@ -243,3 +244,26 @@ def test_bad_weights(case):
     with pytest.raises(ValueError, match="w must be finite"):
         objective.value_and_gradient(np.full(7, np.nan))
     assert math.isinf(TiltedShape(ProblemShape(10, 2, 1.0), 0.1, 1e30).gradient_error(1.0))
+
+
+@pytest.mark.parametrize("n", [30, 300, 3000])
+@pytest.mark.parametrize("tilt", [0.1, 3.0, 1e5])
+def test_one_row_that_outweighs_all_others_costs_digits_that_the_bound_has(n, tilt):
+    """The sum of shares is then about 1, and it is computed as n less what they lack of 1."""
+    X = np.full((n, 1), 1e-3)
+    X[n // 2] = 0.9
+    y = np.where(np.arange(n) == n // 2, -1.0, 1.0)
+    w = np.array([61.3])
+    objective = Tilted(Problem(X, y, "logistic", data_norm=1.0, intercept=0.0), 0.1, tilt)
+    with mpmath.workdps(40):
+        rows = [mpmath.mpf(float(x)) for x in X[:, 0]]
+        margins = [
+            -mpmath.mpf(float(s)) * x * mpmath.mpf(w[0]) for x, s in zip(rows, y, strict=True)
+        ]
+        losses = [mpmath.log1p(mpmath.exp(z)) for z in margins]
+        shares = [mpmath.exp(mpmath.mpf(tilt) * (v - max(losses))) for v in losses]
+        slopes = [-s * x / (1 + mpmath.exp(-z)) for s, x, z in zip(y, rows, margins, strict=True)]
+        exact = mpmath.fdot(shares, slopes) / mpmath.fsum(shares)
+        error = abs(objective.value_and_gradient(w)[1][0] - exact - mpmath.mpf(0.1) * w[0])
+    bound = objective.gradient_error(61.3)
+    assert error <= bound < 1e-7

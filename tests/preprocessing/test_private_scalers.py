@@ -1,6 +1,7 @@
 """The private scalers: sensitivity, noise, budgets, and pipelines on one account."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,17 +15,26 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
-from dpfast.preprocessing import PrivateQuantileScaler, PrivateStandardScaler, RowNormClipper
-from dpfast.preprocessing.private_quantile_scaler import _scores
-from dpfast.preprocessing.private_standard_scaler import _WEIGHTS, _sums
+from dpfast.preprocessing import (
+    PrivateQuantileScaler,
+    PrivateRangeScaler,
+    PrivateStandardScaler,
+    RowNormClipper,
+)
+from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import gaussian_epsilon
+from dpfast.queries import ColumnSums, CountsBeyond, RankScores
 
-SCALERS = [PrivateStandardScaler, PrivateQuantileScaler]
+SCALERS = [PrivateStandardScaler, PrivateQuantileScaler, PrivateRangeScaler]
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
 
 @parametrize_with_checks(
-    [PrivateStandardScaler(bounds=(-10, 10)), PrivateQuantileScaler(bounds=(-10, 10), delta=0.0)]
+    [
+        PrivateStandardScaler(bounds=(-10, 10)),
+        PrivateQuantileScaler(bounds=(-10, 10), delta=0.0),
+        PrivateRangeScaler(bounds=(-10, 10)),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -43,30 +53,33 @@ class TestMeansAndVariances:
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_worst_neighbors_of_one_column_are_as_far_apart_as_declared(self, relation):
         grid = np.linspace(-1.0, 1.0, 201)
-        low, high, weight = np.array([-1.0]), np.array([1.0]), _WEIGHTS[relation]
+        query = ColumnSums(1, np.array([-1.0]), np.array([1.0]), relation)
 
-        def largest(weight):
-            sums = np.array([_sums(np.array([[u]]), low, high, weight) for u in grid])
+        def largest(factor):
+            query.weight *= factor
+            sums = np.array([query(np.array([[u]])) for u in grid])
+            query.weight /= factor
             others = sums if relation == "replace_one" else np.zeros((1, 2))
             return np.linalg.norm(sums[:, None] - others[None], axis=2).max()
 
         declared = 2.0 if relation == "replace_one" else 1.0
-        assert largest(weight) == pytest.approx(declared, rel=1e-12)
+        assert largest(1.0) == pytest.approx(declared, rel=1e-12)
         # Squares of a larger weight would not be free: the test can fail.
-        assert largest(1.05 * weight) > declared * (1.0 + 1e-3)
+        assert largest(1.05) > declared * (1.0 + 1e-3)
 
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_the_declared_sensitivity_covers_neighbors_of_all_columns(self, relation, table):
         model = PrivateStandardScaler(BOUNDS, neighboring_relation=relation, random_state=0)
         event = model.fit(table[:500]).privacy_.events[0]
         low, high = (np.array(ends, dtype=float) for ends in zip(*BOUNDS, strict=True))
-        whole = _sums(table[:500], low, high, _WEIGHTS[relation])
+        sums = ColumnSums(500, low, high, relation)
+        whole = sums(table[:500])
         changed = table[:500].copy()
         changed[7] = low
-        distance = [np.linalg.norm(whole - _sums(changed, low, high, _WEIGHTS[relation]))]
+        distance = [np.linalg.norm(whole - sums(changed))]
         changed[8] = high
-        rest = _sums(np.delete(changed, 8, axis=0), low, high, _WEIGHTS[relation])
-        distance.append(np.linalg.norm(_sums(changed, low, high, _WEIGHTS[relation]) - rest))
+        rest = sums(np.delete(changed, 8, axis=0))
+        distance.append(np.linalg.norm(sums(changed) - rest))
         assert distance[relation == "add_or_remove_one"] <= event.sensitivity
         assert event.sensitivity < (2.0 if relation == "replace_one" else 1.0) * 1.000001 * 3**0.5
 
@@ -114,6 +127,10 @@ class TestMeansAndVariances:
         assert model.scale_[0] == 0.5
 
 
+def scores(column, ends, target):
+    return RankScores(len(ends))(np.asarray(column)[:, None], 0, ends, target)
+
+
 class TestQuantiles:
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_no_neighbors_scores_change_by_more_than_declared(self, relation):
@@ -126,7 +143,7 @@ class TestQuantiles:
             other[0] = rng.uniform(-0.1, 1.1)
             if relation == "add_or_remove_one":
                 other = other[1:]
-            change = _scores(column, ends, 4) - _scores(other, ends, 4)
+            change = scores(column, ends, 4) - scores(other, ends, 4)
             assert abs(change).max() <= 1.0
             seen = max(seen, np.ptp(np.append(change, 0.0)))
         assert seen == 2.0
@@ -136,7 +153,7 @@ class TestQuantiles:
         column, ends = rng.normal(size=9000), np.linspace(-1.0, 1.0, 6)
         column[:3] = ends[0], ends[2], ends[5]
         expected = [-abs(np.sum(np.clip(column, -1.0, 1.0) < end) - 17) for end in ends]
-        np.testing.assert_array_equal(_scores(column, ends, 17), expected)
+        np.testing.assert_array_equal(scores(column, ends, 17), expected)
 
     def test_choices_follow_the_exponential_mechanism(self):
         """Chi-square over 4 steps; the false-alarm rate is 1e-6."""
@@ -148,7 +165,7 @@ class TestQuantiles:
             for _ in range(15)
         ]
         # Each of the 40 choices has epsilon 1: weights exp(score / 2).
-        weights = [np.exp(0.5 * _scores(X[:, 0], np.linspace(0, 1, 5), t)) for t in (4, 8)]
+        weights = [np.exp(0.5 * scores(X[:, 0], np.linspace(0, 1, 5), t)) for t in (4, 8)]
         joint = np.outer(*(w / w.sum() for w in weights))
         expected, observed = np.zeros((5, 5)), np.zeros((5, 5))
         for i in range(5):
@@ -187,6 +204,84 @@ class TestQuantiles:
         narrow = (1e15, 1e15 + 0.25)
         low, high = PrivateQuantileScaler(narrow, delta=0.0).fit([[1e15]]).quantiles_[:, 0]
         assert narrow[0] <= low < high <= narrow[1]
+
+
+class TestRanges:
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_the_declared_sensitivity_covers_and_is_reached(self, relation):
+        rng = np.random.default_rng(0)
+        columns = 3
+        search = RangeSearch.plan(100, columns, Budget(1.0, 1e-6), relation)
+        declared, counts = search.mechanism.sensitivity, CountsBeyond(columns)
+        assert declared == np.sqrt(2 * columns)
+
+        def distance(X, first, places):
+            other = X.copy()
+            other[0] = first
+            other = other[1:] if relation == "add_or_remove_one" else other
+            return np.linalg.norm(counts(X, places) - counts(other, places))
+
+        for _ in range(200):
+            X = rng.integers(-2, 3, size=(6, columns)).astype(float)
+            # The two places are asked for independently: either may be the higher one.
+            places = rng.integers(-2, 3, size=(2, columns)) + 0.5
+            assert distance(X, rng.integers(-2, 3, columns), places) <= declared * (1.0 + 1e-12)
+        low, high = np.full((2, columns), [[-1.0], [1.0]])
+        worst = np.stack([high, low]) if relation == "add_or_remove_one" else np.zeros((2, columns))
+        assert distance(np.stack([low, low]), high, worst + 0.5 * worst) == pytest.approx(declared)
+
+    @pytest.mark.parametrize("width", [1.0, 1e3, 1e6])
+    @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 0.0)])
+    def test_whatever_the_width_of_the_bounds(self, width, epsilon, delta):
+        rng = np.random.default_rng(1)
+        X = np.column_stack(
+            [
+                rng.normal(40.0, 10.0, 20_000),
+                rng.lognormal(3.0, 0.5, 20_000),
+                rng.normal(0.0, 1.0, 20_000),
+                2000.0 + rng.normal(0.0, 10.0, 20_000),
+            ]
+        )
+        bounds = [(-200 * width, 200 * width), (0, 500 * width), (-9 * width, 9 * width),
+                  (0, 4000 * width)]  # fmt: skip
+        settings = {"epsilon": epsilon, "delta": delta, "random_state": 0}
+        low, high = PrivateRangeScaler(bounds, **settings).fit(X).range_
+        first, last = np.quantile(X, [0.05, 0.95], axis=0)
+        inside = np.mean((low <= X) & (high >= X), axis=0)
+        assert (inside > 0.85).all()
+        assert (high - low < 6.0 * (last - first)).all()
+
+    def test_without_noise_it_leaves_out_one_row_in_a_hundred(self, noiseless):
+        X = np.random.default_rng(0).uniform(0.0, 1.0, (10_000, 1))
+        scaler = PrivateRangeScaler((-50, 50), epsilon=1e4).fit(X)
+        # One in a hundred on either side, and to three deviations of a normal law.
+        further = 0.5 * (3.0 / scipy.stats.norm.ppf(0.99) - 1.0) * 0.98
+        assert scaler.range_[0, 0] == pytest.approx(0.01 - further, abs=0.01)
+        assert scaler.range_[1, 0] == pytest.approx(0.99 + further, abs=0.01)
+
+    def test_a_column_of_zeros_and_a_few(self):
+        X = np.zeros((20_000, 1))
+        X[:1000, 0] = np.random.default_rng(0).exponential(1000.0, 1000)
+        low, high = PrivateRangeScaler((0, 1e7), random_state=0).fit(X).range_[:, 0]
+        assert low == 0.0
+        assert 500.0 < high < 20_000.0
+
+    def test_a_constant_column_keeps_its_bounds_or_finds_it(self):
+        X = np.full((5000, 1), 0.3)
+        low, high = PrivateRangeScaler((0, 1), random_state=0).fit(X).range_[:, 0]
+        assert 0.0 <= low < high <= 1.0
+        assert low <= 0.3 <= high
+
+    def test_the_number_of_rows_that_it_takes_is_known_beforehand(self):
+        needed = RangeSearch.plan(10, 2, Budget(0.5, 1e-6), "replace_one").rows_needed
+        X = np.random.default_rng(0).normal(size=(needed, 2))
+        settings = {"epsilon": 0.5, "random_state": 0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            low, high = PrivateRangeScaler((-1e4, 1e4), **settings).fit(X).range_
+        assert (low < 0.0).all() and (high > 0.0).all() and (high - low < 100.0).all()
+        with pytest.warns(UserWarning, match=f"It takes {needed:,} rows"):
+            PrivateRangeScaler((-1e4, 1e4), **settings).fit(X[:-1])
 
 
 @pytest.mark.parametrize("cls", SCALERS)
@@ -232,7 +327,10 @@ class TestBoth:
 
     def test_the_report_lists_every_access(self, cls, table):
         privacy = cls(BOUNDS).fit(table).privacy_
-        assert len(privacy.events) == (1 if cls is PrivateStandardScaler else 6)
+        assert (
+            len(privacy.events)
+            == {PrivateStandardScaler: 1, PrivateQuantileScaler: 6, PrivateRangeScaler: 14}[cls]
+        )
         assert cls.__name__ not in str(privacy)
         assert "Differential privacy with epsilon" in str(privacy)
 
@@ -332,7 +430,7 @@ class TestPipelineOnOneAccount:
             ),
         )
         total = Budget(1.0, delta)
-        with BudgetAccountant(total) as account:
+        with BudgetAccountant(total, adaptive=False) as account:
             pipeline.fit(X, y)
         guarantee = account.guarantee()
         assert guarantee.epsilon <= 1.0

@@ -15,6 +15,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from dpfast.column_blocks import ColumnBlock
+from dpfast.errors import UndeclaredValueWarning
 from dpfast.preprocessing import (
     BoundedScaler,
     PublicOneHotEncoder,
@@ -247,9 +249,37 @@ class TestPublicOneHotEncoder:
         result = one_hot(["a" * 300, "a" * 299], ["a" * 299])
         np.testing.assert_array_equal(result, [[0, 1], [1, 0]])
 
-    def test_floats_against_text_categories(self):
-        with pytest.raises(ValueError, match=r"Column 'x0': .* text or integers; got float64"):
-            PublicOneHotEncoder([["1", "2"]]).fit_transform([[1.0]])
+    def test_numbers_against_text_categories(self):
+        result = PublicOneHotEncoder([["1", "2"]]).fit_transform([[1.0], [2.0]])
+        np.testing.assert_array_equal(result, [[1, 0, 0], [0, 1, 0]])
+        with pytest.raises(ValueError, match=r"Column 'x0': .* must hold text; got float64"):
+            PublicOneHotEncoder([["no", "yes"]]).fit_transform([[1.0]])
+
+    @pytest.mark.parametrize(
+        ("categories", "value"),
+        [(["False", "True"], "TRUE"), (["0", "1"], "1.0"), (["a", "B"], "b")],
+    )
+    def test_what_means_the_same_is_the_same(self, categories, value):
+        X = np.array([[value]], dtype=object)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = PublicOneHotEncoder([categories]).fit_transform(X)
+        np.testing.assert_array_equal(result, [[0, 1, 0]])
+
+    @pytest.mark.parametrize("handle_unknown", ["other", "ignore"])
+    def test_unknown_values_are_counted(self, handle_unknown):
+        X = np.array([["a", "x"], ["b", "y"], ["b", "z"]], dtype=object)
+        encoder = PublicOneHotEncoder([["a"], ["x", "z"]], handle_unknown=handle_unknown).fit(X)
+        with pytest.warns(UndeclaredValueWarning, match="of 3: 2 in 'x0', 1 in 'x1'"):
+            encoder.transform(X)
+
+    def test_blocks_of_columns(self):
+        X = np.array([["a", "x"]], dtype=object)
+        encoder = PublicOneHotEncoder([["a"], ["x", "z"]]).fit(X)
+        assert encoder.column_blocks_ == (
+            ColumnBlock("one-hot", 0, 2),
+            ColumnBlock("one-hot", 2, 5),
+        )
 
     def test_integers_against_text_categories(self):
         np.testing.assert_array_equal(one_hot([1, 3], ["1", "2"]), [[1, 0, 0], [0, 0, 1]])

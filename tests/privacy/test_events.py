@@ -5,16 +5,22 @@ import json
 import math
 
 import mpmath
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpfast.privacy import (
+    ACCOUNTANTS,
     EVENTS,
+    Budget,
     ExponentialEvent,
     GaussianEvent,
     GDPEvent,
     L2LaplaceEvent,
     L2LaplaceObjectiveEvent,
     LaplaceEvent,
+    Ledger,
     NoisyMaxEvent,
     ObjectivePerturbationEvent,
     PureSelectionEvent,
@@ -25,6 +31,7 @@ from dpfast.privacy import (
     event_from_dict,
     records_apart,
 )
+from dpfast.privacy.accountants import AdditiveAccountant
 
 COMMON = {"neighboring_relation": "replace_one", "where": "gradient"}
 QUERY = {"sensitivity": 0.1 + 0.2, "dimension": 3}
@@ -64,6 +71,7 @@ FIELDS[SelectionEvent] = {
         (ZCDPEvent(**COMMON, rho=0.1), GDPEvent(**COMMON, mu=0.3)),
     ),
 }
+LAW = ("mean_runs", "shape")
 REALS = [
     (kind, name)
     for kind, values in FIELDS.items()
@@ -176,3 +184,62 @@ def test_an_incomplete_record_is_refused(name):
 def test_not_a_record():
     with pytest.raises(TypeError, match="mapping"):
         event_from_dict([1, 2])
+
+
+INTEGERS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+FLOATS = (np.float16, np.float32, np.float64, np.longdouble)
+
+
+@given(data=st.data())
+def test_every_number_becomes_one_of_python(data):
+    """So that no sum, product or comparison of an accountant has the range of a NumPy type."""
+    kind = data.draw(st.sampled_from(sorted(FIELDS, key=lambda kind: kind.mechanism)), "kind")
+    values = {**FIELDS[kind], "count": 100}
+    given = dict(values)
+    for name, value in values.items():
+        if isinstance(value, bool | str | tuple):
+            continue
+        scalar = data.draw(st.sampled_from(INTEGERS if isinstance(value, int) else FLOATS), name)
+        given[name] = scalar(value)
+        values[name] = given[name].item() if isinstance(value, int) else float(given[name])
+    event, expected = kind(**COMMON, **given), kind(**COMMON, **values)
+    assert event == expected
+    assert json.loads(json.dumps(event.to_dict())) == json.loads(json.dumps(expected.to_dict()))
+    for field in dataclasses.fields(kind):
+        assert type(getattr(event, field.name)) in (int, float, bool, str, tuple), field.name
+
+
+@pytest.mark.parametrize("count", [scalar(64) for scalar in INTEGERS])
+def test_counts_of_numpy_do_not_wrap_round(count):
+    """128 events of 64 releases each: in eight bits they add up to 0."""
+    ledger = Ledger(Budget(rho=1.0))
+    event = ZCDPEvent(**COMMON, rho=2.0**-13, count=count)
+    ledger.spend_all([event] * 127)
+    ledger.spend(event)
+    assert ledger.guarantee().rho == 1.0
+    assert not ledger.can_afford(event)
+
+
+EXTREMES = [5e-324, 1e-308, 1e-200, 1e-100, 1e-10, 1.0, 1e10, 1e100, 1e200, 1e308]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@given(data=st.data())
+@settings(max_examples=300)
+def test_no_event_is_free_however_extreme_its_numbers(data):
+    """Ratios and squares that underflow must not add up to nothing; none ends in another error."""
+    kind = data.draw(st.sampled_from(sorted(FIELDS, key=lambda kind: kind.mechanism)), "kind")
+    names = [n for n, v in FIELDS[kind].items() if isinstance(v, float) and n not in LAW]
+    values = {name: data.draw(st.sampled_from(EXTREMES), name) for name in names}
+    event = kind(**COMMON, **{**FIELDS[kind], **values})
+    for accountant in ACCOUNTANTS.values():
+        if not accountant.automatic or not accountant.supports(event):
+            continue
+        assert accountant.epsilon([event], 0.0) > 0.0
+        for delta in (1e-6, 1e-300):
+            epsilon = accountant.epsilon([event], delta)
+            # The delta may be all there is to pay.
+            assert epsilon > 0.0 or (epsilon == 0.0 and accountant.delta([event], 0.0) <= delta)
+        if isinstance(accountant, AdditiveAccountant):
+            assert accountant.total([event]) > 0.0

@@ -1,6 +1,7 @@
 """The ledger: it refuses in time, keeps what it admitted, and reports what it enforces."""
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -16,12 +17,17 @@ from dpfast.privacy import (
     Event,
     GaussianEvent,
     L2LaplaceEvent,
+    LaplaceEvent,
     Ledger,
+    PrivacyReport,
+    SelectionEvent,
+    SubsampledGaussianEvent,
     budget_epsilon,
     budget_mu,
     gaussian_epsilon,
     zcdp_epsilon,
 )
+from dpfast.privacy.events import sampler_delta
 
 BUDGETS = [
     Budget(1.0, 1e-6),
@@ -353,3 +359,62 @@ def test_a_ledger_cannot_be_duplicated():
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="twice"):
             duplicate(ledger)
+
+
+SAMPLED = {
+    "sensitivity": 1.0, "stddev": 1e3, "dimension": 3, "batch": 10, "n_samples": 10_000,
+    "sampling": "poisson", "neighboring_relation": "add_or_remove_one", "where": "step",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_delta_below_what_samplers_add_is_refused(adaptive):
+    """Batches are redrawn with a probability below 2^-200, values cut with one below 2^-1000."""
+    steps = SubsampledGaussianEvent(**SAMPLED, count=1000)
+    accountant = "rdp" if adaptive else "auto"
+    assert steps.sampler_delta == 2.0**-199 + 3 * 2.0**-1000
+    for delta, enough in ((1e-40, True), (1e-44, False), (1e-60, False)):
+        ledger = Ledger(Budget(1.0, delta), accountant, adaptive)
+        assert ledger.can_afford(steps) == enough
+        if enough:
+            ledger.spend(steps)
+            assert 1000 * 2.0**-199 <= ledger.guarantee().sampler_delta <= 1e-13 * delta
+            assert ledger.guarantee().delta == delta
+            continue
+        with pytest.raises(BudgetExceeded, match="is too small for the release"):
+            ledger.spend(steps)
+        assert ledger.events == ()
+
+
+def test_what_samplers_add_is_summed_up():
+    ledger = Ledger(Budget(1.0, 2e-286))
+    value = GaussianEvent(
+        sensitivity=1e-9, stddev=1.0, dimension=1, neighboring_relation="replace_one", where="x"
+    )
+    allowed = math.floor(1e-13 * 2e-286 / 2.0**-1000)
+    for part in (allowed // 2, allowed - allowed // 2 - 1):
+        ledger.spend(dataclasses.replace(value, count=part))
+    assert not ledger.can_afford(dataclasses.replace(value, count=2))
+
+
+def test_beside_a_delta_of_zero_it_is_stated():
+    ledger = Ledger(Budget(1.0))
+    ledger.spend(
+        LaplaceEvent(
+            sensitivity=0.5, scale=1.0, dimension=7, neighboring_relation="replace_one", where="x"
+        )
+    )
+    guarantee = ledger.guarantee()
+    assert (guarantee.delta, guarantee.sampler_delta) == (0.0, pytest.approx(7 * 2.0**-1000))
+    report = PrivacyReport.from_ledger(ledger, reproducible=False)
+    assert report.sampler_delta == 7 * 2.0**-1000
+    assert "which adds at most 6.54e-301 to delta" in str(report)
+
+
+def test_a_search_has_what_its_runs_have():
+    run = SubsampledGaussianEvent(**SAMPLED, count=10)
+    search = SelectionEvent(
+        alternatives=((run,),), repetitions="poisson", mean_runs=5.0, shape=1.0,
+        neighboring_relation="add_or_remove_one", where="search", count=2,
+    )  # fmt: skip
+    assert sampler_delta([search]) == pytest.approx(2 * (2.0**-200 + 50 * 2.0**-199))

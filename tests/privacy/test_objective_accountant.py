@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import norm
 
-from dpfast.errors import UnsupportedEvent
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.losses import Loss
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -16,6 +17,7 @@ from dpfast.privacy import (
     L2LaplaceObjectiveEvent,
     Ledger,
     ObjectivePerturbationEvent,
+    RenyiFilter,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -316,3 +318,52 @@ def test_ledgers_price_it():
         ACCOUNTANT.epsilon(
             [LaplaceEvent(sensitivity=1.0, scale=1.0, dimension=1, where="x",
                           neighboring_relation="replace_one")], 1e-6)  # fmt: skip
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("smoothness", "ridge"), [(1e-200, 1e200), (5e-324, 1e308)])
+def test_a_jacobian_that_underflows_leaves_the_rest_of_the_price(relation, smoothness, ridge):
+    loss = Loss("logistic")
+    event = event_for(loss, ridge, 0.5 * loss.lipschitz, relation, smoothness=smoothness)
+    least = GaussianEvent(
+        sensitivity=event.sensitivity, stddev=event.stddev, dimension=1,
+        neighboring_relation=relation, where="the linear term alone",
+    )  # fmt: skip
+    others = GaussianEvent(
+        sensitivity=1.0, stddev=3.0, dimension=1, neighboring_relation=relation, where="another"
+    )
+    for beside in ([], [others]):
+        for epsilon in (0.5, 2.0):
+            expected = ACCOUNTANTS["gdp"].delta([least, *beside], epsilon)
+            assert ACCOUNTANT.delta([event, *beside], epsilon) >= expected > 1e-3
+        price = ACCOUNTANT.epsilon([event, *beside], 1e-6)
+        assert price >= ACCOUNTANTS["gdp"].epsilon([least, *beside], 1e-6) > 1.0
+    with pytest.raises(BudgetExceeded):
+        Ledger(Budget(1.0, 1e-6)).spend(event)
+
+
+def test_ever_so_many_objectives_end_in_an_answer():
+    event = event_for(Loss("logistic"), 1.0, 1.0, "replace_one", count=2**60)
+    assert ACCOUNTANT.epsilon([event], 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_the_log_moment_of_a_filter_is_above_the_exact_one(loss, setting, relation):
+    loss = LOSSES[loss]
+    ridge, stddev = setting[0] * loss.smoothness, setting[1] * loss.lipschitz
+    density = Densities(loss, ridge, stddev, 1)
+    event = event_for(loss, ridge, stddev, relation)
+    row, other = ((1.0,), 1.0), ((-1.0,), 1.0)
+    neighbors = [[]] if relation == "add_or_remove_one" else [[other], [((1.0,), -1.0)]]
+    laws = [(density([row]), density(rows)) for rows in neighbors]
+    for budget in ((0.5, 1e-3), (4.0, 1e-2), (8.0, 0.3)):
+        limited = RenyiFilter(*budget)
+        excess, bound = limited._excess, limited.price(event)
+        for one, two in laws:
+            for p, q in ((one, two), (two, one)):
+                exponent = (1.0 + excess) * p - excess * q + np.log(density.cell)
+                exact = logsumexp(exponent)
+                assert exact <= bound + 1e-5
+                assert bound < np.inf

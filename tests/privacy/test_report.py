@@ -44,7 +44,11 @@ def test_the_numbers_are_the_ledgers():
 
 def test_the_words():
     assert "were replaced by any other" in str(report())
-    assert "added to the data or removed" in str(report("add_or_remove_one"))
+    words = str(report("add_or_remove_one"))
+    assert (
+        "if the contribution of any one record were added to the data or removed from it" in words
+    )
+    assert "while the number of rows, which is public, stayed as it is" in words
     assert "plus at most 1e-06" in str(report())
     assert "plus at most" not in str(report(pure=True))
     assert "do not release" not in str(report())
@@ -306,3 +310,19 @@ def test_an_empty_ledger_has_nothing_to_report():
 def test_notes_are_a_sequence():
     with pytest.raises(TypeError, match="notes"):
         report(notes="data_norm")
+
+
+def test_a_delta_that_samplers_use_up_is_not_read():
+    ledger = Ledger(Budget(1.0, 1e-30))
+    ledger.spend(
+        SubsampledGaussianEvent(
+            sensitivity=1.0, stddev=1e3, dimension=3, batch=10, n_samples=10_000,
+            sampling="poisson", neighboring_relation="add_or_remove_one", where="step",
+        )
+    )  # fmt: skip
+    text = PrivacyReport.from_ledger(ledger, reproducible=False).to_json()
+    assert PrivacyReport.from_json(text).delta == 1e-30
+    record = json.loads(text)
+    record["delta"] = 1e-60
+    with pytest.raises(ValueError, match=r"no room for the 1\.24e-60"):
+        PrivacyReport.from_json(json.dumps({**record, "epsilon": 1e3}))

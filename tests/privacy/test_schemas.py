@@ -6,7 +6,14 @@ import json
 import pytest
 from privacy.test_events import COMMON, FIELDS, SAMPLE
 
-from dpfast.privacy import Budget, Ledger, PrivacyReport
+from dpfast.privacy import (
+    Budget,
+    BudgetAccountant,
+    GDPEvent,
+    Ledger,
+    PrivacyReport,
+    gaussian_mu,
+)
 from dpfast.privacy.schemas import LEDGER, REPORT
 
 BUDGETS = [Budget(1.0), Budget(1.0, 1e-6), Budget(rho=0.5), Budget(mu=0.5)]
@@ -137,3 +144,17 @@ def test_what_is_missing_is_missed(name):
     record = record_with_events()
     del record[name]
     assert not check(record, LEDGER)
+
+
+@pytest.mark.parametrize("settings", [{}, {"adaptive": False}, {"key": bytes(16)}], ids=str)
+@pytest.mark.parametrize("share", [0.1, 1.0], ids=["part of it", "all of it"])
+def test_every_account_is_a_valid_ledger(settings, share, tmp_path):
+    account = BudgetAccountant(Budget(1.0, 1e-6), tmp_path / "budget.json", **settings)
+    event = GDPEvent(mu=share * gaussian_mu(1.0, 1e-6), **COMMON)
+    account.charge([event])
+    text = (tmp_path / "budget.json").read_text()
+    assert check(json.loads(text), LEDGER)
+    assert account.to_json() == text.rstrip() and Ledger.from_json(text).events == (event,)
+    changed = json.loads(text)
+    changed["account"]["charges"] = -1
+    assert not check(changed, LEDGER)

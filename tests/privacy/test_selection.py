@@ -82,6 +82,53 @@ def test_the_number_of_runs_has_its_law(repetitions, shape, mean):
     assert number_of_runs(repetitions, mean, shape, 1.0 - 2.0**-53) < 10**6
 
 
+@pytest.mark.parametrize("mean", [20.0, 800.0, 1e4])
+def test_large_numbers_of_runs_keep_to_the_poisson_law(mean):
+    parameter = law_parameter("poisson", mean, 1.0)
+    for uniform in (1e-9, 0.1, 0.5, 0.9, 1.0 - 1e-9):
+        runs = number_of_runs("poisson", mean, 1.0, uniform)
+        assert runs == max(1, stats.poisson.ppf(uniform, parameter))
+
+
+@pytest.mark.parametrize(("shape", "mean"), [(0.25, 20.0), (0.5, 400.0), (1.0, 3000.0)])
+def test_the_tail_of_the_law_is_not_cut_off(shape, mean):
+    """The rare large numbers make up the mean, and with it what is charged."""
+    parameter = law_parameter("negative-binomial", mean, shape)
+    for rare in (1e-2, 1e-4):
+        runs = number_of_runs("negative-binomial", mean, shape, 1.0 - rare)
+        # P(K > k) = sum over j > k of E[K] P(J = j - 1) / j, J negative binomial of this shape.
+        j = np.unique(np.geomspace(runs + 1.0, 2e8, 400_000).astype(np.int64))
+        density = np.exp(stats.nbinom.logpmf(j - 1, shape, parameter)) / j
+        tail = mean * (np.trapezoid(density, j) + 0.5 * density[0])
+        assert tail == pytest.approx(rare, rel=0.01)
+
+
+@pytest.mark.parametrize(("shape", "mean"), [(0.25, 1000.0), (0.25, 40.0), (0.5, 2000.0)])
+def test_a_law_that_no_search_can_keep_to_is_refused(shape, mean):
+    for make in (law_parameter, lambda *law: number_of_runs(*law, 0.5)):
+        with pytest.raises(ValueError, match="mean_runs must be smaller for shape"):
+            make("negative-binomial", mean, shape)
+    with pytest.raises(ValueError, match="mean_runs must be smaller for shape"):
+        selection((gdp(0.1),), mean=mean, shape=shape)
+    law_parameter("poisson", mean, shape)
+
+
+def test_as_many_bits_are_drawn_as_decide():
+    mean, shape = 5.0, 1.0
+    parameter = law_parameter("negative-binomial", mean, shape)
+    first = (1.0 - parameter) / -math.log(parameter)  # P(K = 1)
+    edge = math.floor(first * 2**64)
+    for words, expected, drawn in (
+        ([edge - 2**20], 1, 1), ([edge + 2**20], 2, 1), ([2**64 - 1] * 20, None, None),
+    ):  # fmt: skip
+        left = list(words)
+        runs = number_of_runs("negative-binomial", mean, shape, lambda left=left: left.pop(0))
+        if expected is None:
+            assert 1 <= len(left) < len(words) and runs > 100
+        else:
+            assert (runs, len(words) - len(left)) == (expected, drawn)
+
+
 @pytest.mark.parametrize(("repetitions", "shape"), LAWS)
 @pytest.mark.parametrize("mu", [0.1, 1.0])
 def test_the_price_is_above_the_divergence_of_the_best_score(repetitions, shape, mu):

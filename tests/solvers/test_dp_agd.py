@@ -1,29 +1,24 @@
 """Gradient descent with a privacy budget that is divided along the way."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan, solve
-from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
+from dpfast.curator import Curator
+from dpfast.mechanisms import Exponential, NoisyMax
 from dpfast.privacy import budget_filter, records_apart
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
+from dpfast.queries import gradient as gradient_queries
+from dpfast.queries import losses as loss_queries
 from dpfast.random import SecureGenerator
-from dpfast.solvers import dp_agd
+from dpfast.solvers import carry_out
+from dpfast.solvers.papers import dp_agd
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0)
-
-
-class Free:
-    """A ledger that does not count: what a run costs is tested elsewhere."""
-
-    def can_afford(self, *events):
-        return True
-
-    def spend(self, event):
-        pass
 
 
 def make(classification, loss="logistic", **options):
@@ -35,7 +30,7 @@ def run(problem, budget, ledger=None, seed=0, **options):
     """A run on a ledger of the test's own."""
     settled = plan(problem, "dp-agd", budget, **options)
     ledger = Ledger(budget, adaptive=True) if ledger is None else ledger
-    outcome = dp_agd.run(settled, problem, SecureGenerator(seed), ledger)
+    outcome = carry_out(settled, problem, SecureGenerator(seed), ledger)
     return settled, outcome, ledger
 
 
@@ -142,13 +137,14 @@ def test_the_ledger_is_asked_before_every_access(classification, monkeypatch):
     assert kinds[-1] == "ask" and ledger.diary[-1][1][1] is False
 
 
-@pytest.mark.parametrize("limit", range(1, 9))
+@pytest.mark.parametrize("limit", range(2, 10))
 def test_a_no_is_the_end(limit, classification, monkeypatch):
     problem, budget = make(classification), Budget(0.5, 1e-6)
     ledger = Watched(budget, adaptive=True, limit=limit)
     watch(problem, ledger, monkeypatch)
     run(problem, budget, ledger, splits=20)
-    assert sum(kind == "spend" for kind, _ in ledger.diary) == limit
+    # The first question is whether it can begin.
+    assert sum(kind == "spend" for kind, _ in ledger.diary) == limit - 1
     assert ledger.diary[-1][0] == "ask" and ledger.diary[-1][1][1] is False
 
 
@@ -162,61 +158,6 @@ def test_an_ordinary_ledger_is_refused_before_data(classification):
         run(problem, budget, Ledger(Budget(1e-6, 1e-12), adaptive=True))
 
 
-# ---- sensitivities ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
-@pytest.mark.parametrize("weight", [1.0, 2.5])
-def test_scores_of_neighbors_stay_in_the_declared_range(relation, other, weight):
-    """A row whose loss falls along the direction, and one whose loss grows, or none."""
-    n, K = 20, 0.8
-    weights = np.full(n, weight)
-    steps = np.linspace(0.0, 40.0, 30)
-    scores = []
-    for sign in (1.0, other):
-        X = np.zeros((n, 1))
-        X[2] = sign
-        w8 = weights.copy()
-        w8[2] *= sign != 0.0
-        problem = Problem(X, np.ones(n), "hinge", data_norm=1.0, intercept=0.0, alpha=0.01,
-                          sample_weight=w8, max_weight=weight)  # fmt: skip
-        scores.append(dp_agd._scores(problem, np.array([-20.0]), np.array([-1.0]), steps, K, 0.01))
-    change = scores[0] - scores[1]
-    length = max(change.max(), 0.0) - min(change.min(), 0.0)
-    settled = plan(problem, "dp-agd", Budget(rho=0.1), neighboring_relation=relation, loss_clip=K)
-    declared = settled.parameters["prices"].chooser.score_range
-    assert declared == pytest.approx(records_apart(relation) * weight * K)
-    assert length == pytest.approx(declared, rel=1e-6)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "huber", "sigmoid"])
-def test_scores_are_those_of_a_slow_twin(loss, classification):
-    problem = make(classification, loss)
-    rng = np.random.default_rng(1)
-    w, direction = rng.standard_normal(7), rng.standard_normal(7)
-    direction /= np.linalg.norm(direction)
-    steps = dp_agd.candidate_steps(3.0, 20, 0.8)
-    got = dp_agd._scores(problem, w, direction, steps, 1.2, 0.05)
-    Z = np.column_stack([classification[0], np.ones(500)])
-    at = [w - a * direction for a in steps]
-    expected = np.array([
-        np.minimum(problem.shape.loss(Z @ v, classification[1])[0], 1.2).sum()
-        + 500 * 0.025 * (v @ v - w @ w)
-        for v in at
-    ])  # fmt: skip
-    np.testing.assert_allclose(got, expected, rtol=1e-9)
-    error = dp_agd._arithmetic(problem.shape, 1.2)["error"]
-    assert 0.0 < error < 1e-8
-
-
-def test_a_huge_ridge_stays_in_the_public_range(classification):
-    problem = make(classification, alpha=1e20)
-    steps = np.array([0.0, 1.0, 5.0])
-    scores = dp_agd._scores(problem, np.ones(7), np.full(7, 7**-0.5), steps, 1.0, 1e20)
-    assert np.all(np.abs(scores) <= dp_agd._arithmetic(problem.shape, 1.0)["bound"])
-    assert np.argmin(scores) in (1, 2)
-
-
 # ---- audits -------------------------------------------------------------------------------------
 
 
@@ -227,11 +168,23 @@ def steep(sign, n=2):
     return Problem(X, np.ones(n), "huberized-hinge", data_norm=1.0, intercept=0.0)
 
 
+def averaged(settled, problem, rng, prices):
+    """The gradient at zero, measured once for each price."""
+    query = settled.settings.accesses.query
+    # What a run costs is tested elsewhere.
+    curator = Curator(problem, Ledger(Budget(rho=10.0 * sum(prices)), adaptive=True), rng)
+    at, found = curator.fix(query, np.zeros(query.dimension)), dp_agd._Average(query.dimension)
+    for price in prices:
+        measurement = dp_agd._measurement(query, settled.neighboring_relation, price)
+        found.add(curator.release(measurement, at), price)
+    return found
+
+
 def neighbors(relation):
     return steep(1.0), steep(-1.0 if relation == "replace_one" else 0.0)
 
 
-def halve(monkeypatch, module):
+def halve(monkeypatch, module=gradient_queries):
     monkeypatch.setattr(module, "records_apart", lambda relation: 0.5 * records_apart(relation))
 
 
@@ -242,8 +195,6 @@ def halve(monkeypatch, module):
 )
 def test_gradients_keep_their_claim(epsilon, delta, runs, relation, parts, monkeypatch):
     """All of the budget at one point, averaged: close to the claim, and past it if halved."""
-    from dpfast.solvers import _noisy_gradient
-
     rho = budget_filter(Budget(epsilon, delta)).limit
     claim = math.sqrt(2.0 * rho)
 
@@ -252,19 +203,15 @@ def test_gradients_keep_their_claim(epsilon, delta, runs, relation, parts, monke
         for problem, seed in zip(neighbors(relation), (21, 22), strict=True):
             settled = plan(problem, "dp-agd", Budget(rho=rho), neighboring_relation=relation,
                            clip_norm=1.0)  # fmt: skip
-            chooser = settled.parameters["prices"].chooser
-            gradient, rng = settled.parameters["gradient"], SecureGenerator(seed)
-            values = []
-            for _ in range(runs):
-                at = dp_agd._AtPoint(gradient, problem, np.zeros(1), rng, Free())
-                for share in ((1.0,), (0.7, 0.3))[parts - 1]:
-                    at.measure(share * rho, chooser, "gradient")
-                values.append(-at.estimate[0])
-            found.append(values)
+            rng, shares = SecureGenerator(seed), ((1.0,), (0.7, 0.3))[parts - 1]
+            found.append([
+                -averaged(settled, problem, rng, [share * rho for share in shares]).value[0]
+                for _ in range(runs)
+            ])  # fmt: skip
         return audit_mu(*found).value
 
     assert 0.25 * claim < audited() <= claim
-    halve(monkeypatch, _noisy_gradient)
+    halve(monkeypatch)
     assert audited() > claim
 
 
@@ -278,28 +225,25 @@ def test_choices_keep_their_claim(epsilon, delta, runs, monkeypatch):
     budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
     K, steps = 1.0, np.array([0.0, 40.0])
     scores = [
-        dp_agd._scores(problem, np.array([-20.0]), np.array([-1.0]), steps, K, 0.0)
+        loss_queries.LineSearchLosses(problem.shape, 2, K).evaluate(
+            problem, np.array([-20.0]), np.array([-1.0]), steps, 2
+        )
         for problem in neighbors("replace_one")
     ]
 
     def audited():
         settled = plan(steep(1.0), "dp-agd", budget, splits=1, selection_share=0.98, candidates=2,
                        loss_clip=K)  # fmt: skip
-        chooser = settled.parameters["prices"].chooser
-        offset = np.array([0.0, 1.0 + chooser.scale])
-        rng, found = SecureGenerator(5), []
-        for score in scores:
-            shifted = score + offset
-            found.append([
-                chooser.release(lambda s=shifted: s, rng=rng, ledger=Free(), where="choice")
-                for _ in range(runs)
-            ])  # fmt: skip
+        choice = settled.settings.accesses.choice
+        offset = np.array([0.0, 1.0 + choice.scale])
+        rng = SecureGenerator(5)
+        found = [[choice._chosen(score + offset, rng) for _ in range(runs)] for score in scores]
         return audit_epsilon(*found).value, settled.events[1].epsilon
 
     value, claim = audited()
     assert claim == pytest.approx(math.sqrt(8 * 0.98 * budget.rho), rel=1e-6)
     assert 0.2 * claim < value <= claim
-    halve(monkeypatch, dp_agd)
+    halve(monkeypatch, loss_queries)
     value, same = audited()
     assert same == claim < value
 
@@ -315,7 +259,7 @@ def test_whole_runs_keep_their_claim(epsilon, relation):
                        candidates=3)  # fmt: skip
         rng = SecureGenerator(seed)
         found.append([
-            dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True)).w[0]
+            carry_out(settled, problem, rng, Ledger(budget, adaptive=True)).w[0]
             for _ in range(150)
         ])  # fmt: skip
     assert audit_epsilon(*found, delta=1e-3).value <= epsilon
@@ -329,8 +273,6 @@ def test_whole_runs_keep_their_claim(epsilon, relation):
 )
 def test_audits_catch_whole_runs_with_half_the_noise(epsilon, delta, relation, monkeypatch):
     """Nearly all of the budget in one gradient, seen through weights and history from outside."""
-    from dpfast.solvers import _noisy_gradient
-
     budget = Budget(rho=budget_filter(Budget(epsilon, delta)).limit)
     claim = math.sqrt(2.0 * budget.rho)
 
@@ -342,13 +284,13 @@ def test_audits_catch_whole_runs_with_half_the_noise(epsilon, delta, relation, m
                            max_iterations=1)  # fmt: skip
             rng, values = SecureGenerator(seed), []
             for _ in range(1500):
-                outcome = dp_agd.run(settled, problem, rng, Ledger(budget, adaptive=True))
+                outcome = carry_out(settled, problem, rng, Ledger(budget, adaptive=True))
                 values.append(np.sign(outcome.w[0]) * outcome.history["gradient_norm"][0])
             found.append(values)
         return audit_mu(*found).value
 
     assert 0.25 * claim < audited() <= claim
-    halve(monkeypatch, _noisy_gradient)
+    halve(monkeypatch)
     assert audited() > claim
 
 
@@ -391,16 +333,19 @@ def test_a_round_over_blocks_costs_one_look_at_each(relation, cause, classificat
     assert (spent > 0.7 * limit) == (cause == "exhausted")
 
 
-def test_a_block_is_looked_at_once_a_round(classification):
-    settled = plan(make(classification), "dp-agd", Budget(0.5, 1e-6), batch=120)
-    (gradient, choice), made = settled.events, settled.parameters["gradient"]
-    mechanism = made.mechanism(math.sqrt(2.0 * settled.parameters["prices"].gradient))
-    paid = dp_agd._PaidOnce([mechanism.event("noisy gradient")])
-    release = {"rng": SecureGenerator(0), "ledger": paid, "where": "noisy gradient"}
-    mechanism.release(lambda: np.zeros(7), **release)
-    with pytest.raises(ValueError, match=r"not in list"):
-        mechanism.release(lambda: pytest.fail("the data was touched"), **release)
-    assert choice.mechanism == "exponential" and gradient.mechanism == "gaussian"
+def test_a_block_is_looked_at_once_a_round(classification, monkeypatch):
+    problem, budget = make(classification), Budget(0.5, 1e-6)
+    accesses = plan(problem, "dp-agd", budget, batch=120).settings.accesses
+    curator = Curator(problem, Ledger(budget, adaptive=True), SecureGenerator(0))
+    part, other = curator.disjoint([0, 120, 500], accesses.gradient, accesses.choice)
+    part.release(accesses.gradient, np.zeros(7))
+    monkeypatch.setattr(
+        Problem, "clipped_gradient", lambda *args, **kwargs: pytest.fail("the data was touched")
+    )
+    with pytest.raises(BudgetExceeded, match="was not paid for"):
+        part.release(accesses.gradient, np.zeros(7))
+    monkeypatch.undo()
+    other.release(accesses.gradient, np.zeros(7))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -416,16 +361,18 @@ def test_neighbors_look_alike_on_all_blocks_but_one(relation, classification):
     whole = Problem(X, y, **given)
     neighbor = Problem(other, y, **given | {"sample_weight": weight})
     w, steps = np.linspace(-1.0, 1.0, 7), np.array([0.0, 0.5, 1.0])
+    shape = dataclasses.replace(whole.shape, n_samples=100, alpha=0.1)
+    gradient = gradient_queries.ClippedGradient(shape, 0.7)
+    scores = loss_queries.LineSearchLosses(shape, 3, 50.0)
     for start in range(0, 500, 100):
-        a, b = whole.part(start, start + 100), neighbor.part(start, start + 100)
+        parts = [problem.part(start, start + 100) for problem in (whole, neighbor)]
+        sums = [gradient.evaluate(part, w) for part in parts]
         same = [
-            np.array_equal(dp_agd._gradient_sum(a, w, 0.7), dp_agd._gradient_sum(b, w, 0.7)),
-            np.array_equal(*(dp_agd._scores(p, w, w, steps, 50.0, 0.1) for p in (a, b))),
+            np.array_equal(*sums),
+            np.array_equal(*(scores.evaluate(part, w, w, steps, 100) for part in parts)),
         ]
         assert same == [start != 300] * 2
-        assert np.linalg.norm(
-            dp_agd._gradient_sum(a, w, 0.7) - dp_agd._gradient_sum(b, w, 0.7)
-        ) <= 0.7 * records_apart(relation) * (1 + 1e-9)
+        assert np.linalg.norm(sums[0] - sums[1]) <= gradient.sensitivity(relation) * (1 + 1e-9)
 
 
 def test_parts_add_up_to_the_whole(classification):
@@ -470,19 +417,16 @@ def test_the_noise_of_the_minimum_has_the_right_sign(noise):
         SHAPE, "dp-agd", Budget(20.0, 1e-6), neighboring_relation="add_or_remove_one",
         calibration="paper", candidates=21, splits=10, noise=noise,
     )  # fmt: skip
-    chooser = settled.parameters["prices"].chooser
-    assert isinstance(chooser, NoisyMax)
+    choice = settled.settings.accesses.choice
+    assert isinstance(choice, NoisyMax)
     epsilon = settled.events[1].epsilon
     assert epsilon == pytest.approx(1.0, rel=1e-6)
-    rng, ledger = SecureGenerator(3), Free()
+    rng = SecureGenerator(3)
     counts = []
     for first in (0.0, 3.0):
         scores = np.zeros(21)
         scores[0] = first
-        picks = [
-            chooser.release(lambda s=scores: s, rng=rng, ledger=ledger, where="choice")
-            for _ in range(4000)
-        ]
+        picks = [choice._chosen(scores, rng) for _ in range(4000)]
         counts.append(np.bincount(picks, minlength=21) / 4000)
     assert counts[0] == pytest.approx(np.full(21, 1 / 21), abs=0.017)
     assert counts[1][0] > math.exp(-epsilon) / 21 - 5 * math.sqrt(0.02 / 4000)
@@ -531,35 +475,23 @@ def test_every_access_is_charged_once(calibration, classification):
 # ---- the algorithm ------------------------------------------------------------------------------
 
 
-def test_measurements_are_averaged_before_they_are_normalized(classification, monkeypatch):
-    problem = make(classification)
-    ledger = Ledger(Budget(rho=1.0), adaptive=True)
-    settled = plan(problem, "dp-agd", Budget(rho=1.0))
-    releases = iter([np.full(7, 10.0), np.full(7, -2.0), np.arange(7.0)])
-    monkeypatch.setattr(Gaussian, "release", lambda self, *args, **kwargs: next(releases))
-    chooser = settled.parameters["prices"].chooser
-    at = dp_agd._AtPoint(
-        settled.parameters["gradient"], problem, np.zeros(7), SecureGenerator(0), ledger
-    )
-    for price in (0.01, 0.03, 0.06):
-        assert at.measure(price, chooser, "gradient")
-    np.testing.assert_allclose(at.estimate, (0.1 - 0.06 + 0.06 * np.arange(7.0)) / 0.1)
-    assert at.price == pytest.approx(0.1)
+def test_measurements_are_averaged_before_they_are_normalized():
+    found = dp_agd._Average(7)
+    found.add(np.full(7, 10.0), 0.01)
+    found.add(np.full(7, -2.0), 0.03)
+    found.add(np.arange(7.0), 0.06)
+    np.testing.assert_allclose(found.value, (0.1 - 0.06 + 0.06 * np.arange(7.0)) / 0.1)
+    assert found.price == pytest.approx(0.1)
 
 
 def test_an_average_is_as_good_as_one_measurement_of_its_price(classification):
     """Variance (k C)^2 / (2 rho) a coordinate, within 5 standard errors; 2/3 of it is rejected."""
     problem = make(classification)
     settled = plan(problem, "dp-agd", Budget(rho=1.0), clip_norm=0.7)
-    chooser, gradient = (settled.parameters[name] for name in ("prices", "gradient"))
     rng, values = SecureGenerator(4), []
     for _ in range(150):
-        at = dp_agd._AtPoint(
-            gradient, problem, np.zeros(7), rng, Ledger(Budget(rho=1.0), adaptive=True)
-        )
-        for price in (0.02, 0.002, 0.005):
-            at.measure(price, chooser.chooser, "gradient")
-        values.append(at.estimate - problem.clipped_gradient(np.zeros(7), 0.7)[0])
+        found = averaged(settled, problem, rng, (0.02, 0.002, 0.005)).value
+        values.append(found - problem.clipped_gradient(np.zeros(7), 0.7)[0])
     expected = (2 * 0.7) ** 2 / (2 * 0.027)
     assert np.mean(np.square(values)) == pytest.approx(expected, rel=5 * math.sqrt(2 / 1050))
 
@@ -638,7 +570,7 @@ def test_the_largest_candidate_follows_the_steps(loss, ratio, shrink, classifica
 
 def test_noisy_directions_have_short_steps():
     ratios = [
-        plan(SHAPE, "dp-agd", Budget(epsilon, 1e-6), splits=100).parameters["step_ratio"]
+        plan(SHAPE, "dp-agd", Budget(epsilon, 1e-6), splits=100).settings.step_ratio
         for epsilon in (0.1, 0.4, 1.0, 50.0)
     ]
     assert ratios[0] == 0.8 and ratios[-1] == 0.9
@@ -665,8 +597,8 @@ def test_paper_prices():
     assert choice.epsilon == pytest.approx(part, rel=1e-6)
     sigma = math.sqrt(2 * math.log(1.25e6)) / part
     assert gradient.noise_multiplier == pytest.approx(sigma, rel=1e-6)
-    assert isinstance(plan(SHAPE, "dp-agd", Budget(rho=0.1)).parameters["prices"].chooser,
-                      Exponential)  # fmt: skip
+    accesses = plan(SHAPE, "dp-agd", Budget(rho=0.1)).settings.accesses
+    assert isinstance(accesses.choice, Exponential)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, _kernels, plan, 
 from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.accountants.pld import _grid_step
+from dpfast.queries.batches import poisson_capacity
 from dpfast.random import SecureGenerator
-from dpfast.solvers import dp_sgd
+from dpfast.solvers import carry_out, dp_sgd
 
 SHAPE = ProblemShape(n_samples=5000, n_features=6, data_norm=1.0)
 BUDGET = Budget(1.0, 1e-6)
@@ -52,13 +53,13 @@ def test_noiseless_steps_follow_the_drawn_batches(noiseless, classification, rel
     problem = Problem(X, y, data_norm=2.0)
     settled = plan(problem, "dp-sgd", BUDGET, neighboring_relation=relation, steps=20, step=0.5,
                    batch=25, average="none", clip_norm=0.7)  # fmt: skip
-    batches = settled.parameters["batches"]
     assert settled.parameters["sampling"] == sampling
-    w = dp_sgd.run(settled, problem, SecureGenerator(4), Ledger(BUDGET)).w
+    w = carry_out(settled, problem, SecureGenerator(4), Ledger(BUDGET)).w
+    capacity = poisson_capacity(25, 500)
     rng = SecureGenerator(4)
     with rng.stream() as stream:
         drawn = [
-            _kernels.draw_batch(stream, sampling, 500, 25, batches.capacity) for _ in range(20)
+            _kernels.draw_batch(stream, sampling, 500, 25, capacity) for _ in range(20)
         ]
     expected, _, _ = twin.private_epoch(
         np.column_stack([X, np.ones(500)]), y, np.ones(500),
@@ -201,7 +202,7 @@ def test_steps_are_paid_for_before_they_look(classification, monkeypatch):
 
     monkeypatch.setattr(_kernels, "private_epoch", stop)
     with pytest.raises(KeyboardInterrupt):
-        dp_sgd.run(settled, problem, SecureGenerator(0), ledger)
+        carry_out(settled, problem, SecureGenerator(0), ledger)
     assert seen == [1, 2, 3]
     assert ledger.events == settled.events[:3]
 

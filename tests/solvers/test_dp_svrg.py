@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, _kernels, plan, solve
+from dpfast.fused import State, Walk
 from dpfast.privacy import GaussianEvent, SubsampledGaussianEvent
 from dpfast.random import SecureGenerator
-from dpfast.solvers import dp_svrg
+from dpfast.solvers import carry_out
 
 SHAPE = ProblemShape(n_samples=5000, n_features=6, data_norm=1.0)
 BUDGET = Budget(1.0, 1e-6)
@@ -19,7 +20,7 @@ def test_noiseless_steps_are_svrgs(noiseless, classification):
     problem = Problem(X, y, data_norm=2.0, alpha=0.05)
     settled = plan(problem, "dp-svrg", BUDGET, epochs=2, steps_per_epoch=15, batch=20, step=0.5,
                    difference_clip_norm=0.3)  # fmt: skip
-    w = dp_svrg.run(settled, problem, SecureGenerator(9), Ledger(BUDGET)).w
+    w = carry_out(settled, problem, SecureGenerator(9), Ledger(BUDGET)).w
     rows, rng = np.column_stack([X, np.ones(500)]), SecureGenerator(9)
 
     def slopes(at, v):
@@ -47,7 +48,7 @@ def test_both_kinds_of_releases_are_charged(relation):
     assert len(snapshots) == len(differences) == 3
     records = {"replace_one": 2, "add_or_remove_one": 1}[relation]
     assert snapshots[0].sensitivity == pytest.approx(records * SHAPE.lipschitz, rel=1e-3)
-    clip = settled.parameters["difference_clip_norm"]
+    clip = settled.settings.difference_clip_norm
     assert clip <= 2 * SHAPE.lipschitz
     assert differences[0].sensitivity == pytest.approx(records * clip, rel=1e-3)
     assert differences[0].sensitivity >= records * clip
@@ -80,11 +81,10 @@ def test_whole_steps_obey_the_difference_clip_norm(noiseless, times):
     settled = plan(problem, "dp-svrg", BUDGET, epochs=1, steps_per_epoch=1, batch="full", step=1.0,
                    difference_clip_norm=times * 3.0)  # fmt: skip
     w = np.array([100.0])
-    settled.parameters["differences"].steps(
-        problem, SecureGenerator(0), w, lambda a, b: 1.0, 0, 1, snapshot=np.array([-100.0])
-    )
+    walk = Walk(lambda a, b: 1.0, snapshot=np.array([-100.0]))
+    state = settled.settings.differences[0].answer(problem, SecureGenerator(0), State(w), walk)
     # The sum over the batch, divided by its size.
-    assert abs(w[0] - 100.0) == pytest.approx(min(times * 3.0, 6.0), rel=1e-6)
+    assert abs(state.w[0] - 100.0) == pytest.approx(min(times * 3.0, 6.0), rel=1e-6)
     charged = settled.events[1].sensitivity
     assert charged >= 2 * min(times * 3.0, 6.0)
 

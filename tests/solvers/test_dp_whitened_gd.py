@@ -5,18 +5,21 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.auditing import audit_mu
+from dpfast.queries import ColumnMoments, CoordinateGradient
+from dpfast.queries.coordinates import column_transform
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, dp_whitened_gd
+from dpfast.solvers import SOLVERS, carry_out, dp_whitened_gd
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 BUDGET = Budget(1.0, 1e-6)
-EXACT = dict(dp_whitened_gd.EXACT)
+EXACT = dict(dp_whitened_gd.SOLVER.exact)
 
 
 def correlated(n=3000, seed=0, d=6):
@@ -35,93 +38,20 @@ def clipped_rows(Z, radius):
     return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
 
 
-@pytest.mark.parametrize(("sparse", "long_row"), [(False, 100), (True, 100), (False, 1)])
-def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
-    monkeypatch.setattr(dp_whitened_gd, "_LONG_ROW", long_row)
-    X, y = correlated(500)
-    problem = Problem(scipy.sparse.csr_array(X) if sparse else X, y, data_norm=0.7)
-    X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]  # as the problem does
-    center, scale = np.full(6, 0.3), np.linspace(0.1, 1.0, 6)
-    Z = clipped_rows((X - center) / scale, 1.5)
-    sums = dp_whitened_gd._moment_sums(problem, center, scale, 1.5, 0.25)
-    np.testing.assert_allclose(sums[:6], Z.sum(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(sums[6:], 0.25 * np.square(Z).sum(axis=0), rtol=1e-12)
-
-    W = dp_whitened_gd._transform(problem.shape, center, scale)
-    rows = np.column_stack([X, np.ones(len(X))])
-    np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
-                               atol=1e-12)  # fmt: skip
-    upper, entries = dp_whitened_gd.upper_triangle(6)
-    np.testing.assert_allclose(
-        dp_whitened_gd._gram_sums(problem, W, 1.5), (Z.T @ Z)[upper] * entries, rtol=1e-11
-    )
-
-    lengths = np.concatenate(list(problem.map_rows(dp_whitened_gd.lengths_in(problem.shape, W))))
-    exact = np.linalg.norm(rows @ W, axis=1)
-    assert np.all(lengths >= exact) and np.all(lengths <= exact * (1 + 1e-10))
-    w = np.linspace(-1, 1, 7)
-    slope = -y / (1.0 + np.exp(y * (rows @ w)))
-    slope = np.clip(slope, -0.4 / exact, 0.4 / exact)
-    computed = W.T @ problem.clipped_by(lengths).clipped_gradient(w, 0.4)[0]
-    np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-6)
-    # Rounded to the safe side: no row is longer than the clip.
-    one = Problem(X[:1], y[:1], data_norm=0.7).clipped_by(lengths[:1]).clipped_gradient(w, 1e-3)[0]
-    assert np.linalg.norm(W.T @ one) <= 1e-3
-
-
-class TestSensitivity:
-    """Worst rows of each query reach the declared value, and random ones never pass it."""
-
-    RADIUS = 1.7
-
-    def pairs(self, query, d, relation, seed=0):
-        """Distances of the contributions of two records, or of one and nothing."""
-        rng = np.random.default_rng(seed)
-        worst = 0.0
-        extremes = [np.eye(d)[0] * self.RADIUS, -np.eye(d)[0] * self.RADIUS,
-                    np.eye(d)[1] * self.RADIUS]  # fmt: skip
-        rows = extremes + [
-            clipped_rows(rng.standard_normal((1, d)) * rng.uniform(0, 4), self.RADIUS)[0]
-            for _ in range(200)
-        ]
-        values = [query(row) for row in rows]
-        if relation == "add_or_remove_one":
-            return max(np.linalg.norm(value) for value in values)
-        for a in values:
-            worst = max(worst, *(np.linalg.norm(a - b) for b in values))
-        return worst
-
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_moments(self, relation):
-        weight, k = 1.0 / self.RADIUS, 2 if relation == "replace_one" else 1
-        declared = math.sqrt((k * self.RADIUS) ** 2 + k * (weight * self.RADIUS**2) ** 2)
-        measured = self.pairs(lambda z: np.concatenate([z, weight * z**2]), 4, relation)
-        assert measured <= declared * (1 + 1e-12)
-        # Opposite rows share their squares, orthogonal ones are not opposite: 0.8 is what is left.
-        assert measured >= (0.8 if k == 2 else 1.0 - 1e-12) * declared
-
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_correlations(self, relation):
-        upper, entries = dp_whitened_gd.upper_triangle(4)
-        k = 2 if relation == "replace_one" else 1
-        declared = math.sqrt(k / 2.0) * self.RADIUS**2
-        measured = self.pairs(lambda z: np.outer(z, z)[upper] * entries, 4, relation)
-        assert (1 - 1e-12) * declared <= measured <= declared * (1 + 1e-12)
-
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_the_plan_declares_them(self, relation):
-        shape = ProblemShape(1000, 4, data_norm=2.0)
-        settled = plan(shape, "dp-whitened-gd", BUDGET, neighboring_relation=relation, clip=0.5)
-        k = 2 if relation == "replace_one" else 1
-        radius = settled.parameters["radius"]
-        first, *others, correlation, gradient = settled.events
-        assert first.sensitivity == pytest.approx(math.sqrt(5 * (k * k + k)), rel=1e-3)
-        for later in others:
-            assert later.sensitivity == pytest.approx(radius * math.sqrt(k * k + k), rel=1e-3)
-        assert correlation.sensitivity == pytest.approx(math.sqrt(k / 2) * radius**2, rel=1e-3)
-        # Up to a thousandth for rounding.
-        assert gradient.sensitivity == pytest.approx(k * 0.5 * math.sqrt(5), rel=1e-3)
-        assert gradient.sensitivity >= k * 0.5 * math.sqrt(5)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_plan_states_the_sensitivities(relation):
+    shape = ProblemShape(1000, 4, data_norm=2.0)
+    settled = plan(shape, "dp-whitened-gd", BUDGET, neighboring_relation=relation, clip=0.5)
+    k = 2 if relation == "replace_one" else 1
+    radius = settled.settings.radius
+    first, *others, correlation, gradient = settled.events
+    assert first.sensitivity == pytest.approx(math.sqrt(5 * (k * k + k)), rel=1e-3)
+    for later in others:
+        assert later.sensitivity == pytest.approx(radius * math.sqrt(k * k + k), rel=1e-3)
+    assert correlation.sensitivity == pytest.approx(math.sqrt(k / 2) * radius**2, rel=1e-3)
+    # Up to a thousandth for rounding.
+    assert gradient.sensitivity == pytest.approx(k * 0.5 * math.sqrt(5), rel=1e-3)
+    assert gradient.sensitivity >= k * 0.5 * math.sqrt(5)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -134,11 +64,9 @@ def test_audit_of_whole_runs(relation, broken, monkeypatch):
     """
     mu = 2.0
     if broken:
-        honest = dp_whitened_gd._calibrated
+        honest = CoordinateGradient.sensitivity
         monkeypatch.setattr(
-            dp_whitened_gd,
-            "_calibrated",
-            lambda mu, sensitivity, **rest: honest(mu, sensitivity=0.25 * sensitivity, **rest),
+            CoordinateGradient, "sensitivity", lambda self, relation: 0.25 * honest(self, relation)
         )
     X = np.zeros((20, 1))
     X[0] = 1.0
@@ -155,7 +83,7 @@ def test_audit_of_whole_runs(relation, broken, monkeypatch):
         rng = SecureGenerator(seed)
         scores.append(
             [
-                dp_whitened_gd.run(settled, problem, rng, Ledger(Budget(mu=mu))).w[0]
+                carry_out(settled, problem, rng, Ledger(Budget(mu=mu))).w[0]
                 for _ in range(500)
             ]
         )
@@ -181,13 +109,13 @@ def test_the_coordinates_are_white(noiseless):
     X, y = correlated()
     problem = Problem(X, y, data_norm=1.0)
     settled = plan(problem, "dp-whitened-gd", Budget(1e4, 1e-6), rounds=4, correlation_share=0.1)
-    ledger, rng = Ledger(settled.budget), SecureGenerator(0)
-    center, scale = dp_whitened_gd._moments(settled, problem, rng, ledger)
+    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(0))
+    center, scale = dp_whitened_gd._moments(settled, curator)
     Z = (X - center) / scale
     assert np.abs(Z.mean(axis=0)).max() < 0.2
     np.testing.assert_allclose(Z.std(axis=0), 1.0, rtol=0.35)  # clipped tails are missing
-    W = dp_whitened_gd._transform(problem.shape, center, scale)
-    W = W @ dp_whitened_gd._correlation(settled, problem, W, rng, ledger)
+    W = column_transform(problem.shape, center, scale)
+    W = W @ dp_whitened_gd._correlation(settled, settled.settings.correlation, curator, W)
     white = clipped_rows((np.column_stack([X, np.ones(len(X))]) @ W)[:, :6], math.sqrt(7))
     eigenvalues = np.linalg.eigvalsh(white.T @ white / len(X))
     assert eigenvalues.max() / eigenvalues.min() < 2.0
@@ -209,28 +137,24 @@ def test_a_round_of_much_noise_does_not_undo_a_precise_one(noiseless, monkeypatc
     X, y = correlated()
     problem = Problem(X, y, data_norm=1.0)
     settled = plan(problem, "dp-whitened-gd", Budget(1e4, 1e-6), rounds=2, learning_clip=10.0)
-    poor = dp_whitened_gd._calibrated(
-        1e-7, sensitivity=1.0, dimension=12, neighboring_relation="replace_one"
-    )
-    first = dataclasses.replace(
-        settled, parameters={**settled.parameters, "moments": settled.parameters["moments"][:1]}
-    )
-    both = dataclasses.replace(
-        settled, parameters={**first.parameters, "moments": (*first.parameters["moments"], poor)}
-    )
-    exact = dp_whitened_gd._moment_sums
+    moments = settled.settings.moments
+    poor = Gaussian.of_query(1e7, moments[-1].query, "replace_one")
+    exact = ColumnMoments.__call__
     rounds = []
 
-    def wrong(*args):
+    def wrong(query, *point):
         rounds.append(1)
         squares = np.repeat([0.0, 1.0], 6)
-        return exact(*args) + (poor.stddev * squares if len(rounds) > 2 else 0.0)
+        return exact(query, *point) + (poor.stddev * squares if len(rounds) > 2 else 0.0)
 
-    monkeypatch.setattr(dp_whitened_gd, "_moment_sums", wrong)
+    monkeypatch.setattr(ColumnMoments, "__call__", wrong)
     results = []
-    for chosen in (first, both):
-        ledger = Ledger(Budget(mu=1e3))
-        results.append(dp_whitened_gd._moments(chosen, problem, SecureGenerator(0), ledger))
+    for chosen in (moments[:1], (*moments[:1], poor)):
+        settings = dataclasses.replace(settled.settings, moments=chosen)
+        curator = Curator(problem, Ledger(Budget(mu=1e3)), SecureGenerator(0))
+        results.append(
+            dp_whitened_gd._moments(dataclasses.replace(settled, settings=settings), curator)
+        )
     assert len(rounds) == 3
     for one, two in zip(*results, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-4)
@@ -273,15 +197,6 @@ def test_a_constant_column_and_huge_scales():
         np.testing.assert_allclose(margins, reference, rtol=1e-6, atol=1e-9)
 
 
-def test_the_transform_is_bounded():
-    shape = ProblemShape(10, 2, data_norm=1e-3, intercept=2.0)
-    W = np.diag([1e9, 1.0, 2.0])
-    bounded = dp_whitened_gd._bounded(shape, W, 1e3)
-    assert math.sqrt(2.0) * np.linalg.norm(np.diag([1e-3, 1e-3, 2.0]) @ bounded) <= 1e3
-    np.testing.assert_allclose(np.diag(bounded)[1:], [1.0, 2.0])
-    assert dp_whitened_gd._bounded(shape, W, 1e10) is W
-
-
 def test_weights_scale_the_gradients_alone():
     X, y = correlated(1000)
     plain = plan(Problem(X, y, data_norm=1.0), "dp-whitened-gd", BUDGET)
@@ -303,7 +218,7 @@ def test_history_and_threads():
     ]
     np.testing.assert_array_equal(runs[0].w, runs[1].w)
     norms = runs[0].history["gradient_norm"]
-    assert norms.shape == (runs[0].plan.parameters["iterations"],)
+    assert norms.shape == (runs[0].plan.settings.iterations,)
 
 
 @pytest.mark.parametrize(
@@ -390,7 +305,8 @@ def test_noise_gain(options):
             v, last = z - p["step"] / p["curvature"] * gradient, v
             iterates.append(v)
         made.append(np.mean(iterates[first:]))
-    assert dp_whitened_gd.noise_gain(settled) == pytest.approx(np.linalg.norm(made), rel=1e-12)
+    gain = dp_whitened_gd.noise_gain(settled.settings)
+    assert gain == pytest.approx(np.linalg.norm(made), rel=1e-12)
 
 
 @pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.3), (4.0, 0.99, 1.02)])
@@ -421,7 +337,7 @@ def test_steps_follow_how_far_one_goes():
         for loss in ("logistic", "huber", "huberized-hinge", "pinball")
     )
     steps = {
-        shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET).parameters["iterations"]
+        shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET).settings.iterations
         for shape in shapes
     }
     assert steps["logistic"] == steps["huber"] == 10 and steps["pinball"] == 32
@@ -441,4 +357,4 @@ def test_few_rows_are_left_alone():
 def test_one_column_has_no_correlations():
     settled = plan(ProblemShape(1000, 1, data_norm=1.0), "dp-whitened-gd", BUDGET)
     assert {event.where for event in settled.events} == {"column moments", "gradient"}
-    assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd
+    assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd.SOLVER

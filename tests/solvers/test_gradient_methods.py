@@ -1,22 +1,16 @@
 """Private gradient descent, heavy ball, Nesterov's method and MASG."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.privacy import gaussian_epsilon, gaussian_mu
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
+from dpfast.queries import gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS
-from dpfast.solvers._noisy_gradient import (
-    NoisyGradient,
-    last_iterate_factor,
-    random_subset,
-)
+from dpfast.solvers import carry_out
 
 METHODS = ("dp-gd", "dp-hb", "dp-nag", "dp-nag-opt", "dp-masg", "dp-masg-opt")
 SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0, alpha=0.01)
@@ -56,10 +50,9 @@ def test_samples_are_priced_and_drawn(method, budget, classification):
     result = solve(problem, method, budget, iterations=4, batch=50, random_state=1)
     assert {event.mechanism.partition("_")[0] for event in result.privacy.events} == {"subsampled"}
     assert 0.97 * budget.epsilon <= result.privacy.epsilon <= budget.epsilon
-    whole = plan(problem, method, budget, iterations=4).parameters["mechanisms"][0]
-    sampled = result.plan.parameters["mechanisms"][0]
+    whole = plan(problem, method, budget, iterations=4)
     # Amplified: much less noise on a sum than without sampling.
-    assert sampled.event("x").noise < 0.5 * whole.event("x").noise
+    assert result.plan.events[0].noise < 0.5 * whole.events[0].noise
     with pytest.raises(ValueError, match="batch must be None for neighboring_relation="):
         plan(problem, method, budget, batch=50, neighboring_relation="add_or_remove_one")
 
@@ -70,83 +63,7 @@ def test_the_noise_of_a_sample_follows_the_formula():
     event = settled.events[0]
     e0 = math.log(1 + (math.exp(epsilon / T) - 1) * n / m)
     assert event.scale == pytest.approx(2 * 1.5 / e0, rel=1e-6)
-    assert settled.parameters["gradient"].sensitivity == pytest.approx(3.0)
-
-
-def test_subsets_are_uniform():
-    rng = SecureGenerator(5)
-    for n, size in ((5, 2), (5, 3), (6, 1), (4, 4)):
-        sets = list(itertools.combinations(range(n), size))
-        counts = dict.fromkeys(sets, 0)
-        for _ in range(150 * len(sets)):
-            counts[tuple(random_subset(rng, n, size).tolist())] += 1
-        if len(sets) > 1:
-            assert chisquare(list(counts.values())).pvalue > 1e-6
-    large = random_subset(rng, 100_000, 1000)
-    assert len(np.unique(large)) == 1000
-    assert 0 <= large.min() <= large.max() < 100_000
-
-
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
-@pytest.mark.parametrize("option", ["none", "clip", "l1"])
-@pytest.mark.parametrize("weight", [None, 3.0])
-def test_declared_sensitivities_are_reached_and_not_passed(noise, relation, other, option, weight):
-    """A row on the steep side of a hinge, and its opposite or its absence."""
-    if (noise, option) == ("gaussian", "l1"):
-        pytest.skip("no l1 norm in Gaussian noise")
-    d, n = 4, 30
-    options = {"none": {}, "clip": {"clip_norm": 0.3}, "l1": {"data_l1_norm": 0.8}}[option]
-    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
-    order = 2 if noise == "gaussian" else 1
-    worst = 0.0
-    for row in (np.full(d, 0.5), np.array([1.0, 0, 0, 0]), np.array([0.6, -0.8, 0, 0])):
-        sums = []
-        for sign in (1.0, other):
-            X = np.tile([0.2, 0.1, 0.0, 0.0], (n, 1))
-            X[3] = sign * row
-            y = np.ones(n)
-            problem = Problem(X, y, "huberized-hinge", data_norm=1.0, intercept=0.0, **weights)
-            settled = NoisyGradient.settle(problem.shape, relation, noise=noise, **options)
-            sums.append(
-                problem.clipped_gradient(
-                    np.zeros(d), settled.clip_norm, clip_order=settled.clip_order
-                )[0]
-            )
-        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1], order)))
-    assert 0.999 * settled.sensitivity <= worst <= settled.sensitivity * (1 + 1e-9)
-
-
-def test_clipping_in_l1_and_sums_of_samples(classification):
-    import scipy.sparse
-
-    X, y = classification
-    X = np.where(np.abs(X) > 0.3, X, 0.0)
-    w = np.arange(7.0) / 5
-    rows = np.array([3, 100, 7, 499])
-    for matrix in (X, X.astype(np.float32), np.asfortranarray(X), scipy.sparse.csr_array(X),
-                   scipy.sparse.csc_array(X)):  # fmt: skip
-        with pytest.warns() if getattr(matrix, "format", "") == "csc" else _nothing():
-            problem = Problem(matrix, y, data_norm=1.5, intercept=0.5)
-        for order, which in itertools.product((1, 2), (None, rows)):
-            got, _ = problem.clipped_gradient(w, 0.4, clip_order=order, rows=which)
-            Z = np.asarray(X if matrix.dtype == np.float64 else X.astype(np.float32), np.float64)
-            Z = Z * np.minimum(1.0, 1.5 / np.linalg.norm(Z, axis=1))[:, None]
-            Z = np.column_stack([Z, np.full(len(Z), 0.5)])
-            G = (-y / (1 + np.exp(y * (Z @ w))))[:, None] * Z
-            G *= np.minimum(1.0, 0.4 / np.linalg.norm(G, order, axis=1))[:, None]
-            expected = (G if which is None else G[which]).sum(axis=0)
-            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="rows must be in"):
-        problem.clipped_gradient(w, rows=np.array([500]))
-
-
-class _nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *args):
-        return False
+    assert settled.settings.gradient.query.sensitivity("replace_one") == pytest.approx(3.0)
 
 
 def steep(sign, n=2, R=0.05):
@@ -159,7 +76,9 @@ def steep(sign, n=2, R=0.05):
 class Free:
     """A ledger that does not count: what a run costs is tested elsewhere."""
 
-    def spend(self, *events, **kwargs):
+    log = None
+
+    def spend_all(self, events):
         pass
 
 
@@ -169,16 +88,12 @@ def last_weights(method, budget, runs, relation="replace_one", n=2, **options):
     settled = plan(steep(1.0, n), method, budget, neighboring_relation=relation, **options)
     for sign, seed in ((1.0, 11), (other, 12)):
         problem, rng = steep(sign, n), SecureGenerator(seed)
-        yield np.array([
-            SOLVERS[method].run(settled, problem, rng, Free()).w[0] for _ in range(runs)
-        ])  # fmt: skip
+        yield np.array([carry_out(settled, problem, rng, Free()).w[0] for _ in range(runs)])
 
 
 def halve(monkeypatch):
-    from dpfast.solvers import _noisy_gradient
-
-    honest = _noisy_gradient.records_apart
-    monkeypatch.setattr(_noisy_gradient, "records_apart", lambda r: 0.5 * honest(r))
+    honest = gradient.records_apart
+    monkeypatch.setattr(gradient, "records_apart", lambda r: 0.5 * honest(r))
 
 
 @pytest.mark.audit
@@ -239,18 +154,6 @@ def test_runs_on_samples_keep_their_claim(budget):
 
 
 # ---- the last iterate ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("T", [1, 2, 10, 1000])
-@pytest.mark.parametrize("contraction", [0.0, 0.5, 0.99, 1.0 - 1e-9])
-def test_the_last_iterate_never_costs_more_than_composition(T, contraction):
-    factor = last_iterate_factor(contraction, T)
-    assert factor * (1 + 1e-12) >= 1.0
-    assert factor <= math.sqrt(T) * (1 + 1e-12)
-    # The optimum of the proof, from its definition.
-    powers = contraction ** np.arange(T)
-    if contraction < 0.999:
-        assert factor == pytest.approx(powers.sum() / math.sqrt((powers**2).sum()), rel=1e-6)
 
 
 def test_last_iterate_plans_have_less_noise():
@@ -317,7 +220,7 @@ def test_the_last_iterate_alone_is_released(classification):
     (event,) = result.privacy.events
     assert event.mechanism == "gdp"
     assert gaussian_epsilon(event.mu, 1e-6) <= 1.0
-    assert np.linalg.norm(result.w) <= result.plan.parameters["w_radius"] * (1 + 1e-12)
+    assert np.linalg.norm(result.w) <= result.plan.settings.w_radius * (1 + 1e-12)
 
 
 # ---- convergence --------------------------------------------------------------------------------
@@ -335,8 +238,7 @@ def test_without_noise_the_error_falls_as_its_bound(method, noiseless, classific
     for T in (1, 10, 60, 200):
         result = solve(problem, method, Budget(1e4), alpha=0.01, iterations=T, step=0.5)
         error = problem.value_and_gradient(result.w, 0.01)[0] - best
-        settings = result.plan.parameters["settings"]
-        assert settings.iterations == T
+        assert result.plan.settings.schedule.iterations == T
         expected = result.plan.expected["excess_risk_bound"]
         assert error <= expected
         assert error < min(previous, start)

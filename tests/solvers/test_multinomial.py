@@ -8,16 +8,13 @@ from sklearn.linear_model import LogisticRegression as Reference
 
 import dpfast
 from dpfast import Budget, Ledger, LogisticRegression, Problem, ProblemShape, _kernels
+from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
+from dpfast.queries import ClassGradient
+from dpfast.queries.coordinates import CLASS_CURVATURE, CLASS_SLOPE, multinomial_gradient
 from dpfast.random import SecureGenerator
 from dpfast.solvers import dp_whitened_gd
-from dpfast.solvers.multinomial import (
-    CURVATURE,
-    SLOPE,
-    multinomial_gradient,
-    plan_multinomial,
-    run_multinomial,
-)
+from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 
 def rows_of(kind, X, intercept, weight=None, scale=None, inverse=None):
@@ -107,8 +104,8 @@ def test_the_constants_bound_slope_and_curvature():
     for p in [np.array([0.5, 0.5, 0.0]), *rng.dirichlet([0.2, 0.2, 0.2], size=300)]:
         slope = max(slope, np.linalg.norm(p - np.eye(3)[0]))
         curvature = max(curvature, np.linalg.norm(np.diag(p) - np.outer(p, p), 2))
-    assert 0.99 * SLOPE < slope <= SLOPE
-    assert 0.99 * CURVATURE < curvature <= CURVATURE
+    assert 0.99 * CLASS_SLOPE < slope <= CLASS_SLOPE
+    assert 0.99 * CLASS_CURVATURE < curvature <= CLASS_CURVATURE
 
 
 @pytest.fixture(scope="module")
@@ -130,11 +127,11 @@ def test_sums_do_not_depend_on_threads_or_storage(sparse):
     X = rng.normal(size=(30_000, 40))
     labels, w = rng.integers(4, size=30_000) * 1.0, rng.normal(size=(4, 41))
     data = scipy.sparse.csr_array(X) if sparse else X
-    one = multinomial_gradient(problem_of(data), labels, w)
-    two = multinomial_gradient(problem_of(data, n_jobs=2), labels, w)
+    one = multinomial_gradient(problem_of(data).with_labels(labels), w)
+    two = multinomial_gradient(problem_of(data, n_jobs=2).with_labels(labels), w)
     np.testing.assert_array_equal(one[0], two[0])
     assert one[1] == two[1]
-    other = multinomial_gradient(problem_of(np.asfortranarray(X)), labels, w)
+    other = multinomial_gradient(problem_of(np.asfortranarray(X)).with_labels(labels), w)
     np.testing.assert_allclose(one[0], other[0], atol=1e-8)
 
 
@@ -144,7 +141,8 @@ def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weigh
     """The clipped contributions of single rows, of any class, at weights far out."""
     shape = ProblemShape(3000, 2, 2.0, max_weight=max_weight)
     plan = plan_multinomial(shape, 3, Budget(1.0, 1e-6), neighboring_relation=relation)
-    event, clip_norm = plan.events[-1], plan.parameters["clip_norm"]
+    event, clip_norm = plan.events[-1], plan.settings.clip_norm
+    query = ClassGradient(shape, clip_norm, plan.settings.limit, 3)
     rng = np.random.default_rng(0)
     transform = np.diag([3.0, 2.0, 1.0])
     X = 2.0 * np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 40)])
@@ -153,11 +151,9 @@ def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weigh
         problem = Problem(
             x[None], [1.0], data_norm=2.0, sample_weight=[max_weight], max_weight=max_weight
         )
-        view = problem.clipped_by_lengths(dp_whitened_gd.lengths_in(problem.shape, transform))
         for label in range(3):
             w = 20.0 * rng.normal(size=(3, 3))
-            gradient = multinomial_gradient(view, np.array([float(label)]), w, clip_norm)[0]
-            seen.append(gradient @ transform)
+            seen.append(query.evaluate(problem.with_labels([float(label)]), transform, w.T))
     sums = np.array(seen).reshape(len(seen), -1)
     others = sums if relation == "replace_one" else np.zeros((1, sums.shape[1]))
     largest = max(np.linalg.norm(sums - other, axis=1).max() for other in others)
@@ -170,7 +166,8 @@ def test_events_are_those_of_the_plan_and_come_before_the_data(trees, monkeypatc
     problem, budget = problem_of(X), Budget(1.0, 1e-6)
     plan = plan_multinomial(problem.shape, 3, budget)
     ledger = Ledger(budget)
-    w = run_multinomial(plan, problem, kind * 1.0, SecureGenerator(0), ledger)
+    curator = Curator(problem.with_labels(kind * 1.0), ledger, SecureGenerator(0))
+    w = run_multinomial(plan, curator).w
     assert w.shape == (3, 3)
     np.testing.assert_allclose(w.sum(axis=0), 0.0, atol=1e-12)
     counted = {}
@@ -184,19 +181,19 @@ def test_events_are_those_of_the_plan_and_come_before_the_data(trees, monkeypatc
     # With a spent ledger no row is read.
     monkeypatch.setattr(Problem, "map_rows", lambda *a: pytest.fail("data were touched"))
     with pytest.raises(dpfast.BudgetExceeded):
-        run_multinomial(plan, problem, kind * 1.0, SecureGenerator(0), ledger)
+        run_multinomial(plan, curator)
 
 
 def test_its_noise_is_drawn_with_the_calibrated_scale(trees, monkeypatch):
     X, kind = trees
     used = []
-    release = Gaussian.release
+    answer = Gaussian.answer
 
-    def record(self, query, **settings):
+    def record(self, *given):
         used.append((self.stddev / self.charged_sensitivity, self.dimension))
-        return release(self, query, **settings)
+        return answer(self, *given)
 
-    monkeypatch.setattr(Gaussian, "release", record)
+    monkeypatch.setattr(Gaussian, "answer", record)
     model = fitted(X, kind)
     assert {d for _, d in used[-20:]} == {9}
     total = sum(1.0 / ratio**2 for ratio, _ in used) ** 0.5

@@ -8,20 +8,29 @@ import pytest
 from scipy import stats
 
 from dpfast import Budget, Ledger, LogisticRegression, Loss, Problem, ProblemShape
+from dpfast.fused import State, Walk
 from dpfast.privacy import smallest_noise
+from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
+from dpfast.queries import BatchSum
+from dpfast.queries.batches import poisson_capacity
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _noisy_epochs as noisy
 
 PAIRS = [("poisson", "add_or_remove_one"), ("fixed-size", "replace_one")]
 
 
-def settle(shape, budget=None, *, relation="replace_one", batch=10, n_steps=50, **settings):
-    natural = noisy.natural_norm(shape)
-    settings = {"longest": natural, "natural": natural, **settings}
-    return noisy.least_noisy_batches(
-        shape, budget or Budget(1.0, 1e-6), "auto", neighboring_relation=relation,
-        sampling=noisy.default_sampling("auto", relation), batch=batch, n_steps=n_steps, **settings,
-    )  # fmt: skip
+def settle(
+    shape, budget=None, *, relation="replace_one", batch=10, n_steps=50, clip=math.inf, noise="auto"
+):
+    query = BatchSum(shape, noisy.default_sampling("auto", relation), batch, clip)
+    return noisy.least_noisy_steps(
+        query, budget or Budget(1.0, 1e-6), "auto", relation, n_steps=n_steps, noise=noise
+    )
+
+
+def step_from_zero(steps, problem, rng):
+    """Where one step of size 1 ends."""
+    return steps.answer(problem, rng, State(np.zeros(problem.shape.dim)), Walk(lambda a, b: 1.0)).w
 
 
 @pytest.mark.parametrize(("sampling", "relation"), PAIRS)
@@ -38,7 +47,7 @@ def test_sampling_and_relation_go_together(sampling, relation):
 def test_hardly_any_batch_is_beyond_capacity(n, batch):
     if batch > n:
         return
-    capacity = noisy.poisson_capacity(batch, n)
+    capacity = poisson_capacity(batch, n)
     assert batch <= capacity <= n
     if capacity < n:
         assert stats.binom.logsf(capacity, n, batch / n) < -200 * math.log(2)
@@ -53,18 +62,18 @@ def test_multiplier_is_the_smallest_but_for_a_thousandth(
 ):
     key = (relation, sampling, batch, 1000, n_steps)
     budget = Budget(epsilon, 1e-6)
-    found = noisy.noise_multiplier(budget, "rdp", noisy.sampled_unit_events, *key)
-    assert Ledger(budget, "rdp").can_afford(*noisy.sampled_unit_events(found, *key))
-    smaller = noisy.sampled_unit_events(found * 0.998, *key)
+    found = noise_multiplier(budget, "rdp", sampled_unit_events, *key)
+    assert Ledger(budget, "rdp").can_afford(*sampled_unit_events(found, *key))
+    smaller = sampled_unit_events(found * 0.998, *key)
     assert not Ledger(budget, "rdp").can_afford(*smaller)
 
 
 def test_multiplier_of_another_accountant_is_searched():
-    from dpfast.solvers.dp_svrg import unit_events
+    from dpfast.solvers.papers.dp_svrg import unit_events
 
     key = ("replace_one", "fixed-size", 10, 100, 40, 2, 3.0)
     budget = Budget(1.0, 1e-6)
-    found = noisy.noise_multiplier(budget, "auto", unit_events, *key)
+    found = noise_multiplier(budget, "auto", unit_events, *key)
     searched = smallest_noise(lambda z: unit_events(z, *key), budget, "rdp")
     assert found == pytest.approx(searched, rel=2e-3)
 
@@ -85,12 +94,10 @@ def test_sensitivity_is_reached_by_the_worst_neighbors_and_not_passed(relation):
         problem = Problem(data, target, loss, data_norm=norm, intercept=0.0, sample_weight=weight,
                           max_weight=3.0)  # fmt: skip
         # So much budget that the noise is nothing.
-        batches = settle(problem.shape, Budget(1e6, 1e-6), relation=relation, batch=n, n_steps=1)
-        w = np.zeros(1)
-        batches.steps(problem, SecureGenerator(0), w, lambda a, b: 1.0, 0, 1)
-        ends.append(w * n)
+        steps = settle(problem.shape, Budget(1e6, 1e-6), relation=relation, batch=n, n_steps=1)
+        ends.append(step_from_zero(steps, problem, SecureGenerator(0)) * n)
     distance = abs(ends[0] - ends[1])[0]
-    declared = batches.mechanism.charged_sensitivity
+    declared = steps.events()[0].sensitivity
     assert distance == pytest.approx({"replace_one": 12.0, "add_or_remove_one": 6.0}[relation], 0.1)
     assert declared == pytest.approx({"replace_one": 12.0, "add_or_remove_one": 6.0}[relation])
     assert declared >= {"replace_one": 12.0, "add_or_remove_one": 6.0}[relation]
@@ -100,20 +107,17 @@ def test_noise_is_exact_until_it_would_take_long_and_the_ledger_says_which():
     shape = ProblemShape(1000, 9, 1.0)
     exact, fast = settle(shape), settle(shape, n_steps=2**22)
     assert (exact.noise, fast.noise) == ("discrete", "gaussian")
-    assert exact.event("a", 1).where == "a"
-    assert fast.event("a", 1).where == "a, floating-point noise"
+    assert exact.named("a").events()[0].where == "a"
+    assert fast.named("a").events()[0].where == "a, floating-point noise"
     assert settle(shape, noise="gaussian").noise == "gaussian"
     # Both have the noise that is declared.
     n = 4
     problem = Problem(np.zeros((n, 50)), np.ones(n), data_norm=1.0, intercept=0.0)
     for noise in ("discrete", "gaussian"):
-        batches = settle(problem.shape, batch=4, n_steps=1, noise=noise)
-        rng, draws = SecureGenerator(1), []
-        for _ in range(100):
-            w = np.zeros(50)
-            batches.steps(problem, rng, w, lambda a, b: 1.0, 0, 1)
-            draws.append(w)
-        values = np.concatenate(draws) * 4 / batches.mechanism.stddev
+        steps = settle(problem.shape, batch=4, n_steps=1, noise=noise)
+        rng = SecureGenerator(1)
+        draws = [step_from_zero(steps, problem, rng) for _ in range(100)]
+        values = np.concatenate(draws) * 4 / steps.stddev
         assert stats.kstest(values, "norm").pvalue > 1e-6
         assert stats.kstest(values * 1.2, "norm").pvalue < 1e-6
 
@@ -123,11 +127,15 @@ def test_clip_norm_of_a_loss_without_a_bound_must_be_given():
     with pytest.raises(ValueError, match="clip_norm must be given for the loss 'squared'"):
         noisy.settle_clip_norm(None, shape)
     assert noisy.settle_clip_norm(0.5, shape) == 0.5
-    assert settle(shape, longest=0.5).clip_norm == 0.5
+    assert BatchSum(shape, "poisson", 10, 0.5).clip_norm == 0.5
+    with pytest.raises(ValueError, match="clip_norm must be given for the loss 'squared'"):
+        BatchSum(shape, "poisson", 10, math.inf)
     # Beyond the loss's own bound nothing is clipped, and no more is charged.
     shape = ProblemShape(100, 3, 1.0)
     assert noisy.settle_clip_norm(50.0, shape) == shape.lipschitz
-    assert settle(shape).clip_norm == math.inf
+    query = BatchSum(shape, "poisson", 10, 50.0)
+    assert query.clip_norm == math.inf
+    assert query.sensitivity("add_or_remove_one") == shape.lipschitz
 
 
 @pytest.mark.parametrize("n_steps", [1, 5, 16, 1000, 2**40])

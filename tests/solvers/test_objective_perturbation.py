@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
 
 from dpfast import Budget, CertificateNotReached, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.fused import PerturbedMinimizer
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy import ACCOUNTANTS
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.random import SecureGenerator
-from dpfast.solvers import objective_perturbation as module
+from dpfast.solvers import carry_out
 
 NAME = "objective-perturbation"
 SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
@@ -57,36 +57,6 @@ class TestLinearTerm:
             LinearTerm(Erm(Problem(X, y, data_norm=2.0), 0.1), bad)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "l2-laplace"])
-def test_the_linear_term_has_the_declared_law(noise):
-    """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; 2/3 and 3/2 of the scale are refused."""
-    shape = ProblemShape(1000, 40_000, 1.0, intercept=0.0)
-    if noise == "l2-laplace":
-        shape = ProblemShape(1000, 3, 1.0, intercept=0.0)
-    settled = plan(shape, NAME, Budget(1.0, 1e-6), alpha=1.0, noise=noise)
-    rng, scale = SecureGenerator(3), settled.events[0].noise
-    if noise == "gaussian":
-        sample, law = module.draw(settled, rng), "norm"
-    else:
-        draws = [module.draw(settled, rng) for _ in range(4000)]
-        sample, law = np.linalg.norm(draws, axis=1), "gamma"
-    shapes = () if noise == "gaussian" else (3.0,)
-
-    def p_value(factor):
-        return kstest(sample / (scale * factor), law, args=shapes).pvalue
-
-    assert p_value(1.0) > 1e-6
-    assert p_value(2 / 3) < 1e-6 and p_value(1.5) < 1e-6
-
-
-def test_the_linear_term_is_finer_than_its_coarse_part():
-    """Draws differ below a step of one exact sampler, so they resolve the ideal law."""
-    settled = plan(SHAPE, NAME, Budget(1.0, 1e-6), noise="gaussian")
-    unit = settled.parameters["linear_noise"] / 2**32
-    steps = np.concatenate([module.draw(settled, SecureGenerator(k)) for k in range(50)]) / unit
-    assert np.abs(steps - np.rint(steps)).max() > 0.25
-
-
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_events_charge_everything(budget, relation):
@@ -96,7 +66,7 @@ def test_the_events_charge_everything(budget, relation):
     assert linear.lipschitz >= SHAPE.lipschitz
     assert linear.smoothness >= SHAPE.smoothness
     assert linear.ridge <= settled.shape.alpha * 1000
-    tolerance = settled.parameters["gradient_tolerance"]
+    tolerance = settled.settings.gradient_tolerance
     assert output.sensitivity >= 2 * tolerance / settled.shape.alpha
     # The output costs next to nothing, and next to all of the budget is used.
     accountant = ACCOUNTANTS["objective" if budget.delta else "pure"]
@@ -114,28 +84,16 @@ def test_weights_count_in_both_constants():
     assert heavy.smoothness == pytest.approx(3.0 * light.smoothness)
 
 
-def test_only_losses_with_a_known_sign_are_one_sided():
-    for loss, monotone in [("logistic", True), ("huberized-hinge", True), ("squared-hinge", True),
-                           ("huber", False), ("pinball", False)]:  # fmt: skip
-        shape = ProblemShape(1000, 4, 1.0, loss)
-        settled = plan(shape, NAME, Budget(1.0, 1e-6), noise="gaussian")
-        assert settled.events[0].monotone == monotone
-        target = [1.0, -1.0] if shape.loss.kind == "classification" else [-3.0, 0.0, 3.0]
-        margins = np.linspace(-9.0, 9.0, 2001)
-        slopes = [np.sign(shape.loss(margins, np.full(2001, y))[1]) for y in target]
-        assert all(len(set(s) - {0.0}) == 1 for s in slopes) == monotone
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_a_given_ridge_is_a_lower_bound(epsilon):
     free = plan(SHAPE, NAME, Budget(epsilon, 1e-6))
-    assert free.parameters["alpha_added"] == free.shape.alpha
+    assert free.settings.alpha_added == free.shape.alpha
     small = plan(SHAPE, NAME, Budget(epsilon, 1e-6), alpha=1e-9)
     assert small.shape.alpha == pytest.approx(free.shape.alpha, rel=0.05)
-    assert small.parameters["alpha_added"] > 0.0
+    assert small.settings.alpha_added > 0.0
     assert "alpha_added" in str(small)
     large = plan(SHAPE, NAME, Budget(epsilon, 1e-6), alpha=10.0)
-    assert (large.shape.alpha, large.parameters["alpha_added"]) == (10.0, 0.0)
+    assert (large.shape.alpha, large.settings.alpha_added) == (10.0, 0.0)
     # Privacy alone needs this much.
     assert free.shape.alpha * 1000 > SHAPE.smoothness / math.expm1(epsilon)
 
@@ -162,23 +120,10 @@ def test_excess_risk_bound_holds_on_average(budget, classification):
     noise = "gaussian" if budget.delta else "l2-laplace"
     settled = plan(problem, NAME, budget, minimizer_norm=norm, noise=noise)
     runs = [
-        module.run(settled, problem, SecureGenerator(seed), Ledger(budget)).w for seed in range(60)
+        carry_out(settled, problem, SecureGenerator(seed), Ledger(budget)).w for seed in range(60)
     ]
     excess = np.array([problem.value_and_gradient(w, 0.0)[0] - best for w in runs])
     assert excess.mean() <= settled.expected["excess_risk_bound"]
-
-
-def test_the_released_point_is_near_the_exact_minimizer(classification):
-    X, y = classification
-    problem = Problem(X, y, data_norm=2.0)
-    for budget, noise in zip(BUDGETS, ("gaussian", "l2-laplace"), strict=True):
-        settled = plan(problem, NAME, budget, noise=noise)
-        output = settled.events[1]
-        b = module.draw(settled, SecureGenerator(5))
-        alpha = settled.shape.alpha
-        exact = OPTIMIZERS["newton"](LinearTerm(Erm(problem, alpha), b / 500), tolerance=1e-12).w
-        released = module.run(settled, problem, SecureGenerator(5), Ledger(budget)).w
-        assert 0.0 < np.linalg.norm(released - exact) < 20 * output.noise + output.sensitivity
 
 
 def lone_row(y, size=0.01):
@@ -190,10 +135,9 @@ def lone_row(y, size=0.01):
 class Prepaid:
     """Takes every event: a ledger's arithmetic would take most of the time of many small runs."""
 
-    def can_afford(self, *events):
-        return True
+    adaptive, log = False, None
 
-    def spend(self, event):
+    def spend_all(self, events):
         pass
 
 
@@ -209,13 +153,13 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, broken, mon
     # A ridge far above the curvature: nearly all of the budget goes to the slope.
     settled = plan(problem, NAME, budget, alpha=1.0, neighboring_relation=relation, noise=noise)
     if broken:
-        honest = module.draw
-        monkeypatch.setattr(module, "draw", lambda *args: honest(*args) / 3.0)
+        honest = PerturbedMinimizer.draw
+        monkeypatch.setattr(PerturbedMinimizer, "draw", lambda *args: honest(*args) / 3.0)
     runs = 800
 
     def outputs(data, seed):
         rng = SecureGenerator(seed)
-        return np.array([module.run(settled, data, rng, Prepaid()).w[0] for _ in range(runs)])
+        return np.array([carry_out(settled, data, rng, Prepaid()).w[0] for _ in range(runs)])
 
     scores, neighbor_scores = outputs(problem, 1), outputs(neighbor, 2)
     if budget.kind == "pure":
@@ -239,7 +183,7 @@ def test_nothing_is_released_without_a_certificate(classification, monkeypatch):
     monkeypatch.setitem(OPTIMIZERS, "lbfgs", stuck)
     ledger = Ledger(Budget(1.0, 1e-6))
     with pytest.raises(CertificateNotReached, match="nothing is released"):
-        module.run(settled, problem, SecureGenerator(), ledger)
+        carry_out(settled, problem, SecureGenerator(), ledger)
     assert ledger.events == settled.events
 
 
@@ -349,7 +293,7 @@ def test_no_cliff_on_a_real_table():
     for epsilon in np.geomspace(0.01, 10.0, 60):
         settled = plan(problem, NAME, Budget(epsilon, 1e-6))
         runs = [
-            module.run(settled, problem, SecureGenerator(seed), Ledger(settled.budget)).w
+            carry_out(settled, problem, SecureGenerator(seed), Ledger(settled.budget)).w
             for seed in range(50)
         ]
         losses = [log_loss(w, data.X, data.y) for w in runs]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.optimize
+from outputs import perturbed, unperturbed
 
 from dpfast import (
     Budget,
@@ -20,8 +21,8 @@ from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.privacy.calibration import gaussian_mu
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS
-from dpfast.solvers import output_perturbation as module
+from dpfast.solvers import carry_out
+from dpfast.solvers._ridge import excess_risk_bound
 
 SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
 
@@ -100,13 +101,10 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
                    noise="l2-laplace" if pure else "gaussian")  # fmt: skip
 
     def outputs(data, seed):
-        rng, point = SecureGenerator(seed), module.unperturbed(settled, data)
-        assert np.array_equal(point, module.unperturbed(settled, data))
+        rng, point = SecureGenerator(seed), unperturbed(settled, data)
+        assert np.array_equal(point, unperturbed(settled, data))
         return np.array(
-            [
-                module.perturb(settled, lambda: point, rng, Ledger(budget)).w[0]
-                for _ in range(3000 if pure else 800)
-            ]
+            [perturbed(settled, point, rng)[0] for _ in range(3000 if pure else 800)]
         )
 
     audit = audit_epsilon if pure else audit_mu
@@ -135,7 +133,7 @@ def test_the_event_charges_everything():
         settled = plan(SHAPE, "output-perturbation", budget, alpha=0.01)
         (event,) = settled.events
         bare = SHAPE.minimizer_sensitivity(0.01, "replace_one")
-        tolerance = settled.parameters["gradient_tolerance"]
+        tolerance = settled.settings.gradient_tolerance
         assert bare + 2 * tolerance / 0.01 <= event.sensitivity <= bare * 1.001
 
 
@@ -160,7 +158,7 @@ def test_quieter_noise_is_chosen():
             ]
             for noise in ("gaussian", "l2-laplace")
         }
-        chosen = plan(shape, "output-perturbation", budget, alpha=0.1).parameters["noise"]
+        chosen = plan(shape, "output-perturbation", budget, alpha=0.1).settings.noise
         assert chosen == min(deviation, key=deviation.get)
 
 
@@ -172,7 +170,7 @@ def test_auto_alpha_minimizes_the_bound():
         def bound(log_alpha, factor=factor):
             alpha = math.exp(log_alpha)
             deviation = factor * SHAPE.minimizer_sensitivity(alpha, "replace_one")
-            return module.excess_risk_bound(SHAPE, alpha, deviation, 3.0)
+            return excess_risk_bound(SHAPE, alpha, deviation, 3.0)
 
         best = scipy.optimize.minimize_scalar(bound, bounds=(-20, 10), method="bounded")
         assert settled.shape.alpha == pytest.approx(math.exp(best.x), rel=1e-2)
@@ -201,7 +199,7 @@ def test_private_weights_stay_in_the_public_ball():
     problem = Problem(X, y, data_norm=1.0)
     for epsilon in (1e-5, 1e-2, 1.0):
         result = solve(problem, "output-perturbation", Budget(epsilon, 1e-6), alpha=1e-3)
-        assert np.linalg.norm(result.w) <= result.plan.parameters["radius"] * (1 + 1e-12)
+        assert np.linalg.norm(result.w) <= result.plan.settings.radius * (1 + 1e-12)
 
 
 def lazy(result_w):
@@ -237,7 +235,7 @@ def test_without_a_certificate_nothing_is_released(monkeypatch, classification):
     settled = plan(problem, "output-perturbation", Budget(1.0, 1e-6), alpha=0.1)
     ledger = Ledger(settled.budget)
     with pytest.raises(CertificateNotReached, match="nothing is released"):
-        SOLVERS["output-perturbation"].run(settled, problem, SecureGenerator(), ledger)
+        carry_out(settled, problem, SecureGenerator(), ledger)
     assert ledger.events == settled.events  # the attempt looked at the data: it stays spent
 
 

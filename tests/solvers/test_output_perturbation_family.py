@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from outputs import perturbed, unperturbed
 
 from dpfast import (
     Budget,
@@ -22,8 +23,8 @@ from dpfast.privacy.auditing import audit_mu
 from dpfast.privacy.calibration import gaussian_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS
-from dpfast.solvers import output_perturbation as module
+from dpfast.solvers import carry_out
+from dpfast.solvers.output_perturbation import MODES
 from dpfast.theory import lowy2021, zhang2017
 
 SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
@@ -59,8 +60,8 @@ def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other
         neighboring_relation=relation,
         **options,
     )
-    declared = settled.parameters["minimizer_sensitivity"]
-    ends = [module._last_iterate(settled, lone_row(y, n))[0] for y in (1.0, other)]
+    declared = settled.settings.minimizer_sensitivity
+    ends = [unperturbed(settled, lone_row(y, n))[0] for y in (1.0, other)]
     assert 0.999 * declared <= abs(ends[0] - ends[1]) <= declared * (1 + 1e-12)
     assert settled.events[0].sensitivity >= declared
 
@@ -72,12 +73,12 @@ def test_random_neighbors_stay_within_the_sensitivity_of_the_iterate(alpha, clas
     settled = plan(
         problem, "output-perturbation", BUDGET, mode="iterate", alpha=alpha, iterations=60
     )
-    base = module._last_iterate(settled, problem)
+    base = unperturbed(settled, problem)
     for i in range(30, 60):
         X2, y2 = X[:30].copy(), y[:30].copy()
         X2[0], y2[0] = X[i], y[i]
-        moved = module._last_iterate(settled, Problem(X2, y2, data_norm=2.0))
-        assert np.linalg.norm(moved - base) <= settled.parameters["minimizer_sensitivity"]
+        moved = unperturbed(settled, Problem(X2, y2, data_norm=2.0))
+        assert np.linalg.norm(moved - base) <= settled.settings.minimizer_sensitivity
 
 
 def test_the_iterate_is_plain_gradient_descent(classification, noiseless):
@@ -109,24 +110,24 @@ def test_defaults_of_the_iterate_follow_the_theorems():
             minimizer_norm=2.0,
         )
         assert settled.shape.alpha is None
-        assert settled.parameters["iterations"] == zhang2017.convex_iterations(beta, *common)
-        assert settled.parameters["step"] == 1.0 / beta
+        assert settled.settings.iterations == zhang2017.convex_iterations(beta, *common)
+        assert settled.settings.step == 1.0 / beta
         settled = plan(
             SHAPE, "output-perturbation", budget, mode="iterate", alpha=0.1, minimizer_norm=2.0
         )
         T = zhang2017.strongly_convex_iterations(0.1, beta + 0.1, *common)
-        assert settled.parameters["iterations"] == T
-        assert settled.parameters["step"] == pytest.approx(2.0 / (beta + 0.2))
+        assert settled.settings.iterations == T
+        assert settled.settings.step == pytest.approx(2.0 / (beta + 0.2))
         # Never more sensitive than the minimizer.
         exact = SHAPE.minimizer_sensitivity(0.1, "replace_one")
-        assert settled.parameters["minimizer_sensitivity"] <= exact
+        assert settled.settings.minimizer_sensitivity <= exact
 
 
 def test_other_budgets_and_relations_of_the_iterate():
     for budget in (Budget(rho=0.1), Budget(mu=0.5)):
         for alpha in (0.0, "auto"):
             settled = plan(SHAPE, "output-perturbation", budget, mode="iterate", alpha=alpha)
-            assert settled.parameters["iterations"] >= 1
+            assert settled.settings.iterations >= 1
     both = [
         plan(
             SHAPE,
@@ -157,8 +158,7 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
 
     def outputs(y, seed):
         rng, data = SecureGenerator(seed), lone_row(y, 1)
-        run = SOLVERS["output-perturbation"].run
-        return np.array([run(settled, data, rng, Ledger(budget)).w[0] for _ in range(1500)])
+        return np.array([carry_out(settled, data, rng, Ledger(budget)).w[0] for _ in range(1500)])
 
     found = audit_mu(outputs(1.0, 1), outputs(-1.0, 2)).value
     assert (found > gaussian_mu(5.0, 1e-6)) == halved
@@ -258,8 +258,8 @@ def test_ridges_of_lowy2021(budget, risk, loss):
     found = lowy2021.guarantee(setting, risk=risk)
     assert settled.shape.alpha == found.ridge
     assert settled.expected["lowy2021_risk"] == found.exact_risk
-    assert settled.parameters["lowy2021_accuracy"] == found.accuracy
-    assert settled.parameters["lowy2021_iterations"] == found.iterations
+    assert settled.settings.lowy2021_accuracy == found.accuracy
+    assert settled.settings.lowy2021_iterations == found.iterations
     # A certificate costs the hinge up to a hundredth of the noise.
     bound = settled.expected["excess_risk_bound"]
     assert bound <= 1.02 * found.exact_risk
@@ -317,7 +317,7 @@ def test_every_optimizer_serves(name, classification, noiseless):
         optimizer=name,
         optimizer_options={"max_passes": 60},
     )
-    error = result.plan.parameters["gradient_tolerance"] / 0.1
+    error = result.plan.settings.gradient_tolerance / 0.1
     assert np.linalg.norm(result.w - honest) <= 2 * error
 
 
@@ -332,7 +332,7 @@ def test_a_users_optimizer_is_believed_nothing(classification, noiseless):
         return np.ones(7)
 
     result = solve(problem, "output-perturbation", BUDGET, alpha=0.1, optimizer=stubborn)
-    assert seen == [result.plan.parameters["gradient_tolerance"]]
+    assert seen == [result.plan.settings.gradient_tolerance]
     np.testing.assert_allclose(result.w, honest, atol=1e-4)
     with pytest.raises(ValueError, match="optimizer must return weights"):
         solve(
@@ -346,8 +346,8 @@ def test_machine_precision_is_the_conceptual_algorithm(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
     settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
-    exact = settled.parameters["minimizer_sensitivity"]
-    assert settled.parameters["gradient_tolerance"] < 1e-12
+    exact = settled.settings.minimizer_sensitivity
+    assert settled.settings.gradient_tolerance < 1e-12
     assert settled.events[0].sensitivity <= exact * (1 + 1e-7)
     solve(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
     loose = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-3)
@@ -360,7 +360,7 @@ def test_an_unreachable_tolerance_releases_nothing(classification):
     settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-30)
     ledger = Ledger(BUDGET)
     with pytest.raises(CertificateNotReached, match="nothing is released"):
-        SOLVERS["output-perturbation"].run(settled, problem, SecureGenerator(), ledger)
+        carry_out(settled, problem, SecureGenerator(), ledger)
     assert ledger.events == settled.events
 
 
@@ -374,9 +374,9 @@ def test_hinge_is_certified_by_its_duality_gap(optimizer, classification, noisel
     )
     tight = OPTIMIZERS["smoothing"](Erm(problem, 0.05), tolerance=1e-6)
     assert tight.converged
-    distance = result.plan.parameters["gradient_tolerance"] / 0.05
+    distance = result.plan.settings.gradient_tolerance / 0.05
     assert np.linalg.norm(result.w - tight.w) <= distance + tight.certificate
-    sensitivity = result.plan.parameters["minimizer_sensitivity"]
+    sensitivity = result.plan.settings.minimizer_sensitivity
     assert result.plan.events[0].sensitivity <= 1.011 * sensitivity
 
 
@@ -407,7 +407,7 @@ def test_hinge_refuses_smooth_optimizers_and_iterates():
 def test_weights_are_projected_on_w_radius(classification):
     X, y = classification
     problem = Problem(X[:50], y[:50], data_norm=2.0)
-    for mode in module.MODES:
+    for mode in MODES:
         for seed in range(5):
             result = solve(problem, "output-perturbation", Budget(0.01, 1e-6),
                            alpha=0.01, mode=mode,
@@ -448,7 +448,7 @@ class TestObjectives:
             "replace_one"
         )
         gradient = objective.value_and_gradient(named.w)[1]
-        assert np.linalg.norm(gradient) <= named.plan.parameters["gradient_tolerance"]
+        assert np.linalg.norm(gradient) <= named.plan.settings.gradient_tolerance
 
     @pytest.mark.parametrize("budget", [Budget(2.0), Budget(2.0, 1e-6)], ids=str)
     def test_excess_risk_stays_below_the_bound(self, name, settings, make, budget, classification):
@@ -552,14 +552,12 @@ def test_whole_runs_on_worst_case_neighbors_of_other_objectives(kind, halved, mo
     settled = plan(pair[0], "output-perturbation", budget, neighboring_relation=relation,
                    noise="gaussian")  # fmt: skip
     assert settled.objective == pair[0].shape == pair[1].shape
-    ends = [module.unperturbed(settled, objective) for objective in pair]
+    ends = [unperturbed(settled, objective) for objective in pair]
     scores = []
     for seed, end in enumerate(ends):
         rng = SecureGenerator(seed)
-        outputs = [
-            module.perturb(settled, lambda end=end: end, rng, Ledger(budget)) for _ in range(600)
-        ]
-        scores.append(np.array([outcome.w for outcome in outputs]) @ (ends[0] - ends[1]))
+        outputs = [perturbed(settled, end, rng) for _ in range(600)]
+        scores.append(np.array(outputs) @ (ends[0] - ends[1]))
     assert (audit_mu(*scores).value > gaussian_mu(5.0, 1e-6)) == halved
 
 
@@ -617,12 +615,10 @@ def test_objectives_that_others_cannot_take_are_refused(classification):
     ledger = Ledger(Budget(9.0, 1e-6))
     for other in (problem, Tilted(problem, 0.1)):
         with pytest.raises(ValueError, match="must be the objective that the plan was made for"):
-            SOLVERS["output-perturbation"].run(settled, other, SecureGenerator(), ledger)
+            carry_out(settled, other, SecureGenerator(), ledger)
     assert ledger.events == ()
     with pytest.raises(BudgetExceeded):
-        SOLVERS["output-perturbation"].run(
-            settled, spread(X), SecureGenerator(), Ledger(Budget(1e-6, 1e-12))
-        )
+        carry_out(settled, spread(X), SecureGenerator(), Ledger(Budget(1e-6, 1e-12)))
 
 
 def test_leaks_behind_an_objective_are_reported(classification):

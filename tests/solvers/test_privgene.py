@@ -8,7 +8,8 @@ import pytest
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.privacy import ExponentialEvent, audit_epsilon
 from dpfast.random import SecureGenerator
-from dpfast.solvers import privgene
+from dpfast.solvers import carry_out
+from dpfast.solvers.papers import privgene
 
 SHAPE = ProblemShape(10_000, 8, 1.0)
 
@@ -23,7 +24,7 @@ def test_every_choice_is_paid_for(budget, relation):
     ledger = Ledger(budget)
     ledger.spend(event)
     assert 0.95 < ledger.used() <= 1.0
-    mechanism = settled.parameters["mechanism"]
+    mechanism = settled.settings.mechanism
     records = 2 if relation == "replace_one" else 1
     assert mechanism.score_range == pytest.approx(records * 2 * math.log(2.0))
 
@@ -103,7 +104,7 @@ def test_whole_runs_on_worst_case_neighbors(generator, monkeypatch):
 
     def outputs(problem, seed):
         rng = generator(seed)
-        runs = (privgene.run(settled, problem, rng, Ledger(budget)) for _ in range(1500))
+        runs = (carry_out(settled, problem, rng, Ledger(budget)) for _ in range(1500))
         return np.array([outcome.w[0] for outcome in runs])
 
     found = audit_epsilon(outputs(data[0], 2), outputs(data[1], 3)).value

@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
+from dpfast.fused import State, Walk
 from dpfast.random import SecureGenerator
-from dpfast.solvers import rrpsgd
 from dpfast.solvers._noisy_epochs import SCHEDULES
+from dpfast.solvers.papers import rrpsgd
 
 BUDGET = Budget(1.0, 1e-3)
 SCHEDULE_NAMES = ["constant", "1/sqrt(t)", "1/t"]
@@ -77,9 +78,9 @@ def test_gradient_norm_is_below_theorem_5_in_expectation(schedule):
             problem,
             solve(problem, "rrpsgd", Budget(8.0, 1e-3), schedule=schedule, random_state=seed).w,
         )
-        for seed in range(30)
+        for seed in range(100)
     ]
-    assert np.mean(norms) + 3 * np.std(norms) / np.sqrt(30) < bound
+    assert np.mean(norms) + 3 * np.std(norms) / np.sqrt(100) < bound
     # Neither so loose that nothing could fail it.
     assert bound < 100 * np.mean(norms)
 
@@ -88,18 +89,18 @@ def test_gradient_norm_is_below_theorem_6_with_its_probability():
     theory = pytest.importorskip("dpfast.theory.zhang2017")
     problem = sigmoid_problem(100)
     settled = plan(problem, "rrpsgd", Budget(8.0, 1e-3))
-    shape, size = settled.shape, settled.parameters["step"]
-    batches, failure, n_steps, every = settled.parameters["batches"], 0.1, 100**2, 50
+    shape, size = settled.shape, settled.settings.step
+    steps, failure, n_steps, every = settled.settings.access, 0.1, 100**2, 50
     bound = theory.rrpsgd_high_probability_bound(
-        size, shape.smoothness, shape.lipschitz, shape.dim, batches.mechanism.stddev, 0.5, failure,
+        size, shape.smoothness, shape.lipschitz, shape.dim, steps.stddev, 0.5, failure,
         iterations=n_steps,
     )  # fmt: skip
     rng, misses = SecureGenerator(5), 0
     for _ in range(10):
-        w, norms = np.zeros(shape.dim), []
-        for first in range(0, n_steps, every):
-            norms.append(square_norm(problem, w))
-            batches.steps(problem, rng, w, lambda a, b: size, first, every)
+        state, norms = State(np.zeros(shape.dim)), []
+        for _ in range(0, n_steps, every):
+            norms.append(square_norm(problem, state.w))
+            state = steps.answer(problem, rng, state, Walk(lambda a, b: size), every)
         misses += np.mean(norms) > bound
     assert misses <= stats.binom.isf(1e-6, 10, failure)
 
@@ -107,10 +108,10 @@ def test_gradient_norm_is_below_theorem_6_with_its_probability():
 def test_bound_is_that_of_the_theory_module():
     theory = pytest.importorskip("dpfast.theory.zhang2017")
     settled = plan(ProblemShape(1000, 5, 1.0, Loss("sigmoid")), "rrpsgd", BUDGET)
-    shape, deviation = settled.shape, settled.parameters["batches"].mechanism.stddev
+    shape, deviation = settled.shape, settled.settings.access.stddev
     variance = theory.rrpsgd_variance(shape.lipschitz, shape.dim, deviation)
     expected = theory.rrpsgd_gradient_bound(
-        settled.parameters["step"], shape.smoothness, variance, 0.5, iterations=10**6
+        settled.settings.step, shape.smoothness, variance, 0.5, iterations=10**6
     )
     assert settled.expected["gradient_norm_bound"] == pytest.approx(expected)
 

@@ -5,9 +5,10 @@ import itertools
 import math
 
 import numpy as np
+import outputs
 import pytest
 
-from dpfast import Budget, Ledger, Problem, plan
+from dpfast import Budget, Problem, plan
 from dpfast.objectives import (
     Erm,
     ErmShape,
@@ -19,7 +20,6 @@ from dpfast.objectives import (
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.random import SecureGenerator
-from dpfast.solvers import output_perturbation
 from dpfast.theory import lowy2021
 from dpfast.theory.lowy2021 import Setting
 
@@ -150,13 +150,8 @@ def perturbed(problem, objective, options, alpha, delta, seeds):
         noise="gaussian" if delta else "l2-laplace",
         calibration="zhao" if delta else "analytic",
     )
-    point = output_perturbation.unperturbed(settled, problem)
-    return settled, [
-        output_perturbation.perturb(
-            settled, lambda: point, SecureGenerator(seed), Ledger(settled.budget)
-        ).w
-        for seed in seeds
-    ]
+    point = outputs.unperturbed(settled, problem)
+    return settled, [outputs.perturbed(settled, point, SecureGenerator(seed)) for seed in seeds]
 
 
 def setting_of(shape, problem, radius, delta, mu):

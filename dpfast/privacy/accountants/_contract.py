@@ -9,6 +9,9 @@ from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import Event
 
+_LEAST = 1e-300
+"""Of a price: squares of small ones underflow, and what is added up would be free."""
+
 
 class Accountant(ABC):
     """Turns a sequence of events into a guarantee.
@@ -75,7 +78,7 @@ class AdditiveAccountant(Accountant):
         return self.total(events) if budget.unit == self.unit else super().spent(events, budget)
 
     def price(self, event: Event) -> float:
-        """Return what one of the event's releases adds to the sum.
+        """Return what one of the event's releases adds to the sum, never 0.
 
         Raises
         ------
@@ -88,4 +91,4 @@ class AdditiveAccountant(Accountant):
                 f"the accountant {self.name!r} has no price for an event of mechanism "
                 f"{event.mechanism!r}; it prices {sorted(kind.mechanism for kind in self.prices)}."
             )
-        return price(event)
+        return max(float(price(event)), _LEAST)

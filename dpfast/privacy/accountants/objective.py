@@ -45,6 +45,9 @@ _GAUSSIAN = GaussianAccountant()
 _ROUNDING = 1e-9
 # Beyond this many different corners they are replaced by the farthest one.
 _MAX_CORNERS = 2000
+_ENDLESS = 1e5
+# So many times two corners are more than any delta pays for.
+_MAX_COUNT = 1000
 
 
 class ObjectiveAccountant(Accountant):
@@ -59,11 +62,12 @@ class ObjectiveAccountant(Accountant):
     def epsilon(self, events: Iterable[Event], delta: float) -> float:
         """Return an epsilon at `delta`; infinite at ``delta=0`` with any event."""
         jacobian, corners, mu = _collect(events)
-        if jacobian == 0.0:
+        if not corners:
             if delta == 0.0:
                 return math.inf if mu > 0.0 else 0.0
             return gaussian_epsilon(mu, delta)
-        if delta == 0.0:
+        # Far beyond any budget; a conversion would overflow on the way.
+        if delta == 0.0 or not max(jacobian, *(norm for norm, _ in corners)) < _ENDLESS:
             return math.inf
 
         def excess(level: float) -> float:
@@ -75,7 +79,7 @@ class ObjectiveAccountant(Accountant):
         high = max(high, 1e-3)
         while excess(high) > 0.0:
             high *= 2.0
-        level = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13))
+        level = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13, maxiter=5000))
         step = 1e-12
         while _delta(corners, level) > delta:
             level *= 1.0 + step
@@ -85,22 +89,27 @@ class ObjectiveAccountant(Accountant):
     def delta(self, events: Iterable[Event], epsilon: float) -> float:
         """Return a delta at `epsilon`, at most 1."""
         jacobian, corners, mu = _collect(events)
-        if jacobian == 0.0:
+        if not corners:
             return gaussian_delta(epsilon, mu)
         level = epsilon - jacobian
         return _delta(corners, level) if level >= 0.0 else 1.0
 
 
 def _collect(events: Iterable[Event]) -> tuple[float, list[tuple[float, float]], float]:
-    """Return the sum of the Jacobian terms, corners as (norm, how many), and the Gaussian mu."""
-    jacobian = 0.0
+    """Return the sum of the Jacobian terms, corners as (norm, how many), and the Gaussian mu.
+
+    There are no corners if there is no objective perturbation.
+    """
+    jacobian, objectives = 0.0, False
     gaussian: list[Event] = []
     # Squared norms -> how many.
     squares: dict[float, float] = {0.0: 1.0}
     for event in events:
         if isinstance(event, ObjectivePerturbationEvent):
-            jacobian += event.count * event.log_jacobian
-            for _ in range(event.count):
+            jacobian, objectives = jacobian + event.count * event.log_jacobian, True
+            if event.count > _MAX_COUNT:
+                squares = {math.inf: 1.0}
+            for _ in range(min(event.count, _MAX_COUNT)):
                 squares = _combined(squares, event.shifts)
         elif _GAUSSIAN.supports(event):
             gaussian.append(event)
@@ -110,6 +119,8 @@ def _collect(events: Iterable[Event]) -> tuple[float, list[tuple[float, float]],
                 f"{event.mechanism!r}; it prices ['gaussian', 'gdp', 'objective_perturbation']."
             )
     mu = _GAUSSIAN.total(gaussian)
+    if not objectives:
+        return 0.0, [], mu
     # 1e-13 covers the rounding of the squares' sums.
     corners = [
         (math.sqrt(square + mu * mu) * (1.0 + 1e-13), many) for square, many in squares.items()

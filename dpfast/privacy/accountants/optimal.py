@@ -16,6 +16,8 @@ from dpfast.privacy.events import Event
 _PURE = PureAccountant()
 _ROUNDING = 1e-9
 _MAX_TERMS = 100_000
+# Below it the sums of probabilities have no digits left for what a delta would gain.
+_SMALL = 1e-9
 
 
 class OptimalAccountant(Accountant):
@@ -44,7 +46,7 @@ class OptimalAccountant(Accountant):
         """Return the smallest epsilon at `delta`; the plain sum where `delta` gains below 1 %."""
         events = list(events)
         total = self._total(events)
-        if delta == 0.0 or not events:
+        if delta == 0.0 or not _SMALL < total < math.inf:
             return total
         count, largest = _homogeneous(events)
         return unless_pure_is_as_good(events, min(total, _epsilon(count, largest, delta)))
@@ -52,8 +54,11 @@ class OptimalAccountant(Accountant):
     def delta(self, events: Iterable[Event], epsilon: float) -> float:
         """Return the smallest delta at `epsilon`, 0 from the plain sum on."""
         events = list(events)
-        if epsilon >= self._total(events):
+        total = self._total(events)
+        if epsilon >= total:
             return 0.0
+        if not _SMALL < total < math.inf:
+            return _PURE.delta(events, epsilon)
         count, largest = _homogeneous(events)
         return min(_PURE.delta(events, epsilon), _delta(count, largest, epsilon))
 

@@ -120,7 +120,7 @@ class PLDAccountant(Accountant):
                 squares += [event.count * event.mu**2]
                 continue
             if isinstance(event, SubsampledGaussianEvent):
-                kind = ("gaussian", event.sensitivity / event.stddev, event.sampling_rate)
+                kind = ("gaussian", event.ratio, event.sampling_rate)
             elif isinstance(event, LaplaceEvent) and event.dimension == 1:
                 kind = ("laplace", event.epsilon, 1.0)
             else:

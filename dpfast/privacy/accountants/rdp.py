@@ -56,13 +56,11 @@ def _of_noisy_max(event: NoisyMaxEvent, excess: float) -> float:
 
 
 def _of_subsampled_gaussian(event: SubsampledGaussianEvent, excess: float) -> float:
-    mu = event.sensitivity / event.stddev
-    return subsampled_gaussian_log_moment(excess, mu, event.sampling_rate, event.sampling)
+    return subsampled_gaussian_log_moment(excess, event.ratio, event.sampling_rate, event.sampling)
 
 
 def _of_subsampled_laplace(event: SubsampledLaplaceEvent, excess: float) -> float:
-    epsilon = event.sensitivity / event.scale
-    return subsampled_laplace_log_moment(excess, epsilon, event.sampling_rate, event.dimension)
+    return subsampled_laplace_log_moment(excess, event.ratio, event.sampling_rate, event.dimension)
 
 
 def _of_selection(event: SelectionEvent, excess: float) -> float:

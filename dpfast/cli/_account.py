@@ -1,0 +1,88 @@
+"""``--account``: one budget over many fits, in a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dpfast.cli._arguments import Commands
+from dpfast.errors import BudgetFileError
+from dpfast.privacy import Budget, BudgetAccountant, Ledger
+
+
+def add_account(command: Commands) -> None:
+    """Add ``--account`` and ``--account-budget``."""
+    command.add_argument(
+        "--account",
+        metavar="FILE",
+        help="file that adds up all fits to the same records, and refuses what passes its budget",
+    )
+    command.add_argument(
+        "--account-budget",
+        type=budget,
+        metavar="E,D",
+        help="epsilon and delta of a new account",
+    )
+
+
+def budget(text: str) -> Budget:
+    """Epsilon and delta."""
+    try:
+        epsilon, delta = (float(part) for part in text.split(","))
+        return Budget(epsilon, delta)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(
+            f"expected epsilon and delta as in 3,1e-5; got {text!r}"
+        ) from error
+
+
+def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
+    """The account that the arguments name, begun if there is none yet.
+
+    Raises
+    ------
+    ValueError
+        If a new one has no budget, or a budget no account.
+    BudgetFileError, OSError
+        If the file is damaged, was begun with another budget, or cannot be used.
+    """
+    path, given = arguments.account, arguments.account_budget
+    if path is None:
+        if given is not None:
+            raise ValueError("--account-budget must come with --account FILE.")
+        return None
+    if not Path(path).exists():
+        if given is None:
+            raise ValueError(
+                f"there is no account {path} yet: give its budget as --account-budget E,D, the "
+                "limit of all fits together."
+            )
+        return BudgetAccountant(given, path)
+    try:
+        ledger = Ledger.from_json(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BudgetFileError(f"{path} is not a valid account: {error}") from error
+    return BudgetAccountant(given or ledger.budget, path, ledger.accountant, ledger.adaptive)
+
+
+def account_facts(account: BudgetAccountant) -> dict[str, Any]:
+    """What an account has spent, for JSON."""
+    total = account.guarantee()
+    return {
+        "file": str(account.path),
+        "budget": account.budget.to_dict(),
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+        "remaining": account.remaining(),
+    }
+
+
+def account_text(account: BudgetAccountant) -> str:
+    """The same in words."""
+    facts = account_facts(account)
+    return (
+        f"Account {facts['file']}: all fits so far together have epsilon = {facts['epsilon']:.3g}, "
+        f"delta = {facts['delta']:.3g}; {100.0 * facts['remaining']:.3g} % of its budget "
+        f"(epsilon = {account.budget.limit:g}, delta = {account.budget.delta:g}) are left."
+    )

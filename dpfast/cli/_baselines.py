@@ -1,0 +1,63 @@
+"""What the scores of a private model are compared with: models without privacy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
+
+from dpfast.tabular import Scores, TableFit, TableModel, output_of, scores_of
+
+_LARGEST = 2**24
+"""Entries of encoded rows beyond which no other model is fitted: it would take too long."""
+
+_USUAL: dict[str, Any] = {
+    "logistic": lambda: LogisticRegression(max_iter=1000),
+    "svm": LinearSVC,
+    "linear": LinearRegression,
+    "huber": lambda: HuberRegressor(max_iter=1000),
+}
+
+
+def baselines(
+    model: TableModel, fit: TableFit, test: str, threshold: float | None
+) -> dict[str, Scores]:
+    """Scores on test rows of scikit-learn's model of the family, and of a constant.
+
+    Rows that are not held in memory, or are very many, are compared with the constant alone.
+    """
+    parts = list(model.encoded(test, with_target=True))
+    y_test = np.concatenate([part.target for part in parts if part.target is not None])
+    y = fit.targets()
+    found: dict[str, Scores] = {}
+    several = len(np.unique(y)) > 1
+    small = fit.n_samples * len(fit.plan.schema.feature_names) <= _LARGEST
+    if model.family in _USUAL and several and fit.plan.in_memory and small:
+        X, y, arguments = fit.dense()
+        weight = arguments.get("sample_weight")
+        usual = _USUAL[model.family]().fit(X, y, sample_weight=weight)
+        output = np.concatenate([output_of(usual, part.X) for part in parts])
+        if _complete(usual, model):
+            found["non_private"] = scores_of(usual, y_test, output, threshold)
+    classes = getattr(fit.plan.schema.target, "classes", None)
+    if classes is not None:
+        shares = np.bincount(y.astype(np.intp), minlength=len(classes)) / len(y)
+        output = np.broadcast_to(shares, (len(y_test), len(classes)))
+        if hasattr(model.estimator_, "predict_proba"):
+            constant = scores_of(model.estimator_, y_test, output, threshold)
+        else:
+            constant = {"accuracy": float(np.mean(y_test == shares.argmax()))}
+        found["majority_class"] = constant
+    else:
+        quantile = getattr(model.estimator_, "quantile", None)
+        value = float(np.mean(y) if quantile is None else np.quantile(y, quantile))
+        found["constant"] = scores_of(model.estimator_, y_test, np.full(len(y_test), value))
+    return found
+
+
+def _complete(usual: Any, model: TableModel) -> bool:
+    """Whether it has seen all classes, so that its positions are those of the declaration."""
+    classes = getattr(model.schema_.target, "classes", None)
+    return classes is None or len(usual.classes_) == len(classes)

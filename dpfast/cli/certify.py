@@ -1,0 +1,77 @@
+"""``dpfast certify``: what a model file promises, for whoever decides about its release."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpfast._files import atomic_writer
+from dpfast.cli._arguments import PICTURES, Commands, add_json
+from dpfast.cli._screen import check_writable, console, say, show_json
+from dpfast.privacy import Certificate
+from dpfast.tabular import TableModel
+
+
+def add(commands: Commands) -> None:
+    """Add the command's parser."""
+    certify = commands.add_parser(
+        "certify",
+        help="what a model promises to whoever gets it: the papers for its release",
+        description="Check a model file and print its guarantee, its unit, what an attacker can "
+        "do at most, every access to the data, what is not covered, and answers to the questions "
+        "of NIST SP 800-226. Computed from the ledger in the file; nothing is spent.",
+    )
+    certify.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
+    certify.add_argument(
+        "-o", "--output", metavar="FILE", help="also write it: JSON if the name ends in .json"
+    )
+    certify.add_argument(
+        "--plot", metavar="FILE", help=f"also draw the bounds on attacks ({', '.join(PICTURES)})"
+    )
+    add_json(certify)
+    certify.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, check, print, write, draw."""
+    for path in filter(None, (arguments.output, arguments.plot)):
+        check_writable(path)
+    if arguments.plot and not arguments.plot.endswith(PICTURES):
+        raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
+    model = TableModel.load(arguments.model)
+    certificate = Certificate(model.privacy_, _subject(arguments.model, model))
+    if arguments.output:
+        as_json = arguments.output.endswith(".json")
+        with atomic_writer(arguments.output) as stream:
+            stream.write(f"{certificate.to_json() if as_json else certificate}\n")
+    if arguments.plot:
+        from dpfast.plotting import AttackDisplay
+
+        AttackDisplay.from_report(model.privacy_).figure_.savefig(arguments.plot)
+    if arguments.json:
+        show_json("certify", certificate.to_dict())
+        return
+    for title, lines in certificate.sections():
+        console().print(title, style="bold")
+        for line in lines:
+            say(f"- {line}")
+        say("")
+    for path in filter(None, (arguments.output, arguments.plot)):
+        say(f"Written to {path}.")
+
+
+def _subject(path: str, model: TableModel) -> dict[str, Any]:
+    """What the file is about."""
+    schema = model.schema_
+    return {
+        "file": Path(path).name,
+        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+        "family": model.family,
+        "target": schema.target.name,
+        "columns": ", ".join(column.name for column in schema.features),
+        "numbers_released": int(np.size(model.coef_) + np.size(model.intercept_)),
+    }

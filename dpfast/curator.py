@@ -1,0 +1,243 @@
+"""The curator: the one object that holds rows, ledger and noise at once.
+
+A solver is given a curator in the place of the rows.  It can ask for accesses
+(:class:`~dpfast.mechanisms.Access`), and gets noisy answers and nothing else.  Every access is paid
+for on the ledger before the rows are touched, then answered, then written to the log, if the fit
+can be interrupted.  So a wrong solver costs accuracy, never privacy.
+
+Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
+curator for each of several consecutive parts of the rows, each of which may make every access of
+the list once.  The parts are settled by row numbers alone, so neighbors differ in the record of one
+place, hence in one part.  Whatever was released before, an access to another part has the same
+distribution for both and costs nothing between them; an access to their own part is made at most
+once for each payment.  Its price was fixed before it.  So for every pair of neighbors the prices of
+the accesses that tell them apart add up to what was paid, at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dpfast.errors import BudgetExceeded
+from dpfast.mechanisms import Access, Query
+from dpfast.privacy import Event
+from dpfast.privacy.checkpoint import Checkpoint
+from dpfast.random import SecureGenerator
+
+T = TypeVar("T")
+
+
+class Payer(Protocol):
+    """What a curator pays with: a ledger, or what was paid in advance."""
+
+    @property
+    def log(self) -> Checkpoint | None:
+        """Where a fit that can be interrupted writes down what it is told."""
+        ...
+
+    def spend_all(self, events: Sequence[Event]) -> None:
+        """Spend the events together, or raise and spend none."""
+        ...
+
+    def check(self, *events: Event) -> None:
+        """Raise what spending the events would raise now."""
+        ...
+
+    def can_afford(self, *events: Event) -> bool:
+        """Say whether the events could be spent together now."""
+        ...
+
+    def used(self) -> float:
+        """Return the share of the budget that is used."""
+        ...
+
+
+class Fixed:
+    """Public arguments of a query that were checked, and will not change."""
+
+    __slots__ = ("__weakref__", "query", "values")
+
+    def __init__(self, query: Query, values: tuple[Any, ...]) -> None:
+        self.query, self.values = query, values
+
+
+class Curator:
+    """Answers accesses to rows that nobody else sees.
+
+    Parameters
+    ----------
+    rows : object
+        What the queries are functions of: a :class:`~dpfast.Problem`, an objective, an array.
+    ledger : Ledger
+    rng : SecureGenerator
+        The source of the noise.
+    """
+
+    def __init__(self, rows: Any, ledger: Payer, rng: SecureGenerator) -> None:
+        self._rows, self._ledger, self._rng = rows, ledger, rng
+        self._prepared: WeakKeyDictionary[Fixed, Any] = WeakKeyDictionary()
+        self._parts: tuple[tuple[int, ...], list[Any]] = (), []
+        self._public: SecureGenerator | None = None
+
+    @property
+    def public_rng(self) -> SecureGenerator:
+        """A generator of its own for what is drawn in public, such as proposals."""
+        if self._public is None:
+            self._public = self._rng.independent("public")
+        return self._public
+
+    def fix(self, query: Query, *values: Any) -> Fixed:
+        """Check and copy the fixed arguments of a query.
+
+        As long as the token that is returned lives, what the query prepared of the rows for these
+        arguments is kept between releases.  The token holds no data.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the query's bounds do not hold for these values.
+        """
+        if len(values) != query.fixed:
+            raise TypeError(
+                f"{type(query).__name__} has {query.fixed} fixed arguments; got {len(values)}."
+            )
+        copies = tuple(_copy(value) for value in values)
+        query.check(*copies)
+        return Fixed(query, copies)
+
+    def release(self, access: Access[T], *arguments: Any) -> T:
+        """Pay, then look: the noisy answer to one access.
+
+        Parameters
+        ----------
+        access : Access
+        *arguments
+            The query's arguments; its fixed ones may be given as one :class:`Fixed`.
+
+        Returns
+        -------
+        object
+            What the access releases.
+
+        Raises
+        ------
+        BudgetExceeded, UnsupportedEvent
+            By the ledger; nothing was spent and the rows were not touched.
+        TypeError, ValueError
+            If the arguments are not as the access's bounds require; nothing was spent.
+        """
+        fixed, point = self._fixed(access.query, arguments)
+        access.check(*point)
+        events, log = access.events(), self._ledger.log
+        if log is None:
+            self._ledger.spend_all(events)
+            return self._answer(access, fixed, point)
+
+        def pay() -> None:
+            self._ledger.spend_all(events)
+
+        def make() -> T:
+            pay()
+            return self._answer(access, fixed, point)
+
+        return log.release(pay, make, self._rng)
+
+    def check(self, *accesses: Access[Any]) -> None:
+        """Raise what paying for these accesses together would raise now.  Nothing is spent."""
+        self._ledger.check(*(e for access in accesses for e in access.events()))
+
+    def can_afford(self, *accesses: Access[Any]) -> bool:
+        """Say whether these accesses could be paid for together now.  Nothing is spent."""
+        return self._ledger.can_afford(*(e for access in accesses for e in access.events()))
+
+    def used(self) -> float:
+        """Return the share of the budget that is used so far: it follows from what was asked."""
+        return self._ledger.used()
+
+    def disjoint(self, edges: Sequence[int], *accesses: Access[Any]) -> list[Curator]:
+        """Pay once for `accesses`, and return a curator for each part of the rows.
+
+        Parameters
+        ----------
+        edges : sequence of int
+            The parts are the rows ``edges[k]`` to before ``edges[k + 1]``.
+        *accesses : Access
+            What each part's curator may be asked for, once each.
+
+        Returns
+        -------
+        list of Curator
+
+        Raises
+        ------
+        BudgetExceeded
+            By the ledger; nothing was spent.
+        """
+        self._ledger.spend_all([e for access in accesses for e in access.events()])
+        if self._parts[0] != tuple(edges):
+            parts = [self._rows.part(start, stop) for start, stop in pairwise(edges)]
+            self._parts = tuple(edges), parts
+        return [type(self)(part, _Prepaid(accesses), self._rng) for part in self._parts[1]]
+
+    def _fixed(
+        self, query: Query | None, arguments: tuple[Any, ...]
+    ) -> tuple[Fixed | None, tuple[Any, ...]]:
+        """The checked fixed arguments, and the others."""
+        if query is None or query.fixed == 0:
+            return None, arguments
+        if arguments and isinstance(arguments[0], Fixed):
+            if arguments[0].query is not query:
+                raise ValueError("the arguments were fixed for another query.")
+            return arguments[0], arguments[1:]
+        return self.fix(query, *arguments[: query.fixed]), arguments[query.fixed :]
+
+    def _answer(self, access: Access[T], fixed: Fixed | None, point: tuple[Any, ...]) -> T:
+        """The one place where rows and noise meet; tests look into it."""
+        return access.answer(self._prepare(access.query, fixed), self._rng, *point)
+
+    def _prepare(self, query: Query | None, fixed: Fixed | None) -> Any:
+        if query is None or fixed is None:
+            return self._rows if query is None else query.prepare(self._rows)
+        if fixed not in self._prepared:
+            self._prepared[fixed] = query.prepare(self._rows, *fixed.values)
+        return self._prepared[fixed]
+
+
+class _Prepaid:
+    """In the place of a ledger for one part of the rows: what was paid for, once each."""
+
+    log = None
+
+    def __init__(self, accesses: Sequence[Access[Any]]) -> None:
+        self._left = [event for access in accesses for event in access.events()]
+
+    def spend_all(self, events: Sequence[Event]) -> None:
+        self.check(*events)
+        for event in events:
+            self._left.remove(event)
+
+    def check(self, *events: Event) -> None:
+        if not self.can_afford(*events):
+            raise BudgetExceeded(
+                "this access to a part of the rows was not paid for. Nothing was spent."
+            )
+
+    def can_afford(self, *events: Event) -> bool:
+        return all(events.count(event) <= self._left.count(event) for event in events)
+
+    def used(self) -> float:
+        raise NotImplementedError("a part of the rows has no budget of its own.")
+
+
+def _copy(value: Any) -> Any:
+    """A copy of an array that nobody can write to; other values are their own."""
+    if not isinstance(value, np.ndarray):
+        return value
+    copied = value.copy()
+    copied.flags.writeable = False
+    return copied

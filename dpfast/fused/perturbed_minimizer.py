@@ -1,0 +1,215 @@
+r"""The minimizer of an objective with a random linear term that stays secret, perturbed once more.
+
+The release is close to ``w(b) = argmin Σ ℓ_i + (Λ/2)‖w‖² + <b, w>``, the sum form of the problem
+with ridge ``α = Λ/n``.  Two events pay for it:
+
+1. ``w(b)`` itself, exactly, for Gaussian ``b`` (the accountant "objective") or l2-Laplace ``b``
+   (the accountant "pure").  The slope of a loss that is monotone in the margin has a known sign,
+   which spares a factor of 2 in δ.  Losses must be convex with a bounded slope and a bounded
+   curvature; :class:`~dpfast.privacy.ObjectivePerturbationEvent` has the proof.
+2. What an optimizer finds instead (approximate minima perturbation, Iyengar et al. 2019): a point
+   ``ŵ`` certified to have a gradient of at most ``τ`` (of the mean objective), for a linear term
+   ``b̃`` in floating point with ``‖b̃ - b‖ <= η``.  By strong convexity
+   ``‖ŵ - w(b)‖ <= r = (nτ + η)/Λ`` on every run.  Given ``w(b)``, which with the data determines
+   ``b``, the two neighbors' ``ŵ`` lie in one ball of radius r: a query of sensitivity ``2r``,
+   released with Gaussian or l2-Laplace noise on a grid.
+
+So nothing rests on ``b̃`` being exact: its deviation is charged in η.
+
+Gaussian: with ``K1``, ``K2`` exact discrete Gaussians of scale 2^32, ``K = 2^26 K1 + K2`` is a
+discrete Gaussian of variance ``2^116 + 2^64``, and that is the randomized rounding, with a Gaussian
+kernel of scale 64, of a continuous Gaussian of variance above 2^116, all up to factors within
+``1 ± 10^-35000`` (the lemma in the notes of :class:`~dpfast.mechanisms.Gaussian`, used twice).  The
+rounding moves a coordinate by more than 2560 steps, or the coordinate is beyond 45 standard
+deviations, with a probability below 10^-340; otherwise that of ``b̃ = (σ/2^58) K`` is within
+``2^-45 σ`` of that of ``b``, the rounding of float64 included.
+
+l2-Laplace: ``b̃`` is computed in floating point from the secure stream, with errors below
+``2^-48 √d ‖b‖``; the pure guarantee is that of an ideal sampler of which this is the rounding, and
+whose norm stays below a bound that it passes with a probability below ``e^-700``.
+
+Sources: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2; Kifer, Smith & Thakurta 2012; Iyengar et
+al. 2019; Redberg, Koskela & Wang 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice, check_real
+from dpfast.losses import Loss
+from dpfast.mechanisms import Access, Gaussian, L2Laplace
+from dpfast.objectives import Erm, LinearTerm
+from dpfast.privacy import Event, L2LaplaceObjectiveEvent, ObjectivePerturbationEvent
+from dpfast.problem import Problem
+from dpfast.queries.minimizer import certified_minimizer, choose_optimizer
+from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
+
+Vector = NDArray[np.float64]
+LinearEvent = ObjectivePerturbationEvent | L2LaplaceObjectiveEvent
+
+NOISES = ("gaussian", "l2-laplace")
+#: What one-sided roundings of sums and quotients are covered by.
+ROUND_UP = 1.0 + 2.0**-48
+
+_OUTPUT = "output: distance to the exact minimizer"
+_SCALE = 2**32
+_REFINEMENT = 2**26
+
+
+class PerturbedMinimizer(Access[Vector]):
+    """The certified minimizer with a random linear term, plus noise; two events in one access.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        With its ridge α.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    noise : {"gaussian", "l2-laplace"}
+        Of the linear term, and of the output.
+    scale : float
+        Of the linear term, in the unit of the gradient sum: the standard deviation of Gaussian
+        coefficients.
+    tolerance : float
+        τ.
+    output_noise : float
+        Standard deviation or scale of the output's noise.
+    optimizer : str or callable, default="auto"
+        As for :class:`~dpfast.queries.CertifiedMinimizer`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or the loss is not as the proof needs it.
+    """
+
+    where = "objective: minimizer with a random linear term"
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        neighboring_relation: str,
+        *,
+        noise: str,
+        scale: float,
+        tolerance: float,
+        output_noise: float,
+        optimizer: str | Callable[..., Any] = "auto",
+    ) -> None:
+        reason = refusal(shape.loss)
+        if reason is not None:
+            raise ValueError(f"loss must be {reason}; got {shape.loss.name!r}.")
+        self.shape, n, dim = shape, shape.n_samples, shape.dim
+        self.alpha = check_real("alpha", shape.alpha, low=0.0, low_open=True)
+        self.noise = check_choice("noise", noise, NOISES)
+        self.scale = check_real("scale", scale, low=0.0, low_open=True)
+        tolerance = check_real("tolerance", tolerance, low=0.0, low_open=True)
+        # Of the comparison with a computed norm, 2^-53 of which LinearTerm leaves out.
+        self.tolerance = tolerance * (1.0 - 2.0**-40)
+        self.optimizer = choose_optimizer(optimizer, shape)
+        # The one-sided rounding of products is absorbed: the event's ridge is never above that of
+        # the objective, which strong convexity and Jacobian are bounded by.
+        ridge = self.alpha * n / ROUND_UP
+        self.linear = linear_event(shape, neighboring_relation, noise, ridge, scale)
+        distance = (tolerance * n + deviation(noise, dim, scale)) / ridge * ROUND_UP
+        mechanism: type[Gaussian | L2Laplace] = Gaussian if noise == "gaussian" else L2Laplace
+        self.output = mechanism(
+            output_noise,
+            sensitivity=2.0 * distance,
+            dimension=dim,
+            neighboring_relation=neighboring_relation,
+            bound=minimizer_reach(shape, noise, ridge, scale) + distance,
+        )
+
+    def events(self, count: int = 1) -> tuple[Event, ...]:
+        """Return those of the exact minimizer and of the distance to it, `count` times."""
+        return (self.linear, self.output.event(_OUTPUT)) * count
+
+    def answer(self, prepared: Problem, rng: SecureGenerator, *point: Any) -> Vector:
+        """The perturbed minimizer.
+
+        Raises
+        ------
+        CertificateNotReached
+            If no optimizer's point can be certified.
+        """
+        linear = self.draw(rng) / self.shape.n_samples
+        objective = LinearTerm(Erm(prepared, self.alpha), linear)
+        w = certified_minimizer(objective, self.tolerance, self.optimizer).w
+        return self.output.perturb(w, rng)
+
+    def draw(self, rng: SecureGenerator) -> Vector:
+        """Coefficients of the linear term, in the unit of the gradient sum; see the module."""
+        if self.noise == "l2-laplace":
+            return rng.l2_laplace(self.shape.dim, self.scale)
+        coarse, fine = (rng.discrete_gaussian(_SCALE, self.shape.dim) for _ in range(2))
+        return self.scale * (coarse / _SCALE + fine / (_SCALE * _REFINEMENT))
+
+
+def linear_event(
+    shape: ProblemShape, neighboring_relation: str, noise: str, ridge: float, scale: float
+) -> LinearEvent:
+    """Return what the exact minimizer is charged as.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Its ridge is not used.
+    neighboring_relation, noise, scale
+        As for :class:`PerturbedMinimizer`.
+    ridge : float
+        ``Λ``, of the sum.
+    """
+    settings: dict[str, Any] = {
+        "lipschitz": shape.lipschitz * ROUND_UP,
+        "smoothness": shape.smoothness * ROUND_UP,
+        "ridge": ridge,
+        "dimension": shape.dim,
+        "neighboring_relation": neighboring_relation,
+        "where": PerturbedMinimizer.where,
+    }
+    if noise == "l2-laplace":
+        return L2LaplaceObjectiveEvent(scale=scale, **settings)
+    return ObjectivePerturbationEvent(stddev=scale, monotone=shape.loss.monotone, **settings)
+
+
+def standard_deviation(noise: str, dim: int, scale: float) -> float:
+    """Standard deviation of a coordinate of the linear term, or of the output's noise."""
+    # E‖z‖² = d (d + 1) scale² for the l2-Laplace law.
+    return math.sqrt(dim + 1.0) * scale if noise == "l2-laplace" else scale
+
+
+def deviation(noise: str, dim: int, scale: float) -> float:
+    """η: bound of the distance between the drawn linear term and an exact draw."""
+    if noise == "l2-laplace":
+        return 2.0**-48 * math.sqrt(dim) * scale * (dim + 40.0 * math.sqrt(dim) + 800.0)
+    return 2.0**-45 * math.sqrt(dim) * scale
+
+
+def minimizer_reach(shape: ProblemShape, noise: str, ridge: float, scale: float) -> float:
+    """Bound of the minimizer's norm, in all but one of e^700 draws.
+
+    The minimizer moves by at most ``‖b‖/Λ`` with b.
+    """
+    norm = standard_deviation(noise, shape.dim, scale) * (math.sqrt(shape.dim) + 40.0)
+    if noise == "l2-laplace":
+        norm += 800.0 * scale
+    return shape.minimizer_norm(ridge / shape.n_samples) + norm / ridge
+
+
+def refusal(loss: Loss) -> str | None:
+    """What a loss lacks for the proof, or None if it holds."""
+    needs = {
+        "convex, so that minimizer and linear term determine each other": loss.convex,
+        "of bounded slope, so that one record's influence is bounded": math.isfinite(
+            loss.lipschitz
+        ),
+        "smooth, so that one record's curvature is bounded": math.isfinite(loss.smoothness),
+    }
+    return next((need for need, met in needs.items() if not met), None)

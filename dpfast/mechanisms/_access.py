@@ -1,0 +1,66 @@
+"""What a curator can be asked for: an answer, and the events that pay for it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from dpfast.mechanisms._query import Query
+from dpfast.privacy import Event
+
+if TYPE_CHECKING:
+    from dpfast.random import SecureGenerator
+
+T = TypeVar("T")
+
+
+class Access(ABC, Generic[T]):
+    """One look at the rows.
+
+    Most accesses are a mechanism calibrated to a query.  Those that have no single exact value, or
+    whose steps in between must stay secret, are in :mod:`dpfast.fused`.
+
+    Attributes
+    ----------
+    where : str
+        The place in the algorithm, for the ledger.
+    query : Query or None
+        What is asked, if it is one function of the rows.
+    """
+
+    where: str = ""
+    query: Query | None = None
+
+    @abstractmethod
+    def events(self, count: int = 1) -> tuple[Event, ...]:
+        """Return what `count` such accesses are charged as."""
+
+    def check(self, *point: Any) -> None:
+        """Refuse arguments for which the price does not hold, before anything is spent.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        del point
+
+    @abstractmethod
+    def answer(self, prepared: Any, rng: SecureGenerator, *point: Any) -> T:
+        """Return the noisy answer; only a curator calls this, after it has spent the events.
+
+        Parameters
+        ----------
+        prepared : object
+            What the query's ``prepare`` made of the rows; without a query, the rows.
+        rng : SecureGenerator
+            The source of the noise.
+        *point
+            The arguments that are not fixed.
+        """
+
+    def named(self, where: str) -> Self:
+        """Return the same access under another name in the ledger."""
+        other = copy(self)
+        other.where = where
+        return other

@@ -1,0 +1,72 @@
+"""What is asked of the rows: a function of them together with what one record can change."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+from numpy.typing import ArrayLike
+
+
+class Query(ABC):
+    """A function of the rows, its sensitivity, and what rounding adds to it.
+
+    A query is public: it is made from public quantities and holds no rows.  Subclasses prove their
+    sensitivity in their docstring.  Nothing else states one.
+
+    Attributes
+    ----------
+    norm : {"l2", "l1", "range"}
+        What :meth:`sensitivity` is measured in.  "range": the values are scores of candidates, and
+        it is the length of an interval that holds 0 and the changes of all scores.
+    fixed : int
+        How many leading arguments the bounds, or state that is kept between releases, rest on.
+        They are checked by :meth:`check` and given to :meth:`prepare`.
+    monotone : bool
+        Of scores: whether a record's presence moves all of them up, or all of them down.
+    dimension : int
+        Number of values.
+    bound : float or None
+        Public bound of the values' absolute values, if they are to be released unclamped.
+    """
+
+    norm: Literal["l2", "l1", "range"] = "l2"
+    fixed: ClassVar[int] = 0
+    monotone: ClassVar[bool] = False
+    dimension: int
+    bound: float | None = None
+
+    @abstractmethod
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Largest distance between the exact values on two neighbors, in :attr:`norm`."""
+
+    @abstractmethod
+    def rounding_error(self) -> float:
+        """Bound of the distance between the computed and the exact values, in l2 norm.
+
+        Of scores: bound of each one's error.
+        """
+
+    def check(self, *fixed: Any) -> None:
+        """Refuse fixed arguments for which the bounds do not hold.  They are public.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        del fixed
+
+    def prepare(self, rows: Any, *fixed: Any) -> Any:
+        """What the query needs of the rows and its fixed arguments, each time it is asked."""
+        del fixed
+        return rows
+
+    @abstractmethod
+    def __call__(self, prepared: Any, *point: Any) -> ArrayLike:
+        """The values, computed from what :meth:`prepare` returned and the other arguments."""
+
+    def evaluate(self, rows: Any, *arguments: Any) -> ArrayLike:
+        """Check, prepare and compute: **not private**, for tests."""
+        fixed, point = arguments[: self.fixed], arguments[self.fixed :]
+        self.check(*fixed)
+        return self(self.prepare(rows, *fixed), *point)

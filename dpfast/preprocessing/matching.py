@@ -1,0 +1,106 @@
+"""Which declared category a value means, however it is written: ``TRUE`` is ``True``, 1.0 is 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# "007" is a code and not the number 7.
+NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?")
+# Texts that a column may keep in mind; a column of names has no end of them.
+REMEMBERED = 100_000
+
+
+def folded(text: str) -> str:
+    """Text without the difference between capital and small letters and between kinds of spaces."""
+    return " ".join(text.split()).casefold()
+
+
+def meanings(text: str) -> list[Hashable]:
+    """What a text may mean, the surest first.
+
+    Examples
+    --------
+    >>> meanings("True")
+    [('text', 'true'), ('truth', True)]
+    >>> meanings("1.0")
+    [('text', '1.0'), ('number', 1.0), ('truth', True)]
+    >>> meanings("007")
+    [('text', '007')]
+    """
+    plain = folded(text)
+    found: list[Hashable] = [("text", plain)]
+    if NUMBER.fullmatch(plain):
+        number = float(plain)
+        found.append(("number", number))
+        if number in (0.0, 1.0):
+            found.append(("truth", bool(number)))
+    elif plain in ("true", "false"):
+        found.append(("truth", plain == "true"))
+    return found
+
+
+class Index(dict[str, int]):
+    """Text to the position of the category that it means.
+
+    A text that means none of them has the position `unknown`, one that stands for a missing value
+    the position ``unknown + 1``. A meaning that two categories share says nothing.
+
+    Parameters
+    ----------
+    categories : sequence of str
+        They differ from each other.
+    missing : collection of str, default=()
+        Texts that stand for a missing value, besides the empty one.
+
+    Examples
+    --------
+    >>> index = Index(["No", "Yes"])
+    >>> index["yes"], index["NO "], index["perhaps"], index[""]
+    (1, 0, 2, 3)
+    """
+
+    def __init__(self, categories: Sequence[str], missing: Collection[str] = ()) -> None:
+        self.unknown = len(categories)
+        self.missing = self.unknown + 1
+        super().__init__({category: code for code, category in enumerate(categories)})
+        self._by_meaning: dict[Hashable, int] = {}
+        shared = set()
+        for code, category in enumerate(categories):
+            for meaning in meanings(category):
+                if self._by_meaning.setdefault(meaning, code) != code:
+                    shared.add(meaning)
+        for meaning in shared:
+            del self._by_meaning[meaning]
+        for text in ("", *missing):
+            self.setdefault(text, self.missing)
+        self._missing = {folded(text) for text in ("", *missing)}
+
+    def __missing__(self, text: str) -> int:
+        code = self._match(text)
+        if len(self) < REMEMBERED:
+            self[text] = code
+        return code
+
+    def _match(self, text: str) -> int:
+        for meaning in meanings(text):
+            if meaning in self._by_meaning:
+                return self._by_meaning[meaning]
+        return self.missing if folded(text) in self._missing else self.unknown
+
+    def codes(self, values: Sequence[str] | NDArray[Any]) -> NDArray[np.intp]:
+        """Positions of a column's values."""
+        if not isinstance(values, np.ndarray):
+            return np.fromiter(map(self.__getitem__, values), np.intp, len(values))
+        distinct, places = np.unique(values, return_inverse=True)
+        return np.array([self[written(value)] for value in distinct], dtype=np.intp)[places]
+
+
+def written(value: Any) -> str:
+    """An entry of a typed array as text; NaN as an empty one."""
+    plain = value.item()
+    return "" if plain != plain else str(plain)

@@ -1,0 +1,44 @@
+"""Queries: functions of the rows with their sensitivity, a kind a file.
+
+Each proves in its docstring what one record can change, and the contract test holds the function
+itself to it, on worst-case and random neighbors.  ``k`` stands for
+:func:`~dpfast.privacy.records_apart` of the neighboring relation: records that tell neighbors
+apart, 2 if one is replaced and 1 if it is present in one of them only.
+"""
+
+from dpfast.queries.batches import BatchSum
+from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
+from dpfast.queries.coordinates import (
+    ClassGradient,
+    ColumnMoments,
+    CoordinateGradient,
+    Gram,
+    bounded,
+    upper_triangle,
+)
+from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.losses import CandidateLosses, LineSearchLosses
+from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
+from dpfast.queries.products import ProductSums
+from dpfast.queries.scores import ScoreSum
+
+__all__ = [
+    "BatchSum",
+    "CandidateLosses",
+    "CertifiedMinimizer",
+    "ClassGradient",
+    "ClippedGradient",
+    "ColumnMoments",
+    "ColumnSums",
+    "CoordinateGradient",
+    "CountsBeyond",
+    "DescentIterate",
+    "GradientStep",
+    "Gram",
+    "LineSearchLosses",
+    "ProductSums",
+    "RankScores",
+    "ScoreSum",
+    "bounded",
+    "upper_triangle",
+]

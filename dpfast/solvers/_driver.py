@@ -1,0 +1,482 @@
+"""From a request to a result: choose a solver, plan, pay, run, report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice
+from dpfast.curator import Curator
+from dpfast.objectives import Saddle, leaks_of
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
+from dpfast.privacy.open_accounts import Charged
+from dpfast.problem import Problem
+from dpfast.queries.minimizer import ROW_OPTIMIZERS
+from dpfast.random import SecureGenerator
+from dpfast.shape import ProblemShape
+from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
+from dpfast.solvers._contract import (
+    Outcome,
+    Plan,
+    Result,
+    Solver,
+    check_planned,
+    check_supported,
+)
+from dpfast.solvers._resume import logged
+from dpfast.solvers._table import SOLVERS
+from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
+
+
+def _resolve(
+    solver: str,
+    shape: ProblemShape,
+    budget: Budget,
+    neighboring_relation: str,
+    accountant: str,
+    options: Collection[str],
+) -> Solver[Any]:
+    """The solver by name; of "auto", the first that serves and is worth its time.
+
+    Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
+    some tens of times. Objective perturbation reads them a few times, and is as good once there are
+    so many rows that noise hardly matters. Output perturbation serves every budget. The squared
+    loss has a solver of its own.
+    """
+    check_choice("solver", solver, ("auto", *SOLVERS))
+    if solver != "auto":
+        return SOLVERS[solver]
+    if not isinstance(shape, ProblemShape):
+        return SOLVERS[output_perturbation.NAME]  # the one that takes whole objectives
+    least_squares, whitened, objective = (
+        SOLVERS[module.NAME] for module in (dp_adassp, dp_whitened_gd, objective_perturbation)
+    )
+    if served(least_squares, shape, budget, options):
+        return least_squares
+    if (
+        served(whitened, shape, budget, options)
+        and accountant not in ("pure", "optimal", "objective")
+        and dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+        < _PLENTY_OF_ROWS
+    ):
+        return whitened
+    if served(objective, shape, budget, options) and accountant in (
+        "auto",
+        "objective",
+        "pure",
+    ):
+        return objective
+    return SOLVERS[output_perturbation.NAME]
+
+
+#: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
+LAST_ITERATE = "last-iterate"
+
+
+def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Ask the solver for that analysis; the one event that it then spends is anybody's to price."""
+    able = [name for name, known in SOLVERS.items() if "analysis" in known.options]
+    if solver not in able:
+        raise ValueError(
+            f"solver must be {' or '.join(map(repr, able))} for accountant={LAST_ITERATE!r}; got "
+            f"{solver!r}."
+        )
+    if options.get("analysis", LAST_ITERATE) != LAST_ITERATE:
+        raise ValueError(
+            f"analysis must be {LAST_ITERATE!r} or left out for accountant={LAST_ITERATE!r}; got "
+            f"{options['analysis']!r}."
+        )
+    return {**options, "analysis": LAST_ITERATE}
+
+
+# Rows behind one weight, times µ, from which on an isotropic method loses next to nothing.
+_PLENTY_OF_ROWS = 3000.0
+
+
+def served(
+    solver: Solver[Any], shape: ProblemShape, budget: Budget, options: Collection[str]
+) -> bool:
+    """Whether a solver takes this kind of budget, this loss, so many columns and these options."""
+    return (
+        budget.kind in solver.budgets
+        and solver.refusal is not None
+        and solver.refusal(shape.loss) is None
+        and shape.dim <= solver.max_dim
+        and set(options) <= set(solver.options)
+    )
+
+
+def _check_objective(
+    solver: Solver[Any], problem: Any, shape: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Refuse other objectives than the mean loss where a solver knows no other."""
+    if "objective" in solver.options:
+        return options
+    if not isinstance(shape, ProblemShape) and not solver.takes_objectives:
+        raise TypeError(
+            f"problem must be a Problem or a ProblemShape for solver={solver.name!r}; got "
+            f"{type(problem).__name__}. solver='output-perturbation' takes any objective."
+        )
+    options = dict(options)
+    name, settings = options.pop("objective", "erm"), options.pop("objective_options", None)
+    if name != "erm" or settings:
+        raise ValueError(
+            f"objective must be 'erm', without objective_options, for solver={solver.name!r}; got "
+            f"{name!r}. solver='output-perturbation' takes 'tilted' and 'adversarial', too."
+        )
+    return options
+
+
+#: Options that look at a random choice of rows, or at single ones, by solver-independent names.
+_RANDOM_ROWS = ("batch",)
+
+
+def _check_blocks(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> None:
+    """Refuse, for rows in blocks, what would need single rows in a random order."""
+    # Of an objective: the shape of its problem.
+    if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
+        return
+    cause = "rows in blocks are only ever read one block after another"
+    if solver.row_access == "single rows":
+        raise ValueError(
+            f"solver must be one of full batches, such as 'auto' or 'dp-gd', for rows in blocks; "
+            f"got {solver.name!r}, which looks at the rows in a random order, and {cause}. Its "
+            "privacy rests on that order."
+        )
+    for name in _RANDOM_ROWS:
+        if options.get(name) is not None:
+            raise ValueError(
+                f"{name} must be None for rows in blocks; got {options[name]!r}: {cause}, and a "
+                "sample that is not uniform would not keep what it is charged for."
+            )
+    optimizer = options.get("optimizer", "auto")
+    if optimizer in ROW_OPTIMIZERS:
+        raise ValueError(
+            f"optimizer must be one of full batches, such as 'auto', 'newton' or 'agd', for rows "
+            f"in blocks; got {optimizer!r}, which takes single rows in a random order: {cause}."
+        )
+    if options.get("objective", "erm") != "erm":
+        raise ValueError(
+            f"objective must be 'erm' for rows in blocks; got {options['objective']!r}, which "
+            "needs vectors with an entry for every row."
+        )
+
+
+def plan(
+    problem: Any,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    **options: Any,
+) -> Plan[Any]:
+    """What a private fit would do and cost, without touching data.
+
+    Parameters
+    ----------
+    problem : Problem or ProblemShape
+        Of a problem, only its shape is used.  Solvers that take any objective
+        ("output-perturbation") also take one of :mod:`dpfast.objectives`, or its public shape.
+    solver : str, default="auto"
+        One of the solvers' names, or "auto", which chooses from public quantities: whitened
+        descent, or objective perturbation if the budget is pure or there are very many rows (both
+        need a loss of bounded slope and curvature), otherwise output perturbation; noisy sums for
+        the squared loss.
+    budget : Budget
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        What differs between two data sets that must be hard to tell apart: one record's values, or
+        one record's presence.
+    accountant : str, default="auto"
+        How the ledger will price its events; "auto" takes the smallest valid ε.  "last-iterate" has
+        the solver pay for its last iterate instead of for every step, where it can prove that
+        price ("dp-gd", the same as its option ``analysis="last-iterate"``).
+    **options
+        Options of the solver; see its module.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument or an option is unknown or out of range.
+
+    Examples
+    --------
+    >>> import dpfast
+    >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
+    >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
+    >>> p.solver, len(p.events)
+    ('dp-whitened-gd', 5)
+    """
+    shape = problem if isinstance(problem, ProblemShape) else getattr(problem, "shape", problem)
+    if not isinstance(shape, ProblemShape) and not hasattr(shape, "minimizer_sensitivity"):
+        raise TypeError(
+            "problem must be a Problem or a ProblemShape (or an objective or its public shape); "
+            f"got {type(problem).__name__}."
+        )
+    if not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
+        )
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
+    if options.get("objective", "erm") == "erm" and not options.get("objective_options"):
+        # The mean loss is what every solver minimizes.
+        options = {k: v for k, v in options.items() if not k.startswith("objective")}
+    if accountant == LAST_ITERATE:
+        accountant, options = "auto", _last_iterate(solver, options)
+    chosen = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
+    options = _check_objective(chosen, problem, shape, options)
+    _check_blocks(chosen, shape, options)
+    unknown = sorted(set(options) - set(chosen.options))
+    if unknown:
+        raise ValueError(
+            f"options must be among {', '.join(chosen.options)} for {chosen.name}; "
+            f"got {', '.join(unknown)}."
+        )
+    check_supported(chosen, budget, neighboring_relation)
+    # Refuses a budget that the accountant cannot limit before anything is settled.
+    Ledger(budget, accountant)
+    try:
+        result: Plan[Any] = chosen.plan(
+            shape,
+            budget,
+            neighboring_relation=neighboring_relation,
+            accountant=accountant,
+            **options,
+        )
+    except OverflowError as error:
+        raise ValueError(
+            f"budget and options must leave the plan's numbers within the range of float64 for "
+            f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
+        ) from error
+    # A trial on an empty ledger: a plan never exceeds its own budget.
+    Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
+    return result
+
+
+def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+    """Run a plan on what it was made for.
+
+    Raises
+    ------
+    ValueError
+        If `problem` is something else, or the accesses depend on what was released and the ledger
+        cannot account for that; nothing is spent.
+    """
+    check_planned(settled, problem)
+    if settled.adaptive and not ledger.adaptive:
+        raise ValueError(
+            f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
+            "depend on what was released; got one that is not adaptive."
+        )
+    return SOLVERS[settled.solver].run(settled, Curator(problem, ledger, rng))
+
+
+def fit_each(
+    settled: Plan[Any],
+    problems: Sequence[Callable[[], Any]],
+    whole: Any,
+    budget: Budget,
+    *,
+    accountant: str,
+    events: Sequence[Event],
+    run: Callable[..., Outcome] = carry_out,
+    random_state: Any = None,
+    notes: tuple[str, ...] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    accounts: Sequence[Charged] | None = None,
+    distinction: tuple[Any, ...] = (),
+) -> tuple[list[Outcome], PrivacyReport]:
+    """Carry out a plan on each of several problems, on one ledger.
+
+    Parameters
+    ----------
+    settled : Plan
+    problems : sequence of callables
+        Each returns a problem when its turn comes.
+    whole : Problem or Objective
+        What was inferred from data, and the checkpoint's rows.
+    budget : Budget
+        Of all of them together.
+    accountant : str
+        Of the ledger.
+    events : sequence of Event
+        What all the runs will spend: a BudgetAccountant refuses the whole fit, not its last steps.
+    run : callable, default=carry_out
+    random_state, notes, checkpoint, accounts
+        As for :func:`solve`.
+    distinction : tuple
+        What else makes this fit another one for a checkpoint.
+
+    Returns
+    -------
+    outcomes : list of Outcome
+    report : PrivacyReport
+    """
+    if checkpoint is not None and not SOLVERS[settled.solver].resumable:
+        raise ValueError(
+            f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
+            f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
+        )
+    ledger = Ledger(budget, accountant, settled.adaptive, accounts)
+    rng = SecureGenerator(random_state)
+    with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
+        if log is not None and log.outcome is not None:
+            outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
+        else:
+            ledger.check(*events)
+            outcomes = [run(settled, make(), rng, ledger) for make in problems]
+            if log is not None:
+                kept = [{"w": found.w, "history": found.history} for found in outcomes]
+                log.finish(**{str(k): found for k, found in enumerate(kept)})
+    report = PrivacyReport.from_ledger(
+        ledger, reproducible=rng.reproducible, notes=(*leaks_of(whole), *notes)
+    )
+    return outcomes, report
+
+
+def solve(
+    problem: Any,
+    solver: str = "auto",
+    budget: Budget | None = None,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    random_state: Any = None,
+    notes: tuple[str, ...] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    accounts: Sequence[Charged] | None = None,
+    **options: Any,
+) -> Result:
+    """Fit a problem privately.
+
+    Parameters
+    ----------
+    problem : Problem
+        Or an objective, see :func:`plan`.
+    solver, budget, neighboring_relation, accountant, **options
+        As for :func:`plan`.
+    random_state : None, int or NumPy generator
+        None draws the noise's key from the operating system.  Anything else makes the run
+        repeatable, and the report says not to release it.
+    notes : tuple of str
+        Statements to add to the report, besides the problem's own leaks.
+    checkpoint : path-like or None, default=None
+        File from which the fit goes on if it was interrupted, for rows in blocks: called again with
+        the same arguments, it does not pay again for what was paid for, see
+        :mod:`dpfast.privacy.checkpoint`.  A complete file gives the result at once; a new fit needs
+        a new name.  With a `random_state`, the noise is another than without the file.
+    accounts : sequence of BudgetAccountant or None, default=None
+        Who is charged.  None: the accountants whose blocks surround the call.
+
+    Returns
+    -------
+    Result
+        The private weights, the report computed from the ledger, and the plan.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; nothing is spent.
+    BudgetExceeded, CertificateNotReached
+        See the solvers.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5000, axis=0)
+    >>> y = np.repeat([1.0, -1.0], 5000)
+    >>> problem = dpfast.Problem(X, y, "logistic", data_norm=1.0)
+    >>> result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
+    >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
+    (True, True)
+    """
+    if not isinstance(problem, Problem | Saddle) and not hasattr(problem, "value_and_gradient"):
+        raise TypeError(
+            f"problem must be a Problem (or an objective); got {type(problem).__name__}."
+        )
+    settled = plan(
+        problem,
+        solver,
+        budget,
+        neighboring_relation=neighboring_relation,
+        accountant=accountant,
+        **options,
+    )
+    (outcome,), report = fit_each(
+        settled,
+        [lambda: problem],
+        problem,
+        settled.budget,
+        accountant="auto" if accountant == LAST_ITERATE else accountant,
+        events=settled.events,
+        random_state=random_state,
+        notes=notes,
+        checkpoint=checkpoint,
+        accounts=accounts,
+        distinction=(options,),
+    )
+    return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)
+
+
+def solve_multinomial(
+    problem: Problem,
+    labels: NDArray[np.float64],
+    n_classes: int,
+    budget: Budget,
+    *,
+    accountant: str = "auto",
+    random_state: Any = None,
+    notes: tuple[str, ...] = (),
+    accounts: Sequence[Charged] | None = None,
+    **settings: Any,
+) -> Result:
+    """Fit the multinomial loss privately.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its targets are not used.
+    labels : ndarray of shape (n_samples,)
+        Classes 0, 1, ..., K - 1 as floating-point numbers.
+    n_classes, budget, accountant, **settings
+        As for :func:`dpfast.solvers.multinomial.plan_multinomial`.
+    random_state, notes, accounts
+        As for :func:`solve`.
+
+    Returns
+    -------
+    Result
+        Its weights have the shape (n_classes, dim).
+
+    Raises
+    ------
+    TypeError, ValueError, BudgetExceeded
+        As for :func:`solve`; nothing is spent.
+    """
+    settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
+
+    def run(settled: Plan[Any], made: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+        check_planned(settled, made)
+        return run_multinomial(settled, Curator(made, ledger, rng))
+
+    (outcome,), report = fit_each(
+        settled,
+        [lambda: problem.with_labels(labels)],
+        problem,
+        budget,
+        accountant=accountant,
+        events=settled.events,
+        run=run,
+        random_state=random_state,
+        notes=notes,
+        accounts=accounts,
+    )
+    return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)

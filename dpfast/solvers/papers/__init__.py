@@ -1,0 +1,1 @@
+"""Solvers of papers: for comparison, and to reproduce their tables."""

@@ -1,0 +1,295 @@
+r"""DP-SVRG: noisy full gradients at snapshots, and noisy gradient differences along batches.
+
+In every epoch a snapshot ``w̃`` releases its mean gradient ``g̃`` with Gaussian noise (Johnson &
+Zhang 2013; Wang, Ye & Xu 2017), and the steps move along ``g̃`` plus the mean over a random batch of
+the rows' *differences* ``clip(∇ℓ_i(w) - ∇ℓ_i(w̃))``, noisy too.  Differences are shorter than
+gradients, so their noise is smaller than DP-SGD's.
+
+Two kinds of releases, with budgets of their own: the snapshots, sums of gradients clipped to C, and
+the steps (:class:`dpfast.fused.SampledSteps`), sums of differences clipped to D.  By smoothness a
+difference is at most ``β‖w - w̃‖`` long, which is where the default of D comes from: twice the way
+from 0 to the minimizer, divided by the number of epochs.
+
+w and w̃ are functions of earlier releases.  `snapshot_share` of the budget (of the sum of squared
+signal-to-noise ratios, were the batches' amplification that of a central limit) goes to the
+snapshots.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_integer, check_real
+from dpfast.curator import Curator
+from dpfast.fused import SampledSteps, State, Walk
+from dpfast.mechanisms import Gaussian
+from dpfast.privacy import (
+    NEIGHBORING_RELATIONS,
+    Budget,
+    Event,
+    GaussianEvent,
+    affordable,
+    records_apart,
+)
+from dpfast.privacy.calibration import budget_mu
+from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
+from dpfast.queries import BatchSum, ClippedGradient
+from dpfast.shape import ProblemShape
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._noisy_epochs import (
+    default_batch,
+    default_sampling,
+    settle_clip_norm,
+    settle_ridge,
+)
+
+Vector = NDArray[np.float64]
+
+NAME = "dp-svrg"
+
+_MAX_EPOCHS = 10
+_SNAPSHOT = "snapshot gradient"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
+
+    snapshot: Gaussian
+    differences: tuple[SampledSteps, ...]
+    sampling: str
+    batch: int
+    epochs: int
+    steps_per_epoch: int
+    clip_norm: float
+    difference_clip_norm: float
+    snapshot_share: float
+    step: float
+    noise: str
+
+
+def plan(
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+    alpha: float | str | None = None,
+    batch: int | str = "auto",
+    epochs: int | str = "auto",
+    steps_per_epoch: int | str = "auto",
+    sampling: str = "auto",
+    clip_norm: float | None = None,
+    difference_clip_norm: float | None = None,
+    snapshot_share: float = 0.5,
+    step: float | str = "auto",
+    minimizer_norm: float | None = None,
+    noise: str = "auto",
+) -> Plan[Settings]:
+    """Settle epochs, steps and both kinds of noise from public quantities.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        (epsilon, delta).
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+        The accountant of the ledger that will be charged.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss; None and "auto" take that of `shape`, or none.
+    batch : int, "auto" or "full", default="auto"
+        (Expected) rows a step; "auto" is the square root of their number.
+    epochs : int or "auto", default="auto"
+        Number of snapshots.
+    steps_per_epoch : int or "auto", default="auto"
+        "auto" is one pass over the data.
+    sampling : {"auto", "poisson", "fixed-size"}
+        "poisson" for `add_or_remove_one`, "fixed-size" for `replace_one`; no other pair.
+    clip_norm : float or None, default=None
+        Of the rows' gradients at snapshots; None leaves them to the bound of the loss.
+    difference_clip_norm : float or None, default=None
+        Of the rows' differences; at most twice `clip_norm` is used.
+    snapshot_share : float in (0, 1), default=0.5
+    step : float or "auto", default="auto"
+    minimizer_norm : float or None, default=None
+        Guess of the norm of the best weights, for the defaults; None is 6 over the row norm.
+    noise : {"auto", "discrete", "gaussian"}
+        Of the differences; see :mod:`dpfast.fused.epochs`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, the loss is not smooth, or sampling and relation do not go
+        together.
+    """
+    if not math.isfinite(shape.loss.smoothness):
+        raise ValueError(f"loss must be smooth for {NAME}; got {shape.loss.name!r}.")
+    share = check_real("snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True,
+                       high_open=True)  # fmt: skip
+    if minimizer_norm is None:
+        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
+    minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
+    shape = settle_ridge(alpha, shape)
+    sampling = default_sampling(sampling, neighboring_relation)
+    rows = default_batch(batch, shape.n_samples)
+    longest = settle_clip_norm(clip_norm, shape)
+
+    # As in dp-sgd.
+    influence = records_apart(neighboring_relation) * longest * shape.max_weight
+    time = minimizer_norm * shape.n_samples * budget_mu(budget)
+    time /= influence * math.sqrt(shape.dim)
+    largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
+    if steps_per_epoch == "auto":
+        steps_per_epoch = max(1, round(shape.n_samples / rows))
+    inner = check_integer("steps_per_epoch", steps_per_epoch, low=1, high=2**40)
+    if epochs == "auto":
+        epochs = min(max(1, round(time / (largest * inner))), _MAX_EPOCHS)
+    epochs = check_integer("epochs", epochs, low=1, high=2**20)
+    if step == "auto":
+        step = min(largest, time / (epochs * inner))
+    size = check_real("step", step, low=0.0, low_open=True, high=1e100)
+    if difference_clip_norm is None:
+        travel = 2.0 * minimizer_norm / epochs
+        difference_clip_norm = shape.loss.smoothness * shape.row_norm**2 * travel
+    difference = check_real("difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100)
+    difference = min(difference, 2.0 * longest)
+
+    relative = _snapshot_noise(share, epochs, inner, rows / shape.n_samples)
+    multiplier = noise_multiplier(
+        budget, accountant, unit_events,
+        neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
+    )  # fmt: skip
+    gradient = ClippedGradient(shape, longest)
+    sums = BatchSum(shape, sampling, rows, difference, differences=True)
+    while True:
+        mechanism = Gaussian.of_query(
+            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
+        )
+        steps = SampledSteps(
+            sums, multiplier, neighboring_relation, n_steps=inner * epochs, noise=noise
+        )
+        differences = tuple(steps.part(0, inner, _where(epoch)) for epoch in range(epochs))
+        accesses = tuple(access for part in differences for access in ((mechanism, 1), (part, 1)))
+        events = tuple(event for access, _ in accesses for event in access.events())
+        if affordable(events, budget, accountant):
+            break
+        multiplier *= 1.0 + 1e-4
+    noise_variance = (mechanism.stddev / shape.n_samples) ** 2 * inner
+    noise_variance += (steps.stddev / rows) ** 2
+    gained = size * inner * epochs
+    bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * size * shape.dim * noise_variance
+    return Plan(
+        solver=NAME,
+        shape=shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        accesses=accesses,
+        settings=Settings(
+            snapshot=mechanism,
+            differences=differences,
+            sampling=sampling,
+            batch=rows,
+            epochs=epochs,
+            steps_per_epoch=inner,
+            clip_norm=longest,
+            difference_clip_norm=difference,
+            snapshot_share=share,
+            step=size,
+            noise=steps.noise,
+        ),
+        expected=MappingProxyType(
+            {
+                "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
+                "noise_stddev_of_mean_difference": steps.stddev / rows,
+                "noise_and_time_bound": bound,
+            }
+        ),
+    )
+
+
+def run(plan: Plan[Settings], curator: Curator) -> Outcome:
+    """Snapshot, steps, snapshot, ...: each paid for before it looks.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford an access; its data is not touched.
+    """
+    settings, n = plan.settings, plan.shape.n_samples
+    state = State(np.zeros(plan.shape.dim))
+    for part in settings.differences:
+        gradient = curator.release(settings.snapshot, state.w)
+        walk = Walk(
+            lambda start, stop: settings.step,
+            alpha=plan.shape.alpha or 0.0,
+            snapshot=state.w,
+            snapshot_gradient=gradient / n,
+        )
+        state = curator.release(part, state, walk)
+    return Outcome(state.w)
+
+
+def unit_events(
+    noise: float,
+    relation: str,
+    sampling: str,
+    batch: int,
+    n_samples: int,
+    count: int,
+    snapshots: int,
+    relative: float,
+) -> list[Event]:
+    """Snapshots and differences of sensitivity 1, for calibration."""
+    snapshot = GaussianEvent(
+        sensitivity=1.0,
+        stddev=relative * noise,
+        dimension=1,
+        neighboring_relation=relation,
+        where="calibration",
+        count=snapshots,
+    )
+    return [snapshot, *sampled_unit_events(noise, relation, sampling, batch, n_samples, count)]
+
+
+def _snapshot_noise(share: float, epochs: int, inner: int, rate: float) -> float:
+    """The snapshots' noise multiplier relative to the differences'.
+
+    With multipliers z and rz the squared signal-to-noise ratios are ``q² epochs inner / z²`` and
+    ``epochs / (r z)²``.
+    """
+    return math.sqrt((1.0 - share) / (share * inner)) / rate
+
+
+def _where(epoch: int) -> str:
+    return f"differences of epoch {epoch + 1}"
+
+
+SOLVER = Solver(
+    name=NAME,
+    doc=__doc__,
+    plan=plan,
+    run=run,
+    budgets=("approximate",),
+    relations=NEIGHBORING_RELATIONS,
+    row_access="single rows",
+    resumable=True,
+    minimizes=True,
+    expects="noise_and_time_bound",
+    exact={
+        "epochs": 40,
+        "batch": 100,
+        "steps_per_epoch": 80,
+        "step": 0.7,
+        "difference_clip_norm": 1e6,
+    },
+)

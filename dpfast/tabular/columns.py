@@ -1,0 +1,445 @@
+"""Kinds of feature columns: what is declared of each, and how its values become numbers.
+
+A column is read in two steps. `coder` makes a compact code of every value: a number, or the
+position of a category. `write` makes the encoded columns of codes, a few thousand rows at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import DataError
+from dpfast.preprocessing import scale_to_range
+from dpfast.preprocessing.matching import Index, meanings
+from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_dates, parse_numbers
+
+Codes = NDArray[Any]
+Matrix = NDArray[Any]
+
+INDICATOR = "indicator"
+"""The policy that a missing value has a column of its own, and no other effect."""
+
+TRANSFORMS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "log1p": (np.log1p, 0.0),
+    "sqrt": (np.sqrt, 0.0),
+}
+"""Public transforms of numbers by name, and the lowest value that each takes."""
+
+
+@dataclass
+class Tally:
+    """How many values were never declared, by column; for the eyes of whoever has the data.
+
+    Attributes
+    ----------
+    rows : int
+    undeclared : dict of str to int
+        Values that mean none of the declared categories.
+    cut : dict of str to int
+        Numbers and dates outside their declared range.
+    """
+
+    rows: int = 0
+    undeclared: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+
+    def count(self, kind: dict[str, int], name: str, mask: NDArray[np.bool_]) -> None:
+        """Add the number of marked values of a column."""
+        if number := int(np.count_nonzero(mask)):
+            kind[name] = kind.get(name, 0) + number
+
+
+Coder = Callable[[Values, Tally], Codes]
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A column of features, as it was declared.
+
+    Attributes
+    ----------
+    name : str
+    missing : None, "indicator", or a value
+        None refuses missing values. A value takes their place; with it, as with "indicator", they
+        have a column of their own, which is 1.
+    missing_values : tuple of str
+        Texts that stand for a missing value, besides the empty one.
+    """
+
+    name: str
+    missing: Any = None
+    missing_values: tuple[str, ...] = ()
+
+    @property
+    def dtype(self) -> Any:
+        """Type in which a code can be kept."""
+        return np.dtype(np.float64)
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> list[tuple[str, int]]:
+        """Kind and width of the encoded columns, see :class:`~dpfast.ColumnBlock`."""
+
+    @property
+    @abstractmethod
+    def squared_norm(self) -> float:
+        """Public bound of the sum of squares of a row's encoded columns."""
+
+    @abstractmethod
+    def coder(self) -> Coder:
+        """A function that makes codes of values; it may remember values, so it is not kept."""
+
+    @abstractmethod
+    def write(self, codes: Codes, out: Matrix) -> None:
+        """Write the encoded columns of codes; `out` has shape (n, len(feature_names))."""
+
+    @abstractmethod
+    def declaration(self) -> dict[str, Any]:
+        """What stands in the bounds, as plain JSON types."""
+
+    def _options(self) -> dict[str, Any]:
+        """The part of the declaration that all kinds have."""
+        options = {} if self.missing is None else {"missing": self.missing}
+        if self.missing_values:
+            options["missing_values"] = list(self.missing_values)
+        return options
+
+    def _check_missing(self, mask: NDArray[np.bool_], values: Values) -> None:
+        """Refuse missing values where nothing was declared for them."""
+        if self.missing is None and mask.any():
+            row = int(np.argmax(mask))
+            raise WrongValue(
+                self.name,
+                row,
+                "a value",
+                "" if isinstance(values, np.ndarray) else values[row],
+                "Nothing is declared for missing values of this column: add "
+                f'"missing": "{INDICATOR}" to its declaration (they get a column of their own), '
+                "or a value to take their place, or remove these rows.",
+            )
+
+
+@dataclass(frozen=True)
+class _Scaled(Column):
+    """Values of a declared range, which is mapped to [-1, 1]."""
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.name] if self.missing is None else [self.name, f"{self.name}_<missing>"]
+
+    @property
+    def kinds(self) -> list[tuple[str, int]]:
+        return [("number", 1)] if self.missing is None else [("number", 1), ("binary", 1)]
+
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing is None else 1.0 + self._fill_bound() ** 2
+
+    def _fill_bound(self) -> float:
+        return abs(self._fill())
+
+    def _fill(self) -> float:
+        """What a missing value is mapped to: the middle, unless a value was declared."""
+        if self.missing is None or self.missing == INDICATOR:
+            return 0.0
+        place = scale_to_range(np.array([self._number(self.missing)]), *self._ends())
+        return float(place[0])
+
+    @abstractmethod
+    def _number(self, value: Any) -> float:
+        """A declared value as the number by which it is coded."""
+
+    @abstractmethod
+    def _ends(self) -> tuple[float, float]:
+        """The codes that are mapped to -1 and 1."""
+
+    def write(self, codes: Codes, out: Matrix) -> None:
+        out[:, 0] = scale_to_range(codes, *self._ends())
+        if self.missing is not None:
+            gone = np.isnan(codes)
+            out[gone, 0] = self._fill()
+            out[:, 1] = gone
+
+    def _cut(
+        self, numbers: NDArray[np.float64], low: float, high: float, values: Values, tally: Tally
+    ) -> NDArray[np.float64]:
+        self._check_missing(np.isnan(numbers), values)
+        tally.count(tally.cut, self.name, (numbers < low) | (numbers > high))
+        return np.clip(numbers, low, high)
+
+
+@dataclass(frozen=True)
+class NumberColumn(_Scaled):
+    """Numbers in a public range; values outside are cut to it.
+
+    Attributes
+    ----------
+    low, high : float
+    transform : str or None
+        Applied to the values and to the range, see :data:`TRANSFORMS`.
+    learn : bool
+        Whether a narrower range is to be learned from the data, privately.
+    learned : (float, float) or None
+        What was learned, after the transform.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    transform: str | None = None
+    learn: bool = False
+    learned: tuple[float, float] | None = None
+
+    def coder(self) -> Coder:
+        def code(values: Values, tally: Tally) -> Codes:
+            numbers = parse_numbers(self.name, values, self.missing_values)
+            return self._moved(self._cut(numbers, self.low, self.high, values, tally))
+
+        return code
+
+    def declaration(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"range": [self.low, self.high]}
+        if self.transform is not None:
+            entry["transform"] = self.transform
+        if self.learn:
+            entry["learn"] = True
+        if self.learned is not None:
+            entry["learned"] = list(self.learned)
+        return {**entry, **self._options()}
+
+    def transformed_range(self) -> tuple[float, float]:
+        """The declared range after the transform."""
+        low, high = self._moved(np.array([self.low, self.high])).tolist()
+        return low, high
+
+    def with_learned(self, low: float, high: float) -> NumberColumn:
+        """The same column with a range that was learned."""
+        return replace(self, learned=(low, high))
+
+    def _moved(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.transform is None:
+            return numbers
+        moved: NDArray[np.float64] = TRANSFORMS[self.transform][0](numbers)
+        return moved
+
+    def _number(self, value: Any) -> float:
+        return float(self._moved(np.array(float(value))))
+
+    def _ends(self) -> tuple[float, float]:
+        return self.transformed_range() if self.learned is None else self.learned
+
+    def _fill_bound(self) -> float:
+        # Where the fill lies in a range that is not known yet, nobody knows.
+        return 1.0 if self.learn and self.missing != INDICATOR else super()._fill_bound()
+
+
+@dataclass(frozen=True)
+class DateColumn(_Scaled):
+    """Dates between a first and a last one; others are cut to them.
+
+    Attributes
+    ----------
+    first, last : str
+    form : str or None
+        As for :meth:`datetime.datetime.strptime`; None is ISO 8601, as in 2024-12-31.
+    """
+
+    first: str = ""
+    last: str = ""
+    form: str | None = None
+
+    def coder(self) -> Coder:
+        low, high = self._ends()
+
+        def code(values: Values, tally: Tally) -> Codes:
+            days = parse_dates(self.name, values, self.missing_values, self.form)
+            return self._cut(days, low, high, values, tally)
+
+        return code
+
+    def declaration(self) -> dict[str, Any]:
+        form = {} if self.form is None else {"format": self.form}
+        return {"dates": [self.first, self.last], **form, **self._options()}
+
+    def _number(self, value: Any) -> float:
+        return day_of(value, self.form)
+
+    def _ends(self) -> tuple[float, float]:
+        return day_of(self.first, self.form), day_of(self.last, self.form)
+
+
+@dataclass(frozen=True)
+class _Listed(Column):
+    """Values of a declared list, coded by their positions in it."""
+
+    @property
+    def dtype(self) -> Any:
+        return np.min_scalar_type(self._index().missing)
+
+    @abstractmethod
+    def _index(self) -> Index:
+        """What finds the position of a value."""
+
+    def coder(self) -> Coder:
+        index = self._index()
+
+        def code(values: Values, tally: Tally) -> Codes:
+            self._check_type(values)
+            codes = index.codes(values)
+            tally.count(tally.undeclared, self.name, codes == index.unknown)
+            self._check_missing(codes == index.missing, values)
+            return codes
+
+        return code
+
+    def _check_type(self, values: Values) -> None:
+        """Refuse a column that can hold none of the categories."""
+        if not isinstance(values, np.ndarray):
+            return
+        if values.dtype.kind == "M":
+            raise DataError(
+                f"column {self.name!r}: expected {self._expected()}; got dates. Declare "
+                '{"dates": [first, last]}, or store them as text.'
+            )
+        if not self._has_numbers():
+            raise DataError(
+                f"column {self.name!r}: expected {self._expected()}; got {values.dtype}. Declare "
+                '{"range": [low, high]} if it holds numbers, or list the codes that it holds.'
+            )
+
+    @abstractmethod
+    def _expected(self) -> str:
+        """The declared values, in words."""
+
+    def _has_numbers(self) -> bool:
+        """Whether a number can mean one of the values."""
+        return True
+
+
+@dataclass(frozen=True)
+class BooleanColumn(_Listed):
+    """Truth values: false is mapped to -1, true to 1, what is neither to 0.
+
+    Attributes
+    ----------
+    words : (str, str) or None
+        What stands for false and for true; None takes the usual words and 0 and 1.
+    """
+
+    words: tuple[str, str] | None = None
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.name] if self.missing is None else [self.name, f"{self.name}_<missing>"]
+
+    @property
+    def kinds(self) -> list[tuple[str, int]]:
+        return [("binary", 1)] * len(self.feature_names)
+
+    def declaration(self) -> dict[str, Any]:
+        words = [False, True] if self.words is None else list(self.words)
+        return {"boolean": words, **self._options()}
+
+    def _index(self) -> Index:
+        if self.words is None:
+            return TruthIndex(self.missing_values)
+        return Index(self.words, self.missing_values)
+
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing in (None, INDICATOR) else 2.0
+
+    def write(self, codes: Codes, out: Matrix) -> None:
+        fill = 0.0
+        if self.missing not in (None, INDICATOR):
+            fill = (-1.0, 1.0)[self._index()[str(self.missing)]]
+        # False, true, undeclared, missing.
+        out[:, 0] = np.array([-1.0, 1.0, 0.0, fill])[codes]
+        if self.missing is not None:
+            out[:, 1] = codes == 3
+
+    def _expected(self) -> str:
+        return "truth values"
+
+    def _has_numbers(self) -> bool:
+        return self.words is None or _any_numbers(self.words)
+
+
+@dataclass(frozen=True)
+class CategoryColumn(_Listed):
+    """Values of a public list of categories.
+
+    A value that was never declared counts in equal shares as each of them: its effect is the
+    average one, whatever the coefficients are.
+
+    Attributes
+    ----------
+    categories : tuple of str
+    other : bool
+        Whether values that are not in the list have a column of their own.
+    """
+
+    categories: tuple[str, ...] = ()
+    other: bool = False
+
+    @property
+    def feature_names(self) -> list[str]:
+        ends = [*self.categories, *["<other>"] * self.other]
+        if self.missing is not None:
+            ends.append("<missing>")
+        return [f"{self.name}_{end}" for end in ends]
+
+    @property
+    def kinds(self) -> list[tuple[str, int]]:
+        # A missing value that is filled in has two ones.
+        filled = self.missing not in (None, INDICATOR)
+        width = len(self.feature_names) - filled
+        return [("one-hot", width)] + [("binary", 1)] * filled
+
+    def declaration(self) -> dict[str, Any]:
+        other = {"other": True} if self.other else {}
+        return {"categories": list(self.categories), **other, **self._options()}
+
+    def _index(self) -> Index:
+        return Index(self.categories, self.missing_values)
+
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing in (None, INDICATOR) else 2.0
+
+    def write(self, codes: Codes, out: Matrix) -> None:
+        k = len(self.categories)
+        out[...] = 0.0
+        (known,) = np.nonzero(codes < k)
+        out[known, codes[known]] = 1.0
+        unknown = codes == k
+        if self.other:
+            out[unknown, k] = 1.0
+        else:
+            out[unknown, :k] = 1.0 / k
+        if self.missing is not None:
+            out[codes == k + 1, -1] = 1.0
+            if self.missing != INDICATOR:
+                out[codes == k + 1, self._index()[str(self.missing)]] = 1.0
+
+    def _expected(self) -> str:
+        shown = ", ".join(map(repr, self.categories[:5]))
+        return f"one of the categories {shown}{', ...' if len(self.categories) > 5 else ''}"
+
+    def _has_numbers(self) -> bool:
+        return _any_numbers((*self.categories, *self.missing_values))
+
+
+def _any_numbers(words: tuple[str, ...]) -> bool:
+    """Whether a number or a truth value can mean one of them."""
+    return any(len(meanings(word)) > 1 for word in words)

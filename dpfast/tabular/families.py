@@ -1,0 +1,222 @@
+"""The estimators that a table can be fitted with, by name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from dpfast._validation import check_real
+from dpfast.estimators import (
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    QuantileRegressor,
+)
+from dpfast.privacy import PrivacyReport
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.scores import Scores, classification_scores, regression_scores
+from dpfast.tabular.targets import ClassTarget
+
+FAMILIES: dict[str, type] = {
+    "logistic": LogisticRegression,
+    "svm": LinearSVC,
+    "linear": LinearRegression,
+    "huber": HuberRegressor,
+    "quantile": QuantileRegressor,
+}
+"""Name to estimator. A new one needs a line here, and nothing else in this room."""
+
+_DEFAULT = {"classification": "logistic", "regression": "linear"}
+#: What a table settles, and an estimator that is given must leave as it is.
+_SETTLED = (
+    *("data_norm", "classes", "target_bounds", "max_weight", "strict"),
+    *("epsilon", "delta", "neighboring_relation", "max_rows_per_group", "random_state"),
+)
+
+
+def task_of(family: str) -> str:
+    """What a family does: "classification" or "regression"."""
+    return "classification" if is_classifier(FAMILIES[family]()) else "regression"
+
+
+def family_of(estimator: Any, task: str | None = None) -> str:
+    """Name of the family of the parameter `estimator`; `task` settles what "auto" is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither a name nor an estimator of the table above.
+    """
+    if isinstance(estimator, str):
+        if estimator == "auto" and task is not None:
+            return _DEFAULT[task]
+        if estimator not in FAMILIES:
+            raise ValueError(
+                f"estimator must be 'auto', {', '.join(map(repr, FAMILIES))}, or an estimator of "
+                f"dpfast; got {estimator!r}."
+            )
+        return estimator
+    for name, kind in FAMILIES.items():
+        if type(estimator) is kind:
+            return name
+    raise TypeError(
+        f"estimator must be 'auto', {', '.join(map(repr, FAMILIES))}, or an estimator of dpfast, "
+        f"such as LogisticRegression(); got {estimator!r}."
+    )
+
+
+def takes(estimator: Any, parameter: str) -> bool:
+    """Whether an estimator's constructor has a parameter."""
+    return parameter in inspect.signature(type(estimator)).parameters
+
+
+def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> Any:
+    """A new estimator for encoded rows, with all that is public about them declared.
+
+    Parameters
+    ----------
+    estimator : str or estimator
+    schema : TableSchema
+    settings : dict
+        Budget and the like; only what its constructor knows is passed on.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator is not known, does not suit the target, or has been given what the table
+        settles.
+    """
+    family = family_of(estimator, schema.task)
+    if task_of(family) != schema.task:
+        raise ValueError(
+            f"estimator must suit the target {schema.target.name!r}, which is declared for "
+            f"{schema.task}; got {family!r}. Declare "
+            + (
+                "its range, a pair [low, high]."
+                if schema.task == "classification"
+                else 'its classes, {"classes": [...]}.'
+            )
+        )
+    kind = FAMILIES[family]
+    new = kind() if isinstance(estimator, str) else clone(estimator)
+    defaults, given = kind().get_params(deep=False), new.get_params(deep=False)
+    for name in _SETTLED:
+        if name in given and given[name] is not None and given[name] != defaults[name]:
+            raise ValueError(
+                f"{name} must be left out of the estimator inside a TableModel, which has or "
+                f"derives it; got {given[name]!r}."
+            )
+    target = schema.target
+    declared = {
+        "data_norm": schema.row_norm_bound,
+        "max_weight": None if schema.weight is None else schema.weight.high,
+        "strict": True,
+        **(
+            {"classes": list(range(len(target.classes)))}
+            if isinstance(target, ClassTarget)
+            else {"target_bounds": target.ends}
+        ),
+        **settings,
+    }
+    new.set_params(**{name: value for name, value in declared.items() if name in given})
+    return new
+
+
+def output_of(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What scores need of rows: probabilities, else margins, else predicted numbers."""
+    for method in ("predict_proba", "decision_function", "predict"):
+        if hasattr(estimator, method):
+            found: NDArray[np.float64] = getattr(estimator, method)(X)
+            return found
+    raise AssertionError
+
+
+def scores_of(
+    estimator: Any, y: NDArray[Any], output: NDArray[np.float64], threshold: float | None = None
+) -> Scores:
+    """Scores of what :func:`output_of` returned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is a threshold, and not a probability in two classes to compare with it.
+    """
+    if not is_classifier(estimator):
+        check_threshold(threshold, None)
+        return regression_scores(y, output, getattr(estimator, "quantile", None))
+    probability = output if hasattr(estimator, "predict_proba") else None
+    check_threshold(threshold, probability)
+    if output.ndim == 2 and output.shape[1] == 2:
+        output = output[:, 1]
+    prediction = chosen(output, probability is not None, threshold)
+    return classification_scores(y, prediction, output, probability)
+
+
+def chosen(
+    output: NDArray[np.float64], probable: bool, threshold: float | None = None
+) -> NDArray[np.intp]:
+    """Positions of classes, from probabilities or margins (of the second of two classes)."""
+    if output.ndim == 2:
+        return np.asarray(output.argmax(axis=1))
+    least = 0.0 if not probable else 0.5 if threshold is None else threshold
+    return (output > least).astype(np.intp)
+
+
+def check_threshold(threshold: Any, probability: NDArray[np.float64] | None) -> None:
+    """Refuse a threshold where there is no probability of one of two classes."""
+    if threshold is None:
+        return
+    check_real("threshold", threshold, low=0.0, high=1.0)
+    if probability is None or probability.shape[1] != 2:
+        raise ValueError(
+            f"threshold must be None but for two classes with probabilities; got {threshold!r}."
+        )
+
+
+def parameters_of(estimator: Any) -> set[str]:
+    """Names of an estimator's own parameters, that neither a table nor a machine settles."""
+    return set(estimator.get_params(deep=False)) - {*_SETTLED, "n_jobs", "verbose"}
+
+
+def own_parameters(estimator: Any) -> dict[str, Any]:
+    """An estimator's own parameters where they are not its defaults, as far as JSON has them."""
+    defaults = type(estimator)().get_params(deep=False)
+    given = estimator.get_params(deep=False)
+    found = {}
+    for name in sorted(parameters_of(estimator)):
+        value = given[name]
+        if isinstance(value, str | int | float | None) and value != defaults[name]:
+            found[name] = value
+    return found
+
+
+def stored(estimator: Any) -> tuple[Any, Any, bool]:
+    """Coefficients, intercepts, and whether classes were learned together, for a file."""
+    coef = np.atleast_2d(estimator.coef_)
+    return coef, np.atleast_1d(estimator.intercept_), bool(getattr(estimator, "_softmax", False))
+
+
+def restored(
+    family: str, parameters: dict[str, Any], schema: TableSchema, coef: Any, intercept: Any,
+    classes_together: bool, report: PrivacyReport,
+) -> Any:  # fmt: skip
+    """A fitted estimator of encoded rows, from what a file holds."""
+    estimator = unfitted(FAMILIES[family](**parameters), schema, {})
+    fitted: dict[str, Any] = {
+        "n_features_in_": len(schema.feature_names),
+        "privacy_": report,
+        "coef_": np.array(coef),
+        "intercept_": np.array(intercept),
+    }
+    if isinstance(schema.target, ClassTarget):
+        fitted["classes_"] = np.arange(len(schema.target.classes))
+        fitted["_softmax"] = classes_together
+    else:
+        fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(intercept[0])
+    estimator.__dict__.update(fitted)
+    return estimator

@@ -1,0 +1,334 @@
+"""One fit of a table: planned from public numbers, then run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.blocks import Source
+from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.preprocessing.private_range_scaler import RangeSearch
+from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu, gaussian_epsilon
+from dpfast.privacy.calibration import MARGIN
+from dpfast.random import SecureGenerator
+from dpfast.shape import BlockSizes, ProblemShape
+from dpfast.solvers import Plan
+from dpfast.tabular.columns import NumberColumn
+from dpfast.tabular.rows import TableRows
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import RangeTarget
+
+Vector = NDArray[np.float64]
+
+# Entries of a block of encoded rows, of which two are in memory.
+_BLOCK_ENTRIES = 2**21
+_LEAST_BLOCK = 256
+# Rows that are counted at once.
+_COUNTED_ROWS = 2**16
+# Privacy losses beyond this are questioned.
+_HARDLY = 20.0
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What a fit of a table does and costs; made from public numbers alone.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    shape : ProblemShape
+    in_memory : bool
+        Whether the encoded rows are held in memory, or read in blocks.
+    budget : Budget
+        Of everything together.
+    solver : Plan[Any]
+        What the estimator will do.
+    events : tuple of Event
+        All accesses to the data, those that learn ranges first.
+    estimator : estimator
+        Not fitted; its budget is what learning leaves.
+    learning : Budget or None
+        The share for ranges that are learned.
+    search : RangeSearch or None
+    """
+
+    schema: TableSchema
+    shape: ProblemShape
+    in_memory: bool
+    budget: Budget
+    solver: Plan[Any]
+    events: tuple[Event, ...]
+    estimator: Any
+    learning: Budget | None = None
+    search: RangeSearch | None = None
+
+    def __str__(self) -> str:
+        where = "held in memory" if self.in_memory else "read in blocks"
+        learned = ", ".join(self.schema.learns)
+        return "\n".join(
+            [
+                f"{self.shape.n_samples:,} rows, {len(self.schema.features)} columns, encoded as "
+                f"{self.shape.n_features:,} ({where}); norm of a row at most "
+                f"{self.shape.data_norm:.6g}",
+                *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
+                str(self.solver),
+            ]
+        )
+
+    def check_affordable(self) -> None:
+        """Refuse what an accountant around it cannot afford: all of it, not the last part."""
+        Ledger(self.budget, self.estimator.accountant).check(*self.events)
+
+
+def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> FitPlan:
+    """Plan a fit to so many rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted, with the whole budget; it is changed.
+    schema : TableSchema
+    n_samples : int
+    in_memory : bool
+
+    Returns
+    -------
+    FitPlan
+
+    Raises
+    ------
+    TypeError, ValueError, BudgetExceeded, UnsupportedEvent
+        If a parameter is not as it must be, or no plan serves them all.
+    """
+    budget = Budget(estimator.epsilon, estimator.delta)
+    shape = _shape(estimator, schema, n_samples, in_memory)
+    if not schema.learns:
+        settled, events = estimator._planned(shape, budget)
+        return FitPlan(schema, shape, in_memory, budget, settled, events, estimator)
+    if schema.person is not None:
+        raise ValueError(
+            f"learn must be false with a person column; got it for {schema.learns}. Ranges are "
+            "learned with a guarantee for rows: declare them."
+        )
+    refused: Exception | None = None
+    for learning, epsilon, delta in _shares(budget, schema.learn_share):
+        estimator.set_params(epsilon=epsilon, delta=delta)
+        search = RangeSearch.plan(
+            n_samples, len(schema.learns), learning, estimator.neighboring_relation
+        )
+        settled, events = estimator._planned(shape, Budget(epsilon, delta))
+        _check_learning(schema, search, settled)
+        events = (*search.events, *events)
+        try:
+            Ledger(budget, estimator.accountant).check(*events, alone=True)
+        except (BudgetExceeded, UnsupportedEvent) as error:
+            refused = error
+            continue
+        return FitPlan(
+            schema, shape, in_memory, budget, settled, events, estimator, learning, search
+        )
+    assert refused is not None
+    raise refused
+
+
+def check_promise(budget: Budget, n_samples: int) -> None:
+    """Refuse a δ that would allow publishing whole rows, and question a large ε.
+
+    Raises
+    ------
+    ValueError
+    """
+    if budget.delta * n_samples > 1.0:
+        raise ValueError(
+            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
+            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
+        )
+    if budget.limit > _HARDLY:
+        warnings.warn(
+            f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
+            "change by a factor of a hundred million and more with one record. Values from 0.1 to "
+            "10 are usual.",
+            stacklevel=5,
+        )
+
+
+def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
+    """Refuse what ranges cannot be learned with."""
+    if settled.adaptive:
+        raise ValueError(
+            "solver must fix its accesses to the data beforehand where ranges are learned; got "
+            f"{settled.solver!r}. solver='auto' does."
+        )
+    if search.n_samples < search.rows_needed:
+        raise ValueError(
+            f"{search.n_samples:,} rows are too few to learn the ranges of {search.n_columns} "
+            f"columns from a share of {schema.learn_share:g} of this budget: it takes "
+            f"{search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
+            'larger "learn_share", or a larger epsilon.'
+        )
+
+
+def _shares(budget: Budget, share: float) -> Iterator[tuple[Budget, float, float]]:
+    """Budgets for learning and for the model: by squares where both add Gaussian noise."""
+    epsilon, delta = budget.limit, budget.delta
+    if delta > 0.0:
+        mu = budget_mu(budget) * (1.0 - MARGIN)
+        rest = gaussian_epsilon(mu * (1.0 - share) ** 0.5, delta)
+        yield Budget(mu=mu * share**0.5), rest, delta
+    kept = (1.0 - share) * (1.0 - MARGIN)
+    yield Budget(epsilon * share, delta * share), epsilon * kept, delta * kept
+
+
+def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> ProblemShape:
+    """The public quantities of the encoded rows."""
+    columns = len(schema.feature_names)
+    blocks = None
+    if not in_memory:
+        whole, rest = divmod(n_samples, block_rows(columns))
+        sizes = [block_rows(columns)] * bool(whole) + [rest] * bool(rest)
+        blocks = BlockSizes(whole + bool(rest), tuple(sorted(sizes)))
+    return ProblemShape(
+        n_samples,
+        columns,
+        schema.row_norm_bound,
+        estimator._loss(),
+        estimator._constant(),
+        None,
+        1.0 if schema.weight is None else schema.weight.high,
+        blocks,
+    )
+
+
+def block_rows(columns: int) -> int:
+    """Rows of a block."""
+    return max(_LEAST_BLOCK, _BLOCK_ENTRIES // columns)
+
+
+class TableFit:
+    """A fit that was planned and checked; it spends nothing before it is run.
+
+    Parameters
+    ----------
+    plan : FitPlan
+    rows : TableRows
+    unused : tuple of str
+    keep : callable
+        Gets the schema, the fitted estimator and the report.
+    random_state : None, int or NumPy generator
+
+    Attributes
+    ----------
+    plan : FitPlan
+    unused : tuple of str
+        Columns of the table that are not read.
+    tally : Tally
+        What was never declared; not covered by the guarantee.
+    """
+
+    def __init__(
+        self,
+        plan: FitPlan,
+        rows: TableRows,
+        unused: tuple[str, ...],
+        keep: Callable[[TableSchema, Any, PrivacyReport], Any],
+        random_state: Any,
+    ) -> None:
+        self.plan, self.unused, self.tally = plan, unused, rows.tally
+        self._rows, self._keep, self._random_state = rows, keep, random_state
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self._rows.n_samples
+
+    def run(self) -> Any:
+        """Spend the budget and fit the model.
+
+        Returns
+        -------
+        TableModel
+            The one that was prepared.
+        """
+        plan, rows, estimator = self.plan, self._rows, self.plan.estimator
+        schema, spent = plan.schema, None
+        accounts: tuple[()] | None = None
+        if plan.search is not None:
+            # Two parts of one plan: whoever stands behind it pays for both at once.
+            whole = Ledger(plan.budget, estimator.accountant)
+            whole.check(*plan.events)
+            whole.spend_all(plan.events)
+            accounts = ()
+            spent, ranges = self._learn(plan.search)
+            schema = schema.with_learned(ranges)
+            rows = rows.with_schema(schema)
+            if isinstance(schema.target, RangeTarget):
+                estimator.set_params(target_bounds=schema.target.ends)
+        self._rows = rows
+        if plan.in_memory:
+            X, y, arguments = rows.dense()
+            estimator._fit(X, y, arguments, accounts)
+        else:
+            estimator._fit(Source(rows, block_rows(rows.n_features)), None, {}, accounts)
+        report = estimator.privacy_
+        return self._keep(schema, estimator, report if spent is None else self._both(spent, report))
+
+    def targets(self) -> NDArray[Any]:
+        """The targets of all rows: positions of classes, or numbers."""
+        ranges = self._rows.ranges(_COUNTED_ROWS)
+        return np.concatenate([self._rows.records(*span)["target"] for span in ranges])
+
+    def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
+        """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""
+        return self._rows.dense()
+
+    def _learn(self, search: RangeSearch) -> tuple[Ledger, dict[str, tuple[float, float]]]:
+        """The ledger that paid for the ranges of columns, and the ranges."""
+        fields, low, high = _learned_fields(self.plan.schema)
+        rows = self._rows
+
+        def count(places: Vector) -> Vector:
+            total = np.zeros(places.shape)
+            for start, stop in rows.ranges(_COUNTED_ROWS):
+                records = rows.records(start, stop)
+                for j, field in enumerate(fields.values()):
+                    values = np.clip(records[field], low[j], high[j])
+                    total[0, j] += np.count_nonzero(values < places[0, j])
+                    total[1, j] += np.count_nonzero(values > places[1, j])
+            return total
+
+        assert self.plan.learning is not None
+        ledger = Ledger(self.plan.learning, accounts=())
+        rng = SecureGenerator(self._random_state)
+        ends = search.run(Curator(count, ledger, rng), low, high)
+        pairs = zip(*(end.tolist() for end in ends), strict=True)
+        return ledger, dict(zip(fields, pairs, strict=True))
+
+    def _both(self, spent: Ledger, report: PrivacyReport) -> PrivacyReport:
+        """One report of what was learned and of the model."""
+        whole = Ledger(self.plan.budget, self.plan.estimator.accountant)
+        # Both were charged to the accounts before the first.
+        whole.spend_alone([*spent.events, *report.events])
+        return PrivacyReport.from_ledger(
+            whole, reproducible=report.reproducible, notes=report.notes
+        )
+
+
+def _learned_fields(schema: TableSchema) -> tuple[dict[str, str], Vector, Vector]:
+    """Columns to be learned with their fields of a record, and their declared ranges."""
+    fields, ends = {}, []
+    for j, column in enumerate(schema.features):
+        if isinstance(column, NumberColumn) and column.learn:
+            fields[column.name] = f"x{j}"
+            ends.append(column.transformed_range())
+    target = schema.target
+    if isinstance(target, RangeTarget) and target.learn:
+        fields[target.name] = "target"
+        ends.append((target.low, target.high))
+    low, high = np.array(ends).T
+    return fields, low, high

@@ -1,0 +1,99 @@
+"""Where tables come from: data frames, mappings and files, a few thousand rows at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from dpfast._files import PARQUET, Progress, show_names, table_chunks, table_header
+from dpfast.errors import DataError
+from dpfast.tabular.values import Values, arrow_values, plain_values
+
+# Rows of text that stay in cache on their way from lines to columns; typed ones are cheaper.
+TEXT_ROWS, TYPED_ROWS = 512, 8192
+Chunk = dict[str, Values]
+
+
+def is_path(data: Any) -> bool:
+    """Whether a table is named by its file."""
+    return isinstance(data, str | os.PathLike)
+
+
+def column_names(data: Any) -> list[str]:
+    """Names of the columns of a table.
+
+    Raises
+    ------
+    TypeError
+        If it is no table.
+    DataError, OSError
+        If its file cannot be read.
+    """
+    if is_path(data):
+        return table_header(data)
+    if isinstance(data, Mapping):
+        return list(data)
+    for attribute in ("column_names", "columns"):  # Arrow, then pandas and polars
+        names = getattr(data, attribute, None)
+        if names is not None and not callable(names):
+            return list(names)
+    raise TypeError(
+        "a table must be a data frame (pandas, polars, Arrow), a dict of columns, or the name of a "
+        f"CSV or Parquet file; got {type(data).__name__}."
+    )
+
+
+def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Chunk]:
+    """Columns of a table, so many rows at a time.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or of a kind that has no place in a table.
+    """
+    if is_path(data):
+        rows = TYPED_ROWS if os.fspath(data).endswith(PARQUET) else TEXT_ROWS
+        for chunk in table_chunks(data, columns, progress, rows):
+            yield {name: _values(name, column) for name, column in chunk.items()}
+        return
+    check_columns(column_names(data), columns)
+    whole = {name: data[name] for name in columns}
+    length = _common_length(whole)
+    if not length:
+        raise DataError("the table has columns but no rows.")
+    for start in range(0, length, TYPED_ROWS):
+        yield {
+            name: _values(name, getattr(column, "iloc", column)[start : start + TYPED_ROWS])
+            for name, column in whole.items()
+        }
+
+
+def column_of(data: Any, name: str) -> Values:
+    """One whole column of a table that is in memory."""
+    check_columns(column_names(data), [name])
+    return _values(name, data[name])
+
+
+def check_columns(found: Sequence[str], wanted: Collection[str]) -> None:
+    """Refuse a table that lacks columns, or has one of them twice."""
+    if missing := [name for name in wanted if name not in found]:
+        raise DataError(
+            f"the table lacks the columns {show_names(missing)}; it has {show_names(list(found))}."
+        )
+    if repeated := [name for name in wanted if list(found).count(name) > 1]:
+        raise DataError(f"the table has the columns {show_names(repeated)} more than once.")
+
+
+def _values(name: str, column: Any) -> Values:
+    if isinstance(column, list | tuple) and set(map(type, column)) == {str}:
+        return column
+    module = type(column).__module__.partition(".")[0]
+    return arrow_values(name, column) if module == "pyarrow" else plain_values(name, column)
+
+
+def _common_length(columns: Mapping[str, Any]) -> int:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the columns of the table must have one length; got {lengths}.")
+    return next(iter(lengths.values()), 0)

@@ -1,0 +1,634 @@
+"""From a table to a private model: one estimator for tables with declared bounds."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from dpfast._files import Progress
+from dpfast._validation import check_choice
+from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.privacy import Budget, PrivacyReport
+from dpfast.tabular.columns import Tally
+from dpfast.tabular.families import (
+    FAMILIES,
+    family_of,
+    output_of,
+    own_parameters,
+    restored,
+    scores_of,
+    stored,
+    takes,
+    task_of,
+    unfitted,
+)
+from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
+from dpfast.tabular.frames import chunks, column_names, is_path
+from dpfast.tabular.model_file import StoredModel, read_model, write_model
+from dpfast.tabular.rows import RowCoder, TableRows, encode
+from dpfast.tabular.schema import TableSchema, read_bounds
+from dpfast.tabular.scores import Scores
+from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.values import Values
+
+# Encoded rows that take more memory than this are read in blocks.
+_DENSE_BYTES = 2**26
+# Rows that a plan is tried for before they are counted.
+_MANY = 10**6
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Some rows of a table, encoded.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, n_columns)
+    target : ndarray of shape (n,) or None
+        Positions of classes, or numbers.
+    kept : dict of str to values
+        Columns that were passed on.
+    """
+
+    X: NDArray[np.float64]
+    target: NDArray[Any] | None
+    kept: dict[str, Values]
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    """Whether the estimator of a TableModel has a method."""
+
+    def check(model: TableModel) -> bool:
+        inner = model.__dict__.get("estimator_")
+        kind = FAMILIES[family_of(model.estimator, model._schema().task)]
+        return hasattr(kind if inner is None else inner, method)
+
+    return check
+
+
+class TableModel(BaseEstimator):  # type: ignore[misc]
+    """A private linear model of a table, from what is publicly known of its columns.
+
+    Numbers are scaled by their declared range, categories, dates and truth values encoded, and the
+    norm of the rows follows; nothing is read off the data but what the budget pays for.
+
+    Parameters
+    ----------
+    bounds : path, dict or TableSchema
+        The declaration of the columns; see the guide "Your own table". It must be given.
+    estimator : str or estimator, default="auto"
+        "logistic", "svm", "linear", "huber", "quantile", or an estimator of dpfast with parameters
+        of its own, such as ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target
+        of classes, "linear" for one that is a number.
+    epsilon : float, default=1.0
+        Privacy loss ε > 0 of the fit, with all that it learns of the columns.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What one record's influence means: replaced by any other, or absent.
+    target, person, weight : str or None, default=None
+        Columns; None takes what the bounds say.
+    max_rows_per_group : int or None, default=None
+        Rows of a person that count at most, with `person`.
+    undeclared : {"warn", "error", "ignore"}, default="warn"
+        What happens where values mean none of the declared categories, or numbers lie outside their
+        range: a :class:`~dpfast.errors.UndeclaredValueWarning` that counts them, an error, or
+        nothing.
+    in_memory : bool or "auto", default="auto"
+        Whether the encoded rows are held in memory. "auto" reads them in blocks where they would
+        take more than 64 MiB; solvers that need single rows need True.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+
+    Attributes
+    ----------
+    schema_ : TableSchema
+        The declaration, with ranges that were learned.
+    estimator_ : estimator
+        The fitted estimator of the encoded rows.
+    coef_, intercept_ : ndarray
+        Of the encoded columns, whose names are :meth:`get_feature_names_out`.
+    classes_ : ndarray
+        The labels in the order in which they were declared; classifiers only.
+    column_blocks_ : tuple of ColumnBlock
+        Which encoded columns belong together.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        The columns of the table that are read for a prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast import TableModel
+    >>> rng = np.random.default_rng(0)
+    >>> age, smoker = rng.integers(18, 90, 5000), rng.random(5000) < 0.3
+    >>> ill = np.where(age + 40 * smoker + rng.normal(0, 10, 5000) > 80, "yes", "no")
+    >>> table = {"age": age, "smoker": smoker, "ill": ill}
+    >>> bounds = {"age": [18, 90], "smoker": [False, True], "ill": ["no", "yes"]}
+    >>> model = TableModel(bounds, target="ill", epsilon=1.0, random_state=0).fit(table)
+    >>> model.predict({"age": [25, 85], "smoker": ["FALSE", "TRUE"]}).tolist()
+    ['no', 'yes']
+    >>> model.privacy_.epsilon <= 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        bounds: Any = None,
+        estimator: Any = "auto",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        neighboring_relation: str = "replace_one",
+        target: str | None = None,
+        person: str | None = None,
+        weight: str | None = None,
+        max_rows_per_group: int | None = None,
+        undeclared: str = "warn",
+        in_memory: bool | str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.bounds = bounds
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighboring_relation = neighboring_relation
+        self.target = target
+        self.person = person
+        self.weight = weight
+        self.max_rows_per_group = max_rows_per_group
+        self.undeclared = undeclared
+        self.in_memory = in_memory
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        schema = self.__dict__.get("schema_") or self._schema()
+        inner = unfitted(self.estimator, schema, {}).__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags.required = False
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    # ---- fitting --------------------------------------------------------------------------------
+
+    def prepare(self, data: Any, y: Any = None, *, progress: Progress | None = None) -> TableFit:
+        """Read and check everything that a fit needs; nothing is spent.
+
+        Parameters
+        ----------
+        data : data frame, dict of columns, path of a CSV or Parquet file, or 2-d array
+            Arrays have the columns of the bounds in their order, but for the target.
+        y : array-like of shape (n_samples,) or None, default=None
+            The target, if it is not a column of `data`.
+        progress : callable, optional
+            Called with the share of a file that was read.
+
+        Returns
+        -------
+        TableFit
+            With the plan; its ``run()`` spends the budget.
+
+        Raises
+        ------
+        TypeError, ValueError, DataError
+            If a parameter, the bounds or a value of the table is not as it must be.
+        """
+        self._check_choices()
+        schema = self._schema()
+        if not schema.learns:
+            # What can be refused without the data is refused before they are read, and so counted.
+            self._planned(schema, _MANY, True)
+        data = self._with_target(data, y, schema)
+        used = schema.columns_read(fit=True)
+        rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
+        self._report(rows.tally, fit=True)
+        settled = self.plan(rows.n_samples)
+        settled.check_affordable()
+        unused = tuple(name for name in column_names(data) if name not in used)
+        return TableFit(settled, rows, unused, self._set_fitted, self.random_state)
+
+    def plan(self, n_samples: int) -> FitPlan:
+        """What a fit to so many rows would do and cost; needs no data and spends nothing.
+
+        Parameters
+        ----------
+        n_samples : int
+
+        Returns
+        -------
+        FitPlan
+
+        Raises
+        ------
+        TypeError, ValueError, DataError
+            If a parameter or the bounds are not as they must be, or no plan serves them.
+        """
+        self._check_choices()
+        schema = self._schema()
+        check_promise(Budget(self.epsilon, self.delta), n_samples)
+        dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
+        return self._planned(schema, n_samples, dense)
+
+    def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
+        """A plan for rows that are small enough for memory, or not."""
+        dense = small if self.in_memory == "auto" else bool(self.in_memory)
+        if schema.person is not None and not dense:
+            if self.in_memory is False:
+                raise ValueError("in_memory must be True or 'auto' with a person column.")
+            dense = True
+        return plan_fit(self._unfitted(schema), schema, n_samples, dense)
+
+    def fit(self, data: Any, y: Any = None) -> Self:
+        """Fit privately; the budget is spent when this returns.
+
+        Parameters
+        ----------
+        data, y
+            As for :meth:`prepare`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, DataError
+            As for :meth:`prepare`; nothing is spent.
+        dpfast.BudgetExceeded
+            If an accountant around this cannot afford it; nothing is spent.
+        """
+        self.prepare(data, y).run()
+        return self
+
+    def check(self, data: Any, *, progress: Progress | None = None) -> Tally:
+        """Read a table with its target as a fit would, and count what was never declared.
+
+        Parameters
+        ----------
+        data, progress
+            As for :meth:`prepare`.
+
+        Returns
+        -------
+        Tally
+
+        Raises
+        ------
+        DataError
+            If a value does not fit its declaration.
+        """
+        schema = replace(self._schema(), weight=None, person=None)
+        coder = RowCoder(schema, fit=True)
+        for chunk in chunks(data, schema.columns_read(fit=True), progress):
+            coder.codes(chunk)
+        self._report(coder.tally, fit=False)
+        return coder.tally
+
+    @property
+    def family(self) -> str:
+        """Name of the kind of model."""
+        given = isinstance(self.estimator, str) and self.estimator == "auto"
+        return family_of(self.estimator, self._schema().task if given else None)
+
+    @property
+    def task(self) -> str | None:
+        """What the estimator that was given does: "classification", "regression", or either."""
+        if isinstance(self.estimator, str) and self.estimator == "auto":
+            return None
+        return task_of(family_of(self.estimator))
+
+    @property
+    def learned_ranges(self) -> dict[str, tuple[float, float]]:
+        """Ranges that were learned from the data, after the columns' transforms."""
+        check_is_fitted(self)
+        columns = (*self.schema_.features, self.schema_.target)
+        found = {column.name: getattr(column, "learned", None) for column in columns}
+        return {name: ends for name, ends in found.items() if ends is not None}
+
+    def _check_choices(self) -> None:
+        check_choice("undeclared", self.undeclared, ("warn", "error", "ignore"))
+        if self.in_memory not in (True, False, "auto"):
+            raise ValueError(f"in_memory must be True, False or 'auto'; got {self.in_memory!r}.")
+
+    def _schema(self) -> TableSchema:
+        """The declaration, checked."""
+        bounds = self.bounds
+        if bounds is None:
+            raise ValueError(
+                "bounds must be given; got None. They declare what is publicly known of the "
+                'columns: {"age": [18, 110], "ill": ["no", "yes"], "target": "ill"}, or a file.'
+            )
+        if isinstance(bounds, TableSchema):
+            return bounds
+        if is_path(bounds):
+            bounds = read_bounds(bounds)
+        return TableSchema.from_bounds(
+            bounds, target=self.target, person=self.person, weight=self.weight, task=self.task
+        )
+
+    def _unfitted(self, schema: TableSchema) -> Any:
+        """The estimator of the encoded rows, with the whole budget."""
+        settings = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighboring_relation": self.neighboring_relation,
+            "random_state": self.random_state,
+        }
+        if schema.person is None:
+            if self.max_rows_per_group is not None:
+                raise ValueError(
+                    "max_rows_per_group must be None without a person column; got "
+                    f"{self.max_rows_per_group!r}."
+                )
+        else:
+            settings["max_rows_per_group"] = self.max_rows_per_group
+        estimator = unfitted(self.estimator, schema, settings)
+        if schema.person is not None and not takes(estimator, "max_rows_per_group"):
+            raise ValueError(
+                f"person is {schema.person!r}, but {type(estimator).__name__} promises privacy for "
+                "rows, not yet for persons. Leave the person column out and divide epsilon by the "
+                "largest number of rows that a person has, or keep one row a person."
+            )
+        return estimator
+
+    def _with_target(self, data: Any, y: Any, schema: TableSchema) -> Any:
+        """The table with its target, from the forms in which scikit-learn passes it."""
+        if isinstance(data, np.ndarray | list):
+            names = [column.name for column in schema.features]
+            data = _named(data, names)
+        if y is None:
+            return data
+        if is_path(data):
+            raise ValueError("y must be None where the table is a file, which has its target.")
+        target = schema.target.name
+        if target in column_names(data):
+            raise ValueError(f"y must be None: the table has the target {target!r} as a column.")
+        columns = {name: data[name] for name in column_names(data)}
+        return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}
+
+    def _report(self, tally: Tally, *, fit: bool) -> None:
+        """Say what was never declared, or refuse it."""
+        text = described(tally)
+        if not text or self.undeclared == "ignore":
+            return
+        if self.undeclared == "error":
+            raise DataError(f"{text} Declare what may be, or set undeclared='warn'.")
+        if fit:
+            text += " (This message is for you: no guarantee covers it.)"
+        warnings.warn(text, UndeclaredValueWarning, stacklevel=4)
+
+    # ---- predictions ----------------------------------------------------------------------------
+
+    def encoded(
+        self,
+        data: Any,
+        *,
+        with_target: bool = False,
+        keep: Sequence[str] = (),
+        tally: Tally | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[EncodedRows]:
+        """The encoded rows of a table, some thousands at a time.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`predict`.
+        with_target : bool, default=False
+            Read the target, too.
+        keep : sequence of str, default=()
+            Columns that are passed on as they are.
+        tally : Tally, optional
+            Gets the counts of what was never declared.
+        progress : callable, optional
+            Called with the share of a file that was read.
+        """
+        check_is_fitted(self)
+        schema = self.schema_
+        if with_target:
+            schema = replace(schema, weight=None, person=None)
+        data = self._with_target(data, None, schema)
+        coder = RowCoder(schema, fit=with_target)
+        coder.tally = Tally() if tally is None else tally
+        names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
+        for chunk in chunks(data, list(names), progress):
+            records = coder.codes(chunk)
+            yield EncodedRows(
+                encode(schema, records),
+                np.array(records["target"]) if with_target else None,
+                {name: chunk[name] for name in keep},
+            )
+
+    def transform(self, data: Any) -> NDArray[np.float64]:
+        """The encoded rows of a table, shape (n_samples, n_columns)."""
+        return self._on_rows(lambda X: X, data)
+
+    def predict(self, data: Any) -> NDArray[Any]:
+        """Label, or predicted number, of each row.
+
+        Parameters
+        ----------
+        data : data frame, dict of columns, path of a CSV or Parquet file, or 2-d array
+            Columns other than those of ``feature_names_in_`` are ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self.labels(self._on_rows(self.estimator_.predict, data))
+
+    def labels(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """What the estimator of the encoded rows calls by its position; numbers stay numbers."""
+        target = self.schema_.target
+        return target.labels[codes] if isinstance(target, ClassTarget) else codes
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, data: Any) -> NDArray[np.float64]:
+        """Probability of each class, in the order of ``classes_``; shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        return self._on_rows(self.estimator_.predict_proba, data)
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, data: Any) -> NDArray[np.float64]:
+        """Margins; of two classes, positive favors the second."""
+        check_is_fitted(self)
+        return self._on_rows(self.estimator_.decision_function, data)
+
+    def score(self, data: Any, y: Any = None) -> float:
+        """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss)."""
+        found = self.evaluate(self._with_target(data, y, self.schema_))
+        return found["accuracy" if "accuracy" in found else "deviance_explained"]
+
+    def evaluate(
+        self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
+    ) -> Scores:
+        """Scores on rows with a target, computed without noise: no guarantee covers them.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`predict`, with the target.
+        threshold : float or None, default=None
+            Of two classes, the probability from which on a row counts as the second; None is 0.5.
+
+        Returns
+        -------
+        dict of str to float
+            See :mod:`dpfast.tabular.scores`.
+        """
+        check_is_fitted(self)
+        inner, tally = self.estimator_, Tally()
+        y: list[Any] = []
+        outputs: list[Any] = []
+        for part in self.encoded(data, with_target=True, tally=tally, progress=progress):
+            y.append(part.target)
+            outputs.append(output_of(inner, part.X))
+        self._report(tally, fit=False)
+        return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold)
+
+    def _on_rows(self, function: Callable[[Any], Any], data: Any) -> NDArray[Any]:
+        """A function of the encoded rows."""
+        tally = Tally()
+        parts = [function(part.X) for part in self.encoded(data, tally=tally)]
+        self._report(tally, fit=False)
+        return np.concatenate(parts)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the encoded columns."""
+        check_is_fitted(self)
+        return np.array(self.schema_.feature_names, dtype=object)
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the encoded columns."""
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.coef_)
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercepts."""
+        check_is_fitted(self)
+        return self.estimator_.intercept_
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels in the order in which they were declared."""
+        check_is_fitted(self)
+        target = self.schema_.target
+        if not isinstance(target, ClassTarget):
+            raise AttributeError("a regressor has no classes_.")
+        return target.labels
+
+    @property
+    def column_blocks_(self) -> Any:
+        """Which encoded columns belong together."""
+        check_is_fitted(self)
+        return self.schema_.column_blocks
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "schema_" in self.__dict__
+
+    def _set_fitted(self, schema: TableSchema, estimator: Any, report: PrivacyReport) -> Self:
+        """Set what a fit gives, all at once."""
+        names = np.array([column.name for column in schema.features], dtype=object)
+        self.__dict__.update(
+            schema_=schema,
+            estimator_=estimator,
+            privacy_=report,
+            feature_names_in_=names,
+            n_features_in_=len(names),
+        )
+        return self
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file: JSON with coefficients, declaration and privacy report.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        check_is_fitted(self)
+        inner = self.estimator_
+        kept = own_parameters(inner)
+        coef, intercept, together = stored(inner)
+        write_model(
+            path,
+            StoredModel(
+                self.schema_, family_of(inner), kept, coef, intercept, together, self.privacy_
+            ),
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model file; everything in it is checked, nothing is executed.
+
+        Raises
+        ------
+        dpfast.errors.ModelFileError
+            If the file is not a complete model.
+        """
+        found = read_model(path)
+        report = found.privacy
+        estimator = restored(
+            found.family, found.parameters, found.schema, found.coef, found.intercept,
+            found.classes_together, report,
+        )  # fmt: skip
+        model = cls(
+            found.schema.to_dict(),
+            clone(FAMILIES[found.family](**found.parameters)),
+            epsilon=report.epsilon,
+            delta=report.delta,
+            neighboring_relation=report.neighboring_relation,
+        )
+        return model._set_fitted(found.schema, estimator, report)
+
+
+def described(tally: Tally) -> str:
+    """What was never declared, in words; nothing for nothing."""
+    text = ""
+    if tally.undeclared:
+        text += (
+            f"Values that were never declared, of {tally.rows:,}: {_numbers(tally.undeclared)}; "
+            "each has the average effect of its column."
+        )
+    if tally.cut:
+        text += (
+            f"{' ' if text else ''}Outside the declared range, of {tally.rows:,}: "
+            f"{_numbers(tally.cut)}; each was cut to it."
+        )
+    return text
+
+
+def _numbers(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{count:,} in {name!r}" for name, count in ordered[:8])
+    return shown if len(ordered) <= 8 else f"{shown} and some in {len(ordered) - 8} more columns"
+
+
+def _named(data: Any, names: list[str]) -> dict[str, Any]:
+    """The columns of an array, which are those of the bounds in their order."""
+    array = np.asarray(data, dtype=None if isinstance(data, np.ndarray) else object)
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise ValueError(
+            f"X must have the {len(names)} columns of the bounds in their order, {names[:8]}; got "
+            f"an array of shape {array.shape}. A data frame has names."
+        )
+    return {name: array[:, j] for j, name in enumerate(names)}

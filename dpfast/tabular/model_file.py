@@ -1,0 +1,225 @@
+"""Model files: one readable JSON document that holds a released model and its guarantee.
+
+The file contains the coefficients, the declaration of the columns and the privacy report with its
+ledger, and nothing else about the data. Reading it checks everything and executes nothing: a
+checksum notices a file that was damaged or edited, and the stated guarantee is computed again from
+the ledger. Neither stops a forger, who can write a whole file that agrees with itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast._files import atomic_writer, check_unchanged, checksum, is_json_number, parse_json
+from dpfast._version import __version__
+from dpfast.errors import DataError, ModelFileError
+from dpfast.privacy import PrivacyReport
+from dpfast.tabular.families import FAMILIES, parameters_of, task_of
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import ClassTarget
+
+FORMAT = "dpfast-model"
+VERSION = 2
+
+_KEYS = (
+    *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
+    *("schema", "coef", "intercept", "privacy", "sha256"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    family : str
+    parameters : dict
+        Of the estimator, where they are not its defaults.
+    coef : array-like of shape (k, n_columns)
+        One row for two classes or a number, one for each of more classes.
+    intercept : array-like of shape (k,)
+    classes_together : bool
+        Whether more than two classes were learned by one loss, so that probabilities are a softmax.
+    privacy : PrivacyReport
+        What the fit promised, with its ledger.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients do not match the schema or are not finite.
+    """
+
+    schema: TableSchema
+    family: str
+    parameters: dict[str, Any]
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    classes_together: bool
+    privacy: PrivacyReport
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        family: str,
+        parameters: dict[str, Any],
+        coef: ArrayLike,
+        intercept: ArrayLike,
+        classes_together: bool,
+        privacy: PrivacyReport,
+    ) -> None:
+        target = schema.target
+        rows = len(target.classes) if isinstance(target, ClassTarget) else 1
+        expected = (1 if rows == 2 else rows, len(schema.feature_names))
+        weights = np.array(coef, dtype=np.float64)
+        constants = np.array(intercept, dtype=np.float64)
+        if weights.shape != expected:
+            raise ValueError(
+                f"coef must have shape {expected}, a column for each encoded column of the schema; "
+                f"got {weights.shape}."
+            )
+        if constants.shape != expected[:1]:
+            raise ValueError(f"intercept must have shape {expected[:1]}; got {constants.shape}.")
+        if not (np.isfinite(weights).all() and np.isfinite(constants).all()):
+            raise ValueError("coef and intercept must be finite; got NaN or infinity.")
+        for array in (weights, constants):
+            array.flags.writeable = False
+        self.__dict__.update(
+            schema=schema,
+            family=family,
+            parameters=parameters,
+            coef=weights,
+            intercept=constants,
+            classes_together=classes_together,
+            privacy=privacy,
+        )
+
+
+def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
+    """Write a model file; a file of that name is replaced only once the new one is complete.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "dpfast_version": __version__,
+        "family": model.family,
+        "parameters": model.parameters,
+        "classes_together": model.classes_together,
+        "schema": model.schema.to_dict(),
+        "coef": model.coef.tolist(),
+        "intercept": model.intercept.tolist(),
+        "privacy": json.loads(model.privacy.to_json()),
+    }
+    document["sha256"] = checksum(document)
+    with atomic_writer(path) as stream:
+        json.dump(document, stream, indent=2, allow_nan=False)
+        stream.write("\n")
+
+
+def read_model(path: str | os.PathLike[str]) -> StoredModel:
+    """Read a model file and check all of it.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a complete model of this version; the message says what is wrong.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        return _parse(parse_json(Path(path).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ModelFileError(f"{os.fspath(path)} is not a valid dpfast model: {error}") from error
+
+
+def _parse(document: Any) -> StoredModel:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f'expected a JSON object with "format": "{FORMAT}".')
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise ModelFileError(
+            f"it has version {version!r}, this dpfast reads version {VERSION}. Read it with the "
+            "dpfast that wrote it, or fit the model again."
+        )
+    if set(document) != set(_KEYS):
+        missing = sorted(set(_KEYS) - set(document))
+        unknown = sorted(set(document) - set(_KEYS))
+        raise ModelFileError(f"missing keys {missing}, unknown keys {unknown}.")
+    if not isinstance(document["dpfast_version"], str):
+        raise ModelFileError("dpfast_version must be text.")
+    if not isinstance(document["classes_together"], bool):
+        raise ModelFileError("classes_together must be true or false.")
+    schema = _schema(document["schema"])
+    try:
+        model = StoredModel(
+            schema,
+            _family(document["family"], schema),
+            _parameters(document["family"], document["parameters"]),
+            _numbers("coef", document["coef"], 2),
+            _numbers("intercept", document["intercept"], 1),
+            document["classes_together"],
+            _privacy_report(document["privacy"]),
+        )
+    except OverflowError:
+        raise ModelFileError("a number is out of the range of float64.") from None
+    # Last: what can be named is named.
+    check_unchanged(document)
+    return model
+
+
+def _schema(data: Any) -> TableSchema:
+    if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
+        raise ModelFileError('schema must be an object with "columns".')
+    try:
+        schema = TableSchema.from_bounds(data)
+    except DataError as error:
+        raise ModelFileError(f"schema: {error}") from error
+    if schema.to_dict() != data:
+        raise ModelFileError("schema is not as a fit writes it.")
+    return schema
+
+
+def _family(name: Any, schema: TableSchema) -> str:
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise ModelFileError(f"family must be one of {', '.join(FAMILIES)}; got {name!r:.60}.")
+    if task_of(name) != schema.task:
+        raise ModelFileError(f"family {name!r} does not suit the target, of {schema.task}.")
+    return name
+
+
+def _parameters(family: str, data: Any) -> dict[str, Any]:
+    known = parameters_of(FAMILIES[family]())
+    if not isinstance(data, dict) or not set(data) <= known:
+        raise ModelFileError(f"parameters must be an object with keys among {sorted(known)}.")
+    return data
+
+
+def _numbers(name: str, data: Any, depth: int) -> Any:
+    """Nested lists of numbers."""
+    if not isinstance(data, list):
+        raise ModelFileError(f"{name} must be a list{' of lists' * (depth > 1)} of numbers.")
+    if depth > 1:
+        return [_numbers(name, row, depth - 1) for row in data]
+    if not all(map(is_json_number, data)):
+        raise ModelFileError(f"{name} must hold numbers.")
+    return [float(value) for value in data]
+
+
+def _privacy_report(data: Any) -> PrivacyReport:
+    try:
+        return PrivacyReport.from_json(json.dumps(data))
+    except (TypeError, ValueError, KeyError, AttributeError, ImportError) as error:
+        raise ModelFileError(f"privacy is not a privacy report: {error}") from error

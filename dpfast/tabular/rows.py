@@ -1,0 +1,190 @@
+"""Rows of a table in compact codes, in memory or in a temporary file, and what they encode to."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.blocks import Piece
+from dpfast.tabular.columns import Tally
+from dpfast.tabular.frames import Chunk
+from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.values import Values, WrongValue, texts_of
+
+# Codes beyond this go to a temporary file, which only this process can open.
+_MEMORY_BYTES = 2**24
+# Rows that are encoded at once: they stay in cache on the way.
+_ENCODED_ROWS = 4096
+
+
+class RowCoder:
+    """Makes codes of chunks of a table, one after another.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    fit : bool
+        Whether target, weight and person are read, too.
+    """
+
+    def __init__(self, schema: TableSchema, *, fit: bool) -> None:
+        self.schema, self.tally, self._fit = schema, Tally(), fit
+        self._coders = [column.coder() for column in schema.features]
+        target = schema.target
+        self._index = target.index() if isinstance(target, ClassTarget) and fit else None
+        fields = [(f"x{j}", column.dtype) for j, column in enumerate(schema.features)]
+        if fit:
+            fields.append(("target", target.dtype))
+            if schema.weight is not None:
+                fields.append(("weight", np.dtype(np.float64)))
+            if schema.person is not None:
+                fields.append(("person", np.dtype(np.int64)))
+        self.dtype = np.dtype(fields)
+        self._persons: dict[str, int] = {}
+
+    def codes(self, chunk: Chunk) -> NDArray[Any]:
+        """A record for each row.
+
+        Raises
+        ------
+        DataError
+            If a value does not fit its declaration; rows are counted over all chunks.
+        """
+        rows = len(next(iter(chunk.values())))
+        records = np.empty(rows, dtype=self.dtype)
+        try:
+            for j, (column, code) in enumerate(
+                zip(self.schema.features, self._coders, strict=True)
+            ):
+                records[f"x{j}"] = code(chunk[column.name], self.tally)
+            if self._fit:
+                records["target"] = self._target(chunk[self.schema.target.name])
+                if self.schema.weight is not None:
+                    records["weight"] = self.schema.weight.parse(chunk[self.schema.weight.name])
+                if self.schema.person is not None:
+                    records["person"] = self._numbers(self.schema.person, chunk)
+        except WrongValue as error:
+            raise error.below(self.tally.rows) from None
+        self.tally.rows += rows
+        return records
+
+    def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
+        """A number for each person, in the order in which they appear."""
+        texts = [text.strip() for text in texts_of(chunk[name])]
+        if "" in texts:
+            raise WrongValue(name, texts.index(""), "whose row it is", "")
+        known = self._persons
+        return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
+
+    def _target(self, values: Values) -> NDArray[Any]:
+        target = self.schema.target
+        if isinstance(target, ClassTarget):
+            return np.asarray(target.parse(values, self._index))
+        return target.parse(values, self.tally)
+
+
+def encode(schema: TableSchema, records: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
+    """The encoded columns of records."""
+    result = np.empty((len(records), len(schema.feature_names)), dtype=dtype)
+    for start in range(0, len(records), _ENCODED_ROWS):
+        some = records[start : start + _ENCODED_ROWS]
+        out = result[start : start + _ENCODED_ROWS]
+        for j, (column, span) in enumerate(schema.spans()):
+            column.write(some[f"x{j}"], out[:, span])
+    return result
+
+
+class _Records:
+    """Records one after another, beyond 16 MiB in a temporary file without a name."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype, self._lock = dtype, threading.Lock()
+        self._file: Any = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+
+    def append(self, records: NDArray[Any]) -> None:
+        self._file.write(records.tobytes())
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        size = self._dtype.itemsize
+        with self._lock:
+            self._file.seek(rows.start * size)
+            return np.frombuffer(self._file.read((rows.stop - rows.start) * size), self._dtype)
+
+
+class TableRows:
+    """The coded rows of a table, which are encoded whenever they are asked for.
+
+    They take a few bytes a value, and beyond 16 MiB lie in a temporary file that has no name and
+    vanishes with this object.
+
+    Parameters
+    ----------
+    coder : RowCoder
+    chunks : iterable of dict
+    """
+
+    seekable, in_memory = True, False
+    feature_names: tuple[str, ...] | None = None
+
+    def __init__(self, coder: RowCoder, chunks: Iterable[Chunk]) -> None:
+        self.schema, self.tally, self.n_samples = coder.schema, coder.tally, 0
+        self._records = _Records(coder.dtype)
+        for chunk in chunks:
+            records = coder.codes(chunk)
+            self._records.append(records)
+            self.n_samples += len(records)
+        self.n_features = len(self.schema.feature_names)
+        self.weighted = self.schema.weight is not None
+
+    def __repr__(self) -> str:
+        return "the table"
+
+    def records(self, start: int, stop: int) -> NDArray[Any]:
+        """The records of rows [start, stop)."""
+        return self._records[start:stop]
+
+    def ranges(self, rows: int) -> Iterator[tuple[int, int]]:
+        """Ranges of so many rows."""
+        for start in range(0, self.n_samples, rows):
+            yield start, min(start + rows, self.n_samples)
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """Encoded rows [start, stop) in float32, for :class:`dpfast.blocks.Source`."""
+        for at in range(start, stop, rows):
+            end = min(at + rows, stop)
+            records = self.records(at, end)
+            yield Piece(
+                encode(self.schema, records, np.float32),
+                np.array(records["target"]),
+                np.array(records["weight"]) if self.weighted else None,
+                f"the table, rows {at + 1} to {end}",
+            )
+
+    def describe(self) -> Any:
+        """What tells this table from another, but for its values."""
+        return ["table", self.n_samples, self.schema.to_dict()]
+
+    def with_schema(self, schema: TableSchema) -> TableRows:
+        """The same rows, encoded by another schema of the same codes."""
+        other = copy.copy(self)
+        other.schema = schema
+        return other
+
+    def dense(self) -> tuple[NDArray[np.float64], NDArray[Any], dict[str, Any]]:
+        """All encoded rows, targets, and what `fit` takes besides."""
+        records = self.records(0, self.n_samples)
+        further = {}
+        if self.weighted:
+            further["sample_weight"] = np.array(records["weight"])
+        if self.schema.person is not None:
+            further["groups"] = np.array(records["person"])
+        return encode(self.schema, records), np.array(records["target"]), further

@@ -1,0 +1,333 @@
+"""The bounds of a table: what is publicly known of its columns, and which of them does what.
+
+A bounds file is one JSON object. In short it is ``{column: entry}``; in full
+``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "missing": ...,
+"missing_values": [...], "learn_share": ...}``. The short form may hold these roles as well, but for
+the list, for a column's entry is never a text or a number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._files import is_json_number, parse_json, show_names
+from dpfast.column_blocks import ColumnBlock
+from dpfast.errors import DataError
+from dpfast.tabular.columns import INDICATOR, Column, NumberColumn, Tally
+from dpfast.tabular.declarations import parse_column, parse_target, parse_weight, show
+from dpfast.tabular.frames import column_of
+from dpfast.tabular.targets import ClassTarget, RangeTarget, Target, Weight
+
+_ROLES = {
+    **dict.fromkeys(("target", "person", "weight", "missing"), "a text"),
+    "learn_share": "a number",
+    "missing_values": "a list",
+}
+LEARN_SHARE = 0.1
+"""Share of the budget for ranges that are learned, unless another one is declared."""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What is publicly known of a table, and what each column is for.
+
+    Build it with :meth:`from_bounds`, which checks everything.
+
+    Attributes
+    ----------
+    features : tuple of Column
+        In the order of the encoded columns.
+    target : ClassTarget or RangeTarget
+    person : str or None
+        Column that says whose row it is.
+    weight : Weight or None
+    learn_share : float
+        Share of the budget for what is learned of the columns.
+
+    Examples
+    --------
+    >>> schema = TableSchema.from_bounds(
+    ...     {"age": [17, 90], "sex": ["female", "male"], "income": ["low", "high"]},
+    ...     target="income",
+    ... )
+    >>> schema.feature_names
+    ['age', 'sex_female', 'sex_male']
+    >>> table = {"age": np.array(["17", "99"]), "sex": np.array(["Male", "unknown"])}
+    >>> schema.transform(table)
+    array([[-1. ,  0. ,  1. ],
+           [ 1. ,  0.5,  0.5]])
+    >>> schema.row_norm_bound == math.sqrt(2)
+    True
+    """
+
+    features: tuple[Column, ...]
+    target: Target
+    person: str | None = None
+    weight: Weight | None = None
+    learn_share: float = LEARN_SHARE
+
+    @classmethod
+    def from_bounds(
+        cls,
+        bounds: Any,
+        *,
+        target: str | None = None,
+        categorical: Collection[str] = (),
+        person: str | None = None,
+        weight: str | None = None,
+        task: str | None = None,
+    ) -> TableSchema:
+        """Build a schema from the content of a bounds file.
+
+        Parameters
+        ----------
+        bounds : dict
+            See the guide "Your own table".
+        target, person, weight : str or None, default=None
+            Names of columns; None takes what the bounds say.
+        categorical : collection of str, default=()
+            Columns whose list of two numbers means categories, not a range.
+        task : {"classification", "regression"} or None, default=None
+            What two numbers of a target are: classes, or a range. None takes [0, 1], [1, 2] and
+            [-1, 1] for classes and all others for a range.
+
+        Raises
+        ------
+        DataError
+            If an entry is not as described; the message names the column.
+        """
+        columns, roles = _parts(bounds)
+        given = {"target": target, "person": person, "weight": weight}
+        roles.update({role: name for role, name in given.items() if name is not None})
+        if (name := roles.get("target")) is None:
+            raise DataError(
+                'target must name the column to predict: add "target": "COLUMN" to the bounds, or '
+                "give it beside them."
+            )
+        if name not in columns:
+            raise DataError(
+                f"the target {name!r} is not in the bounds. Add its classes, the negative one "
+                f'first, {{"{name}": ["no", "yes"]}}, or its range, {{"{name}": [low, high]}}.'
+            )
+        if unknown := [name for name in categorical if name not in columns]:
+            raise DataError(f"categorical names columns that the bounds do not list: {unknown}.")
+        if name in categorical:
+            task = "classification"
+        aside = {name, roles.get("weight"), roles.get("person")}
+        features = tuple(
+            parse_column(name, entry, name in categorical, roles)
+            for name, entry in columns.items()
+            if name not in aside
+        )
+        return _checked(
+            cls(
+                features,
+                parse_target(name, columns[name], task),
+                _person(roles.get("person"), columns),
+                parse_weight(roles.get("weight"), columns),
+                _share(roles.get("learn_share", LEARN_SHARE)),
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as bounds in full, as plain JSON types."""
+        columns = {column.name: column.declaration() for column in self.features}
+        columns[self.target.name] = self.target.declaration()
+        roles: dict[str, Any] = {"target": self.target.name}
+        if self.person is not None:
+            roles["person"] = self.person
+        if self.weight is not None:
+            roles["weight"] = self.weight.name
+            columns[self.weight.name] = {"range": [0.0, self.weight.high]}
+        if self.learns:
+            roles["learn_share"] = self.learn_share
+        return {**roles, "columns": columns}
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [name for column in self.features for name in column.feature_names]
+
+    @property
+    def column_blocks(self) -> tuple[ColumnBlock, ...]:
+        """Which encoded columns belong together, and of what kind they are."""
+        blocks, start = [], 0
+        for column in self.features:
+            for kind, width in column.kinds:
+                blocks.append(ColumnBlock(kind, start, start + width))
+                start += width
+        return tuple(blocks)
+
+    @property
+    def row_norm_bound(self) -> float:
+        """Public bound of the Euclidean norm of every encoded row."""
+        return math.sqrt(sum(column.squared_norm for column in self.features))
+
+    @property
+    def task(self) -> str:
+        """What the target asks for: "classification" or "regression"."""
+        return "classification" if isinstance(self.target, ClassTarget) else "regression"
+
+    @property
+    def learns(self) -> tuple[str, ...]:
+        """Columns whose range is to be learned, the target last."""
+        names = [c.name for c in self.features if isinstance(c, NumberColumn) and c.learn]
+        if isinstance(self.target, RangeTarget) and self.target.learn:
+            names.append(self.target.name)
+        return tuple(names)
+
+    def with_learned(self, ranges: Mapping[str, tuple[float, float]]) -> TableSchema:
+        """The same schema with ranges that were learned, by column."""
+        features = tuple(
+            column.with_learned(*ranges[column.name])
+            if isinstance(column, NumberColumn) and column.name in ranges
+            else column
+            for column in self.features
+        )
+        target = self.target
+        if isinstance(target, RangeTarget) and target.name in ranges:
+            target = replace(target, learned=ranges[target.name])
+        return replace(self, features=features, target=target)
+
+    def columns_read(self, *, fit: bool) -> list[str]:
+        """Names of the columns that a fit, or a prediction, reads."""
+        names = [column.name for column in self.features]
+        if fit:
+            names += [self.target.name]
+            names += [] if self.weight is None else [self.weight.name]
+            names += [] if self.person is None else [self.person]
+        return names
+
+    def spans(self) -> Iterator[tuple[Column, slice]]:
+        """The columns, with the range of encoded columns that each has."""
+        start = 0
+        for column in self.features:
+            stop = start + len(column.feature_names)
+            yield column, slice(start, stop)
+            start = stop
+
+    def transform(self, table: Mapping[str, Any], tally: Tally | None = None) -> NDArray[Any]:
+        """Encode the features of a table.
+
+        Parameters
+        ----------
+        table : mapping of str to array-like of shape (n,)
+            Columns other than the features are ignored.
+        tally : Tally, optional
+            Counts what was never declared.
+
+        Returns
+        -------
+        ndarray of shape (n, len(feature_names))
+
+        Raises
+        ------
+        DataError
+            If a column is missing, or a value does not fit its declaration.
+        """
+        tally = Tally() if tally is None else tally
+        columns = [column_of(table, column.name) for column in self.features]
+        result = np.empty((len(columns[0]), len(self.feature_names)))
+        for (column, span), values in zip(self.spans(), columns, strict=True):
+            column.write(column.coder()(values, tally), result[:, span])
+        return result
+
+    def encode_target(self, table: Mapping[str, Any]) -> NDArray[Any]:
+        """The target: positions of classes, or numbers.
+
+        Raises
+        ------
+        DataError
+            If the column is missing, or a value does not fit its declaration.
+        """
+        found: NDArray[Any] = self.target.parse(column_of(table, self.target.name))
+        return found
+
+
+def read_bounds(path: str | os.PathLike[str]) -> Any:
+    """Read a bounds file, for :meth:`TableSchema.from_bounds`.
+
+    Raises
+    ------
+    DataError
+        If the file is not strict JSON in UTF-8.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        return parse_json(Path(path).read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise DataError(f"{os.fspath(path)} is not valid JSON: {error}.") from error
+
+
+# --- the parts of a bounds file ------------------------------------------------------------------
+
+
+def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Entries of the columns, and the roles."""
+    if not isinstance(bounds, Mapping):
+        raise DataError(
+            "the bounds must be one JSON object {column: [low, high] or [category, ...]}; "
+            f"got {show(bounds)}."
+        )
+    if isinstance(bounds.get("columns"), Mapping):
+        columns = dict(bounds["columns"])
+        roles = {key: value for key, value in bounds.items() if key != "columns"}
+    else:
+        columns = {key: v for key, v in bounds.items() if not isinstance(v, str | int | float)}
+        roles = {key: v for key, v in bounds.items() if key not in columns}
+    for role, value in roles.items():
+        if role not in _ROLES:
+            raise DataError(
+                f"column {role!r}: expected [low, high] or a list of categories; got "
+                f"{show(value)}. (What else may stand there: {', '.join(_ROLES)}.)"
+            )
+        fits = {"a text": str, "a number": int | float, "a list": list | tuple}[_ROLES[role]]
+        if isinstance(value, bool) or not isinstance(value, fits):
+            raise DataError(f'"{role}" must be {_ROLES[role]} in the bounds; got {show(value)}.')
+    if (policy := roles.get("missing")) not in (None, "refuse", INDICATOR):
+        raise DataError(
+            f'"missing" must be "refuse" or "{INDICATOR}" in the bounds; got {show(policy)}.'
+        )
+    return columns, roles
+
+
+def _checked(schema: TableSchema) -> TableSchema:
+    """The checks that concern the columns together."""
+    names = [*schema.columns_read(fit=True)]
+    for name in names:
+        if not isinstance(name, str) or not name or name != name.strip():
+            raise DataError(
+                "a column name must be text that is not empty and has no spaces around it; "
+                f"got {show(name)}."
+            )
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the columns {show_names(repeated)} have more than one role.")
+    if not schema.features:
+        raise DataError(
+            f"only the target {schema.target.name!r} is declared; add at least one other column."
+        )
+    return schema
+
+
+def _person(name: Any, columns: Mapping[str, Any]) -> str | None:
+    if name is not None and name in columns:
+        raise DataError(
+            f"the person column {name!r} must not be declared as a feature: who it is says nothing "
+            "about others. Take it out of the columns."
+        )
+    return None if name is None else str(name)
+
+
+def _share(value: Any) -> float:
+    if not is_json_number(value) or not 0.0 < value < 1.0:
+        raise DataError(f'"learn_share" must be between 0 and 1 in the bounds; got {show(value)}.')
+    return float(value)

@@ -1,0 +1,106 @@
+"""How good predictions are on rows whose target is known; computed without noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+Vector = NDArray[np.float64]
+Scores = dict[str, float]
+
+
+def classification_scores(
+    y: NDArray[Any], prediction: NDArray[Any], scores: NDArray[Any], probability: Any = None
+) -> Scores:
+    """Scores of a classifier.
+
+    Parameters
+    ----------
+    y, prediction : ndarray of shape (n,)
+        Positions of classes.
+    scores : ndarray of shape (n,) or (n, n_classes)
+        Margins, or probabilities.
+    probability : ndarray of shape (n, n_classes) or None
+        None for a classifier that has none.
+
+    Returns
+    -------
+    dict of str to float
+        ``accuracy``; ``auc``, the area under the ROC curve; ``recall``, the share of the positive
+        rows that were found (of more than two classes, as ``auc``, the mean over the classes);
+        with probabilities ``log_loss`` and ``deviance_explained``, the share of the log-loss of a
+        constant that is gone.
+
+    Examples
+    --------
+    >>> y, p = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.4, 0.8])
+    >>> found = classification_scores(y, p > 0.5, p, np.stack([1 - p, p], axis=1))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'accuracy': 0.5, 'auc': 0.75, 'recall': 0.5, 'log_loss': 0.54, 'deviance_explained': 0.221}
+    """
+    by_class = {1: scores} if scores.ndim == 1 else dict(enumerate(scores.T))
+    found = {
+        "accuracy": float(np.mean(prediction == y)),
+        "auc": _mean([auc(y == k, score) for k, score in by_class.items()]),
+        "recall": _mean([_recall(y == k, prediction == k) for k in by_class]),
+    }
+    if probability is not None:
+        n, k = len(y), probability.shape[1]
+        chosen = np.clip(probability[np.arange(n), y], 1e-300, 1.0)
+        found["log_loss"] = float(-np.mean(np.log(chosen)))
+        shares = np.bincount(y, minlength=k) / n
+        constant = -float(np.sum(shares[shares > 0.0] * np.log(shares[shares > 0.0])))
+        if constant > 0.0:
+            found["deviance_explained"] = 1.0 - found["log_loss"] / constant
+    return {name: value for name, value in found.items() if np.isfinite(value)}
+
+
+def regression_scores(y: Vector, prediction: Vector, quantile: float | None = None) -> Scores:
+    """Scores of a regressor: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its loss.
+
+    ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), or of
+    the pinball loss, whose constant is the quantile of these rows.
+    """
+    error = y - prediction
+    spread = float(np.mean((y - y.mean()) ** 2))
+    found = {
+        "mean_absolute_error": float(np.mean(np.abs(error))),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+    }
+    if spread > 0.0:
+        found["r2"] = 1.0 - float(np.mean(error**2)) / spread
+    if quantile is not None:
+        found["pinball_loss"] = _pinball(error, quantile)
+        found["share_below"] = float(np.mean(y <= prediction))
+        constant = _pinball(y - np.quantile(y, quantile), quantile)
+        if constant > 0.0:
+            found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
+    elif "r2" in found:
+        found["deviance_explained"] = found["r2"]
+    return found
+
+
+def auc(positive: NDArray[np.bool_], score: Vector) -> float:
+    """Chance that a positive row scores above a negative one; NaN if there are only such."""
+    many = int(np.count_nonzero(positive))
+    few = len(positive) - many
+    if not many or not few:
+        return float("nan")
+    ranks = float(rankdata(score)[positive].sum())
+    return (ranks - many * (many + 1) / 2.0) / (many * few)
+
+
+def _recall(positive: NDArray[np.bool_], found: NDArray[np.bool_]) -> float:
+    return float(np.mean(found[positive])) if positive.any() else float("nan")
+
+
+def _mean(values: list[float]) -> float:
+    kept = [value for value in values if np.isfinite(value)]
+    return float(np.mean(kept)) if kept else float("nan")
+
+
+def _pinball(error: Vector, quantile: float) -> float:
+    return float(np.mean(np.maximum(quantile * error, (quantile - 1.0) * error)))

@@ -1,0 +1,272 @@
+"""What the values of a table mean: matching of categories, numbers, dates, and what is missing.
+
+Values come as text (from CSV) or typed (from Parquet and data frames). Two ways of writing the same
+value mean the same here: ``TRUE`` and ``True``, ``1.0`` and ``1``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+from collections.abc import Callable, Collection, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import DataError
+from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Index, folded, written
+
+Values = Sequence[str] | NDArray[Any]
+"""A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
+value is missing) or ``datetime64``."""
+
+#: Text that stands for a missing number, date or truth value: it could be none of them.
+MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>", "?", "."})
+FALSE, TRUE = frozenset({"false", "f", "no", "n", "0"}), frozenset({"true", "t", "yes", "y", "1"})
+
+_PLAIN = (str, numbers.Real, Decimal, np.bool_, datetime.date)
+_DAY = datetime.timedelta(days=1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class TruthIndex(Index):
+    """An index of [false, true] that knows the usual words for them."""
+
+    def __init__(self, missing: Collection[str] = ()) -> None:
+        super().__init__(["false", "true"], (*MISSING, *missing))
+
+    def _match(self, text: str) -> int:
+        plain = folded(text)
+        if plain in FALSE or plain in TRUE:
+            return int(plain in TRUE)
+        return super()._match(text)
+
+
+def texts_of(values: Values) -> Iterable[str]:
+    """A column as text; whole numbers are written without a point."""
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "f":
+        return ["" if x != x else str(int(x) if x.is_integer() else x) for x in values.tolist()]
+    return map(written, values)
+
+
+def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArray[np.float64]:
+    """Numbers of a column, NaN where a value is missing.
+
+    Raises
+    ------
+    DataError
+        If a value is neither a finite number nor missing; the message names column and row.
+    """
+    if not isinstance(values, np.ndarray):
+        found = _each(name, values, float, missing, "a finite number")
+    elif values.dtype.kind == "M":
+        raise DataError(
+            f'column {name!r}: expected numbers; got dates. Declare {{"dates": [first, last]}}.'
+        )
+    else:
+        found = values.astype(np.float64)
+        for text in filter(NUMBER.fullmatch, map(folded, missing)):
+            found[found == float(text)] = math.nan
+    if np.isinf(found).any():
+        row = int(np.argmax(np.isinf(found)))
+        raise WrongValue(name, row, "a finite number", values[row])
+    return found
+
+
+def parse_dates(
+    name: str, values: Values, missing: Collection[str], form: str | None
+) -> NDArray[np.float64]:
+    """Days since 1970 of a column's dates, NaN where one is missing.
+
+    Raises
+    ------
+    DataError
+        If a value is neither a date nor missing; the message names column and row.
+    """
+    if not isinstance(values, np.ndarray):
+        expected = "a date such as 2024-12-31" if form is None else f"a date of the form {form}"
+        return _each(name, values, _Days(form).__getitem__, missing, expected)
+    if values.dtype.kind != "M":
+        raise DataError(
+            f"column {name!r}: expected dates; got {values.dtype}. Store them as dates or as text "
+            "such as 2024-12-31."
+        )
+    seconds = values.astype("datetime64[s]")
+    return np.where(np.isnat(seconds), math.nan, seconds.astype(np.int64) / 86_400.0)
+
+
+def day_of(text: str, form: str | None = None) -> float:
+    """Days since 1970 of a date, with the time of day as a fraction.
+
+    Raises
+    ------
+    ValueError
+        If the text is no date.
+
+    Examples
+    --------
+    >>> day_of("1970-01-02 12:00")
+    1.5
+    """
+    text = text.strip()
+    if form is None:
+        moment = datetime.datetime.fromisoformat(text)
+    else:
+        moment = datetime.datetime.strptime(text, form)
+    return (moment.replace(tzinfo=None) - _EPOCH) / _DAY
+
+
+class _Days(dict[str, float]):
+    """Text of a date to days since 1970."""
+
+    def __init__(self, form: str | None) -> None:
+        self._form = form
+
+    def __missing__(self, text: str) -> float:
+        day = day_of(text, self._form)
+        if len(self) < REMEMBERED:
+            self[text] = day
+        return day
+
+
+def _each(
+    name: str,
+    values: Sequence[str],
+    parse: Callable[[str], float],
+    missing: Collection[str],
+    expected: str,
+) -> NDArray[np.float64]:
+    """``parse`` of every text, NaN for those that stand for a missing value."""
+    declared = frozenset(map(folded, missing))
+
+    def read(text: str) -> float:
+        if folded(text) in declared:
+            return math.nan
+        try:
+            return parse(text)
+        except ValueError:
+            if folded(text) in MISSING:
+                return math.nan
+            raise
+
+    try:
+        if not declared:
+            return np.fromiter(map(parse, values), np.float64, len(values))
+    except ValueError:
+        pass
+    result = np.empty(len(values))
+    for row, text in enumerate(values):
+        try:
+            result[row] = read(text)
+        except ValueError:
+            raise WrongValue(name, row, expected, text) from None
+    return result
+
+
+class WrongValue(DataError):
+    """A value that does not fit the declaration of its column."""
+
+    def __init__(
+        self, column: str, row: int, expected: str, value: Any, remedy: str | None = None
+    ) -> None:
+        text = str(value)
+        got = repr(text if len(text) <= 60 else f"{text[:60]}...") if text.strip() else None
+        remedy = remedy or (
+            "Correct the row, or declare what the column holds: a range, categories, dates or "
+            'truth values, and "missing_values" for what stands for none.'
+        )
+        super().__init__(
+            f"column {column!r}, row {row + 1} of the data: expected {expected}; got "
+            f"{got or 'an empty field'}. {remedy}"
+        )
+        self.arguments = column, row, expected, value, remedy
+
+    def below(self, rows: int) -> WrongValue:
+        """The same error, where so many rows stand above those that were looked at."""
+        column, row, expected, value, remedy = self.arguments
+        return WrongValue(column, row + rows, expected, value, remedy)
+
+
+def plain_values(name: str, column: Any) -> Values:
+    """A column of a data frame or of a mapping as text or as a typed array.
+
+    Raises
+    ------
+    DataError
+        If it is not one-dimensional, or holds what is neither text, number, truth value nor date.
+    """
+    array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if array.ndim != 1:
+        raise DataError(
+            f"column {name!r}: expected one value a row; got an array of shape {array.shape}."
+        )
+    if array.dtype.kind in "biufM":
+        return np.asarray(array)
+    if array.dtype.kind in "UT":
+        return [str(text) for text in array.tolist()]
+    if array.dtype.kind != "O":
+        raise DataError(
+            f"column {name!r}: expected numbers, text, truth values or dates; got {array.dtype}."
+        )
+    return _plain_objects(name, array.tolist())
+
+
+def arrow_values(name: str, column: Any) -> Values:
+    """An Arrow array as text or as a typed array.
+
+    Raises
+    ------
+    DataError
+        If it is nested or of another kind that has no place in a table.
+    """
+    import pyarrow
+    from pyarrow import types
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = column.combine_chunks()
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):
+        return np.asarray(column.cast(pyarrow.timestamp("s"), safe=False).to_numpy(False))
+    if types.is_decimal(kind):
+        column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
+    if types.is_floating(kind) or types.is_integer(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if types.is_boolean(kind) and not column.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if (
+        types.is_boolean(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or (types.is_null(kind) or types.is_string_view(kind))
+    ):
+        return ["" if text is None else str(text) for text in column.to_pylist()]
+    raise DataError(f"column {name!r}: expected numbers, text, truth values or dates; got {kind}.")
+
+
+def _plain_objects(name: str, entries: list[Any]) -> Values:
+    """A list of any objects as text or as a typed array."""
+    kinds = {kind for kind in map(type, entries) if not _is_null_type(kind)}
+    if bad := sorted(kind.__name__ for kind in kinds if not issubclass(kind, _PLAIN)):
+        raise DataError(
+            f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
+        )
+    plain = [None if _is_null_type(type(x)) or x != x else x for x in entries]
+    if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
+        days = [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in plain]
+        return np.array(days, dtype="datetime64[s]")
+    truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
+    if kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds):
+        return np.array([math.nan if x is None else float(x) for x in plain])
+    return ["" if x is None else str(x) for x in plain]
+
+
+def _is_null_type(kind: type) -> bool:
+    """None, and pandas' NA and NaT, which need not be imported to be known."""
+    return kind is type(None) or kind.__name__ in ("NAType", "NaTType")

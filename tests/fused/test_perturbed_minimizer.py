@@ -1,0 +1,134 @@
+"""The minimizer with a secret linear term: its law, its charges, what it refuses."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan
+from dpfast.curator import Curator
+from dpfast.fused import PerturbedMinimizer
+from dpfast.objectives import Erm, LinearTerm
+from dpfast.optimizers import OPTIMIZERS
+from dpfast.random import SecureGenerator
+from dpfast.solvers import carry_out
+
+NAME = "objective-perturbation"
+SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
+BUDGETS = [Budget(1.0, 1e-6), Budget(1.0)]
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "l2-laplace"])
+def test_the_linear_term_has_the_declared_law(noise):
+    """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; 2/3 and 3/2 of the scale are refused."""
+    shape = ProblemShape(1000, 40_000, 1.0, intercept=0.0)
+    if noise == "l2-laplace":
+        shape = ProblemShape(1000, 3, 1.0, intercept=0.0)
+    settled = plan(shape, NAME, Budget(1.0, 1e-6), alpha=1.0, noise=noise)
+    rng, scale = SecureGenerator(3), settled.events[0].noise
+    if noise == "gaussian":
+        sample, law = settled.settings.access.draw(rng), "norm"
+    else:
+        draws = [settled.settings.access.draw(rng) for _ in range(4000)]
+        sample, law = np.linalg.norm(draws, axis=1), "gamma"
+    shapes = () if noise == "gaussian" else (3.0,)
+
+    def p_value(factor):
+        return kstest(sample / (scale * factor), law, args=shapes).pvalue
+
+    assert p_value(1.0) > 1e-6
+    assert p_value(2 / 3) < 1e-6 and p_value(1.5) < 1e-6
+
+
+def test_the_linear_term_is_finer_than_its_coarse_part():
+    """Draws differ below a step of one exact sampler, so they resolve the ideal law."""
+    settled = plan(SHAPE, NAME, Budget(1.0, 1e-6), noise="gaussian")
+    unit = settled.settings.linear_noise / 2**32
+    draws = [settled.settings.access.draw(SecureGenerator(k)) for k in range(50)]
+    steps = np.concatenate(draws) / unit
+    assert np.abs(steps - np.rint(steps)).max() > 0.25
+
+
+def test_only_losses_with_a_known_sign_are_one_sided():
+    for loss, monotone in [("logistic", True), ("huberized-hinge", True), ("squared-hinge", True),
+                           ("huber", False), ("pinball", False)]:  # fmt: skip
+        shape = ProblemShape(1000, 4, 1.0, loss)
+        settled = plan(shape, NAME, Budget(1.0, 1e-6), noise="gaussian")
+        assert settled.events[0].monotone == monotone
+        target = [1.0, -1.0] if shape.loss.kind == "classification" else [-3.0, 0.0, 3.0]
+        margins = np.linspace(-9.0, 9.0, 2001)
+        slopes = [np.sign(shape.loss(margins, np.full(2001, y))[1]) for y in target]
+        assert all(len(set(s) - {0.0}) == 1 for s in slopes) == monotone
+
+
+def test_the_released_point_is_near_the_exact_minimizer(classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    for budget, noise in zip(BUDGETS, ("gaussian", "l2-laplace"), strict=True):
+        settled = plan(problem, NAME, budget, noise=noise)
+        output = settled.events[1]
+        b = settled.settings.access.draw(SecureGenerator(5))
+        alpha = settled.shape.alpha
+        exact = OPTIMIZERS["newton"](LinearTerm(Erm(problem, alpha), b / 500), tolerance=1e-12).w
+        released = carry_out(settled, problem, SecureGenerator(5), Ledger(budget)).w
+        assert 0.0 < np.linalg.norm(released - exact) < 20 * output.noise + output.sensitivity
+
+
+
+
+def made(shape=None, relation="replace_one", **changes):
+    settings = {"noise": "gaussian", "scale": 2.0, "tolerance": 1e-6, "output_noise": 0.1}
+    return PerturbedMinimizer(shape or SHAPE.with_alpha(0.1), relation, **{**settings, **changes})
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("noise", ["gaussian", "l2-laplace"])
+def test_what_is_charged_follows_from_the_choices(noise, relation):
+    """Slope and curvature of a record, the ridge of the sum, twice the distance that is left."""
+    access = made(relation=relation, noise=noise)
+    linear, output = access.events()
+    assert SHAPE.lipschitz <= linear.lipschitz <= SHAPE.lipschitz * (1 + 1e-12)
+    assert SHAPE.smoothness <= linear.smoothness <= SHAPE.smoothness * (1 + 1e-12)
+    assert 0.1 * 1000 * (1 - 1e-12) <= linear.ridge <= 0.1 * 1000
+    assert (linear.noise, output.noise) == (2.0, pytest.approx(0.1))
+    assert linear.neighboring_relation == output.neighboring_relation == relation
+    distance = 1e-6 / 0.1
+    assert 2 * distance <= output.sensitivity <= 2 * distance * 1.001
+    tight, loose = made(noise=noise, tolerance=1e-9), made(noise=noise, tolerance=1e-3)
+    assert tight.events()[1].sensitivity < 0.01 * output.sensitivity
+    assert loose.events()[1].sensitivity > 900.0 * output.sensitivity
+    # Twice as many accesses are twice as many events.
+    assert access.events(2) == access.events() * 2
+
+
+def test_it_pays_for_both_at_once_or_for_none(classification):
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0)
+    access = made(problem.shape.with_alpha(0.1))
+    ledger = Ledger(Budget(50.0, 1e-6))
+    Curator(problem, ledger, SecureGenerator(0)).release(access)
+    assert ledger.events == access.events()
+    # The budget pays for the first event, not for both.
+    dear, ledger = made(problem.shape.with_alpha(0.1), output_noise=1e-8), Ledger(ledger.budget)
+    ledger.check(dear.events()[0])
+    with pytest.raises(BudgetExceeded):
+        Curator(problem, ledger, SecureGenerator(0)).release(dear)
+    assert ledger.events == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise": "laplace"}, "noise must be one of"),
+        ({"scale": 0.0}, "scale must be"),
+        ({"tolerance": 0.0}, "tolerance must be"),
+        ({"output_noise": -1.0}, "stddev must be"),
+        ({"optimizer": "svrg"}, "optimizer must work on whole objectives"),
+        ({"shape": SHAPE}, "alpha must be"),
+        ({"shape": ProblemShape(9, 2, 1.0, "hinge", alpha=0.1)}, "loss must be smooth"),
+        ({"shape": ProblemShape(9, 2, 1.0, "sigmoid", alpha=0.1)}, "loss must be convex"),
+        ({"shape": ProblemShape(9, 2, 1.0, "squared", alpha=0.1)}, "loss must be of bounded slope"),
+    ],
+)
+def test_what_the_proof_needs_is_asked_for(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        made(**changes)

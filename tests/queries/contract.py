@@ -1,0 +1,539 @@
+"""The contract of a query, checked on the query itself: a case a kind, and what to hold it to.
+
+A case says which rows could be a record, worst ones among them, and which arguments the query is
+asked with.  `check` compares the query's values on neighbors, that differ in one record, with what
+the query states of them; whoever states too little fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from dpfast import Loss, Problem, ProblemShape
+from dpfast.mechanisms import Query
+from dpfast.objectives import objective_shape
+from dpfast.queries import (
+    BatchSum,
+    CandidateLosses,
+    CertifiedMinimizer,
+    ClassGradient,
+    ClippedGradient,
+    ColumnMoments,
+    ColumnSums,
+    CoordinateGradient,
+    CountsBeyond,
+    DescentIterate,
+    GradientStep,
+    Gram,
+    LineSearchLosses,
+    ProductSums,
+    RankScores,
+    ScoreSum,
+)
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+NORM, BOUND, WEIGHT = 2.0, 0.8, 2.5
+SIZES = (1, 2, 3, 5, 40)
+STORAGES: dict[str, Callable[[np.ndarray], Any]] = {
+    "float64": lambda X: X,
+    "float32": lambda X: X.astype(np.float32),
+    "csr": scipy.sparse.csr_array,
+    "fortran": np.asfortranarray,
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record: its row, its target or label, its weight."""
+
+    x: tuple[float, ...]
+    y: float
+    weight: float = WEIGHT
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query with its records and arguments.
+
+    `reached` is the share of the stated sensitivity that the worst of the records must reach.
+    """
+
+    name: str
+    make: Callable[[int], Query]
+    arguments: Callable[[Query], list[tuple[Any, ...]]]
+    records: list[Record]
+    rows: Callable[[list[Record], str, int], Any]
+    reached: dict[str, float]
+    storages: tuple[str, ...] = ("float64",)
+    empty: Callable[..., Any] = lambda query, *point: np.zeros(query.dimension)
+
+
+def value(case: Case, query: Query, records: list[Record], point: tuple[Any, ...], storage: str):
+    """The query's value; of no record, that of an empty sum."""
+    if not records:
+        return np.asarray(case.empty(query, *point))
+    return np.asarray(query.evaluate(case.rows(records, storage, query_size(query)), *point))
+
+
+def query_size(query: Query) -> int:
+    shape = getattr(query, "shape", None)
+    return shape.n_samples if shape is not None else query.n_samples  # type: ignore[attr-defined]
+
+
+def distance(query: Query, one: np.ndarray, two: np.ndarray) -> float:
+    """What the query's sensitivity is to bound."""
+    change = one - two
+    if query.norm == "range":
+        return float(np.ptp(np.append(change, 0.0)))
+    return float(np.linalg.norm(change, 1 if query.norm == "l1" else 2))
+
+
+def allowed(query: Query, relation: str) -> float:
+    """The stated sensitivity, and what rounding may add to it as the mechanisms charge it."""
+    error = query.rounding_error()
+    if query.norm == "range":
+        return query.sensitivity(relation) + 4.0 * error
+    if query.norm == "l1":
+        return query.sensitivity(relation) + 2.0 * math.sqrt(query.dimension) * error
+    return query.sensitivity(relation) + 2.0 * error
+
+
+def neighbors(records: list[Record], relation: str) -> Iterator[tuple[list[Record], list[Record]]]:
+    """The differing record of two neighbors, as lists of at most one."""
+    if relation == "add_or_remove_one":
+        yield from (([record], []) for record in records)
+    else:
+        yield from (([one], [two]) for one, two in itertools.combinations(records, 2))
+
+
+def check(case: Case, relation: str) -> None:
+    """Hold the query to what it states, and where it says so to having said no more.
+
+    Raises
+    ------
+    AssertionError
+    """
+    query = case.make(1)
+    farthest, worst = 0.0, None
+    for point in case.arguments(query):
+        known: dict[tuple[Record, ...], np.ndarray] = {}
+        for one, two in neighbors(case.records, relation):
+            for side in (one, two):
+                if tuple(side) not in known:
+                    known[tuple(side)] = value(case, query, side, point, "float64")
+            apart = distance(query, known[tuple(one)], known[tuple(two)])
+            if apart > farthest:
+                farthest, worst = apart, (one, two, point)
+    assert worst is not None
+    limit = allowed(query, relation)
+    assert farthest <= limit, f"{case.name}: {farthest:.6g} apart, {limit:.6g} stated"
+    least = case.reached[relation] * query.sensitivity(relation)
+    assert farthest >= least, f"{case.name}: {farthest:.6g} reached, {least:.6g} expected"
+    # The worst pair among others, however many they are and however they are stored.
+    one, two, point = worst
+    rng = np.random.default_rng(7)
+    for size, storage in itertools.product(SIZES, case.storages):
+        query = case.make(size)
+        others = [case.records[k] for k in rng.integers(len(case.records), size=size - 1)]
+        place = int(rng.integers(size))
+        values = [
+            value(case, query, [*others[:place], *side, *others[place:]], point, storage)
+            for side in (one, two)
+        ]
+        apart, limit = distance(query, *values), allowed(query, relation)
+        assert apart <= limit, f"{case.name}, {size} rows, {storage}: {apart:.6g} > {limit:.6g}"
+
+
+# ---- records ------------------------------------------------------------------------------------
+
+
+def ball(d: int, targets: tuple[float, ...], *, count: int = 14) -> list[Record]:
+    """Rows on the sphere, inside and far outside, opposed and alike, with every target."""
+    rng = np.random.default_rng(3)
+    axes = [NORM * np.eye(d)[0], -NORM * np.eye(d)[0], NORM * np.eye(d)[1], np.zeros(d)]
+    diagonal = NORM * np.ones(d) / math.sqrt(d)
+    sixty = NORM * np.array([0.5, math.sqrt(0.75), *np.zeros(d - 2)])
+    # For moments under replacement: entries that differ as much as the farthest pair's.
+    pair = [NORM * np.array([c, s, *np.zeros(d - 2)]) for c, s in ((0.9239, 0.3827),
+                                                                   (-0.3827, 0.9239))]  # fmt: skip
+    far = [40.0 * NORM * np.eye(d)[0], 1e200 * np.eye(d)[1]]
+    drawn = rng.standard_normal((count, d))
+    drawn *= (NORM * rng.uniform(0.2, 1.5, count) / np.linalg.norm(drawn, axis=1))[:, None]
+    rows = [*axes, diagonal, -diagonal, sixty, -sixty, *pair, *far, *drawn]
+    made = [Record(tuple(x), y) for x in rows for y in targets]
+    first = tuple(axes[0])
+    return [*made, Record(first, targets[0], 0.0), Record(first, targets[0], 99.0)]
+
+
+def problem_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
+    """Rows as a problem whose public bounds are those of the queries."""
+
+    def rows(records: list[Record], storage: str, _size: int) -> Problem:
+        labels = [max(record.y, 0.0) for record in records]
+        targets = [record.y for record in records]
+        if loss.kind == "classification":
+            targets = [1.0 if y > 0 else -1.0 for y in targets]
+        X = np.array([record.x for record in records])
+        if storage == "float32":
+            X = np.clip(X, -1e30, 1e30)
+        weight = np.array([record.weight for record in records])
+        problem = Problem(
+            STORAGES[storage](X), targets, loss, data_norm=NORM, sample_weight=weight,
+            max_weight=WEIGHT, **settings,
+        )  # fmt: skip
+        return problem.with_labels(labels)
+
+    return rows
+
+
+def shape_of(
+    loss: Loss, size: int, d: int, intercept: float = 1.0, alpha: float | None = None
+) -> ProblemShape:
+    return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT)
+
+
+def mean_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
+    """The same for means over the public number of rows: who is absent contributes nothing."""
+    rows = problem_of(loss, **settings)
+
+    def padded(records: list[Record], storage: str, size: int) -> Problem:
+        absent = Record((0.0,) * len(records[0].x), 1.0, 0.0)
+        return rows([*records, *[absent] * (size - len(records))], storage, size)
+
+    return padded
+
+
+def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
+    return np.array([record.x for record in records])
+
+
+# ---- the table ----------------------------------------------------------------------------------
+
+LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
+ALL = tuple(STORAGES)
+
+
+def weights_of(dim: int) -> list[np.ndarray]:
+    """Weights at and far from zero, along and against every axis."""
+    rng = np.random.default_rng(5)
+    far = 1e3 * np.vstack([np.eye(dim), -np.eye(dim)])
+    return [np.zeros(dim), *far, *rng.standard_normal((2, dim))]
+
+
+def transform_of(query: Any) -> np.ndarray:
+    d, dim = query.shape.n_features, query.shape.dim
+    transform = np.diag(np.linspace(1.0, 2.0, dim))
+    transform[0, d - 1] = 0.3
+    return transform
+
+
+def stretched(query: Any) -> np.ndarray:
+    """A transform that takes the rows beyond every radius."""
+    return 5.0 * np.eye(query.shape.dim)
+
+
+_STEPS = np.linspace(0.0, 40.0, 9)
+
+
+def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
+    """Scores of no rows."""
+    squares = np.array([np.sum((w - a * direction) ** 2) - w @ w for a in steps])
+    most = n * WEIGHT * BOUND
+    return np.clip(0.5 * query.shape.alpha * n * squares, -most, most)
+
+
+def _cases() -> list[Case]:
+    cases = [
+        Case(
+            f"moments, radius {radius}",
+            lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
+            lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+            + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))],
+            ball(3, (1.0,)),
+            problem_of(LOGISTIC),
+            # √4.5 of √6 is all that a replaced row can do.
+            {"replace_one": 0.85, "add_or_remove_one": 0.99},
+            ALL,
+        )
+        for radius in (1.0, 1.7)
+    ]
+    cases += [
+        Case(
+            "Gram",
+            lambda size: Gram(shape_of(LOGISTIC, size, 3), 1.5, 100.0),
+            lambda query: [(transform_of(query),), (stretched(query),)],
+            ball(3, (1.0,)),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    ]
+    for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+        for clip in (0.7, 50.0):
+            cases.append(
+                Case(
+                    f"gradient in coordinates, {loss.name}, clip {clip}",
+                    lambda size, loss=loss, clip=clip: CoordinateGradient(
+                        shape_of(loss, size, 3), clip, 60.0
+                    ),
+                    lambda query: [
+                        (transform, w)
+                        for transform in (transform_of(query), stretched(query))
+                        for w in weights_of(4)
+                    ],
+                    ball(3, targets),
+                    problem_of(loss),
+                    dict.fromkeys(RELATIONS, 0.99 if clip < 1.0 else 0.1),
+                    ALL,
+                )
+            )
+            cases.append(
+                Case(
+                    f"gradient, {loss.name}, clip {clip}",
+                    lambda size, loss=loss, clip=clip: ClippedGradient(
+                        shape_of(loss, size, 3), clip
+                    ),
+                    lambda query: [(w,) for w in weights_of(4)],
+                    ball(3, targets),
+                    problem_of(loss),
+                    dict.fromkeys(RELATIONS, 0.9),
+                    ALL,
+                )
+            )
+    for loss, options, reached in (
+        (LOGISTIC, {}, 0.5),
+        (LOGISTIC, {"clip_norm": 0.7}, 0.5),
+        (LOGISTIC, {"data_l1_norm": 2.5}, 0.9),
+        (HUBER, {"data_l1_norm": 2.5}, 0.9),
+    ):
+        cases.append(
+            Case(
+                f"gradient in l1, {loss.name}, {options}",
+                lambda size, loss=loss, options=options: ClippedGradient(
+                    shape_of(loss, size, 3), norm="l1", **options
+                ),
+                lambda query: [(w,) for w in weights_of(4)],
+                ball(3, SIGNS if loss is LOGISTIC else NUMBERS),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, reached),
+                ALL,
+            )
+        )
+    cases += [
+        Case(
+            f"step of descent, {loss.name}",
+            lambda size, loss=loss: GradientStep(shape_of(loss, size, 3, alpha=0.3), 0.7, 2e3),
+            lambda query: [(w,) for w in weights_of(4)],
+            ball(3, targets),
+            problem_of(loss),
+            dict.fromkeys(RELATIONS, 0.9),
+            ALL,
+            lambda query, w: w - 0.7 * 0.3 * w,
+        )
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS))
+    ]
+    cases.append(
+        Case(
+            "gradient of classes",
+            lambda size: ClassGradient(shape_of(LOGISTIC, size, 2), 0.7, 60.0, 3),
+            lambda query: [
+                (stretched(query), w)
+                for w in (
+                    np.zeros((3, 3)),
+                    *(1e3 * np.random.default_rng(k).standard_normal((3, 3)) for k in range(6)),
+                )
+            ],
+            ball(2, CLASSES),
+            problem_of(LOGISTIC),
+            {"replace_one": 0.95, "add_or_remove_one": 0.99},
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
+            "sums of products",
+            lambda size: ProductSums(shape_of(SQUARED, size, 2, intercept=0.0), BOUND),
+            lambda query: [()],
+            ball(2, (1.0, -1.0, 9.0, -9.0), count=6),
+            problem_of(SQUARED, intercept=0.0),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    # A ridge beside which margins stay on the steep side of a hinge.
+    for name, loss, targets, replaced, removed in (
+        ("erm", Loss("huberized-hinge"), SIGNS, 0.99, 0.99),
+        ("erm", Loss("hinge"), SIGNS, 0.97, 0.97),
+        ("erm", LOGISTIC, SIGNS, 0.49, 0.49),
+        ("erm", HUBER, NUMBERS, 0.99, 0.99),
+        ("tilted", Loss("huberized-hinge"), SIGNS, 0.99, 0.7),
+        ("adversarial", Loss("huberized-hinge"), SIGNS, 0.95, 0.92),
+    ):
+
+        def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
+            public = objective_shape(name, shape_of(loss, size, 2), 200.0)
+            tolerance = 1e-2 if loss.smoothed else 1e-8
+            return CertifiedMinimizer(public, tolerance, name=name)
+
+        cases.append(
+            Case(
+                f"minimizer, {name}, {loss.name}",
+                minimizer,
+                lambda query: [()],
+                ball(2, targets, count=4),
+                mean_of(loss),
+                {"replace_one": replaced, "add_or_remove_one": removed},
+                ALL,
+            )
+        )
+    for alpha, iterations, step in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
+
+        def iterate(
+            size: int, alpha: float = alpha, iterations: int = iterations, step: float = step
+        ) -> DescentIterate:
+            shape = shape_of(Loss("huberized-hinge"), size, 2)
+            return DescentIterate(shape, alpha, iterations, step)
+
+        cases.append(
+            Case(
+                f"descent, alpha {alpha}, {iterations} steps of {step}",
+                iterate,
+                lambda query: [()],
+                ball(2, SIGNS, count=4),
+                mean_of(Loss("huberized-hinge")),
+                dict.fromkeys(RELATIONS, 0.98 if iterations < 30 else 0.1),
+                ALL,
+            )
+        )
+    candidates = np.vstack([np.zeros(4), 3.0 * np.eye(4), -3.0 * np.eye(4)])
+    for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+        cases.append(
+            Case(
+                f"losses of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3, alpha=0.3), len(candidates), BOUND, 3.0
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss, alpha=0.3),
+                dict.fromkeys(RELATIONS, 0.9),
+                ALL,
+                lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses at steps, {loss.name}",
+                lambda size, loss=loss: LineSearchLosses(
+                    shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
+                ),
+                lambda query: [
+                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
+                ]
+                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.9),
+                ALL,
+                _ridge_alone,
+            )
+        )
+    for differences in (False, True):
+        for clip in (0.7, math.inf):
+
+            def batch(size: int, differences: bool = differences, clip: float = clip) -> BatchSum:
+                shape = shape_of(LOGISTIC, size, 3)
+                return BatchSum(shape, "fixed-size", size, clip, differences=differences)
+
+            def points(query: Any, differences: bool = differences) -> list[tuple[Any, ...]]:
+                rows = [np.arange(1)] if query_size(query) == 1 else [np.arange(query_size(query))]
+                if not differences:
+                    return [(w, rows[0]) for w in weights_of(4)]
+                return [(w, rows[0], -w) for w in weights_of(4)]
+
+            cases.append(
+                Case(
+                    f"batch, differences {differences}, clip {clip}",
+                    batch,
+                    points,
+                    ball(3, SIGNS),
+                    problem_of(LOGISTIC),
+                    dict.fromkeys(RELATIONS, 0.9 if clip < 1.0 else 0.4),
+                    ("float64",),
+                )
+            )
+    for relation in RELATIONS:
+        only = dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99}
+        cases.append(
+            Case(
+                f"column sums for {relation}",
+                lambda size, relation=relation: ColumnSums(
+                    size, np.full(2, -1.0), np.full(2, 3.0), relation
+                ),
+                lambda query: [()],
+                [Record((a, b), 0.0) for a in (-1.0, 1.0, 3.0, 9.0, 1.7) for b in (-1.0, 3.0, 1.0)],
+                table_of,
+                only,
+            )
+        )
+    cases.append(
+        Case(
+            "counts beyond places",
+            lambda size: _Counted(2, size),
+            lambda query: [
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+            ],
+            [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
+            table_of,
+            dict.fromkeys(RELATIONS, 0.99),
+        )
+    )
+    cases.append(
+        Case(
+            "ranks",
+            lambda size: _Sized(5, size),
+            lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
+            [Record((v,), 0.0) for v in (-1.0, 0.0, 0.1, 0.5, 0.99, 1.0, 7.0)],
+            table_of,
+            {"replace_one": 0.5, "add_or_remove_one": 0.5},
+            empty=lambda query, column, ends, target: -np.full(len(ends), abs(target)),
+        )
+    )
+    cases.append(
+        Case(
+            "scores",
+            lambda size: ScoreSum(size, "l2"),
+            lambda query: [(lambda X, y: X[:, 0],)],
+            [Record((v,), 0.0) for v in (-1.0, 0.0, 0.5, 1.0, 7.0, math.nan)],
+            lambda records, *rest: (table_of(records, *rest), np.zeros(len(records))),
+            dict.fromkeys(RELATIONS, 1.0),
+        )
+    )
+    return cases
+
+
+class _Sized(RankScores):
+    """With a number of rows, which this query has no use for."""
+
+    def __init__(self, candidates: int, size: int) -> None:
+        super().__init__(candidates)
+        self.n_samples = size
+
+
+class _Counted(CountsBeyond):
+    """With a number of rows, which this query has no use for."""
+
+    def __init__(self, n_columns: int, size: int) -> None:
+        super().__init__(n_columns)
+        self.n_samples = size
+
+
+CASES = _cases()

@@ -1,0 +1,73 @@
+"""Sums in learned coordinates: against whole arrays, and on the safe side of rounding."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dpfast import Problem, ProblemShape
+from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, bounded, coordinates
+from dpfast.queries.coordinates import column_transform, upper_triangle
+
+
+def correlated(n=3000, seed=0, d=6):
+    """Badly scaled, far from centered, correlated rows in the unit ball, and their labels."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, d))
+    z[:, 1] = 0.9 * z[:, 0] + 0.4 * z[:, 1]
+    scale = 10.0 ** np.linspace(-3, 0, d)
+    X = 0.5 + z * scale
+    X /= 1.001 * np.linalg.norm(X, axis=1).max()
+    y = np.where(z @ np.linspace(1, -1, d) + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def clipped_rows(Z, radius):
+    return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
+
+
+@pytest.mark.parametrize(("sparse", "long_row"), [(False, 100), (True, 100), (False, 1)])
+def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
+    monkeypatch.setattr(coordinates, "_LONG_ROW", long_row)
+    X, y = correlated(500)
+    problem = Problem(scipy.sparse.csr_array(X) if sparse else X, y, data_norm=0.7)
+    X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]  # as the problem does
+    center, scale = np.full(6, 0.3), np.linspace(0.1, 1.0, 6)
+    Z = clipped_rows((X - center) / scale, 1.5)
+    sums = ColumnMoments(problem.shape, 1.5).evaluate(problem, center, scale)
+    np.testing.assert_allclose(sums[:6], Z.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(sums[6:], np.square(Z).sum(axis=0) / 1.5, rtol=1e-12)
+
+    W = column_transform(problem.shape, center, scale)
+    rows = np.column_stack([X, np.ones(len(X))])
+    np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
+                               atol=1e-12)  # fmt: skip
+    upper, entries = upper_triangle(6)
+    triangle = Gram(problem.shape, 1.5, 1e6).evaluate(problem, W)
+    np.testing.assert_allclose(triangle, (Z.T @ Z)[upper] * entries, rtol=1e-11)
+
+    lengths = np.concatenate(list(problem.map_rows(coordinates._lengths_in(problem.shape, W))))
+    exact = np.linalg.norm(rows @ W, axis=1)
+    assert np.all(lengths >= exact) and np.all(lengths <= exact * (1 + 1e-10))
+    w = np.linspace(-1, 1, 7)
+    slope = -y / (1.0 + np.exp(y * (rows @ w)))
+    slope = np.clip(slope, -0.4 / exact, 0.4 / exact)
+    computed = CoordinateGradient(problem.shape, 0.4, 1e6).evaluate(problem, W, w)
+    np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-6)
+    # Rounded to the safe side: no row is longer than the clip.
+    one = Problem(X[:1], y[:1], data_norm=0.7).clipped_by(lengths[:1]).clipped_gradient(w, 1e-3)[0]
+    assert np.linalg.norm(W.T @ one) <= 1e-3
+
+
+def test_the_transform_is_bounded():
+    shape = ProblemShape(10, 2, data_norm=1e-3, intercept=2.0)
+    W = np.diag([1e9, 1.0, 2.0])
+    lowered = bounded(shape, W, 1e3)
+    assert math.sqrt(2.0) * np.linalg.norm(np.diag([1e-3, 1e-3, 2.0]) @ lowered) <= 1e3
+    np.testing.assert_allclose(np.diag(lowered)[1:], [1.0, 2.0])
+    assert bounded(shape, W, 1e10) is W
+    query = Gram(shape, 1.0, 1e3)
+    query.check(lowered)
+    with pytest.raises(ValueError, match="transform must have a reach of at most 1000"):
+        query.check(W)

@@ -1,0 +1,121 @@
+"""Sums of clipped gradients, and steps along them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dpfast import Problem, ProblemShape
+from dpfast.privacy import records_apart
+from dpfast.queries import ClippedGradient, GradientStep
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+@pytest.mark.parametrize("option", ["none", "clip", "l1"])
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_declared_sensitivities_are_reached_and_not_passed(norm, relation, other, option, weight):
+    """A row on the steep side of a hinge, and its opposite or its absence."""
+    if (norm, option) == ("l2", "l1"):
+        pytest.skip("no l1 norm in Gaussian noise")
+    d, n = 4, 30
+    options = {"none": {}, "clip": {"clip_norm": 0.3}, "l1": {"data_l1_norm": 0.8}}[option]
+    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
+    worst = 0.0
+    for row in (np.full(d, 0.5), np.array([1.0, 0, 0, 0]), np.array([0.6, -0.8, 0, 0])):
+        sums = []
+        for sign in (1.0, other):
+            X = np.tile([0.2, 0.1, 0.0, 0.0], (n, 1))
+            X[3] = sign * row
+            y = np.ones(n)
+            problem = Problem(X, y, "huberized-hinge", data_norm=1.0, intercept=0.0, **weights)
+            query = ClippedGradient(problem.shape, norm=norm, **options)
+            sums.append(query.evaluate(problem, np.zeros(d)))
+        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1], int(norm[1]))))
+    declared = query.sensitivity(relation)
+    assert 0.999 * declared <= worst <= declared * (1 + 1e-9)
+
+
+def test_clipping_in_l1_and_sums_of_samples(classification):
+    X, y = classification
+    X = np.where(np.abs(X) > 0.3, X, 0.0)
+    w = np.arange(7.0) / 5
+    rows = np.array([3, 100, 7, 499])
+    for matrix in (X, X.astype(np.float32), np.asfortranarray(X), scipy.sparse.csr_array(X),
+                   scipy.sparse.csc_array(X)):  # fmt: skip
+        with pytest.warns() if getattr(matrix, "format", "") == "csc" else _nothing():
+            problem = Problem(matrix, y, data_norm=1.5, intercept=0.5)
+        for order, which in itertools.product((1, 2), (None, rows)):
+            got, _ = problem.clipped_gradient(w, 0.4, clip_order=order, rows=which)
+            Z = np.asarray(X if matrix.dtype == np.float64 else X.astype(np.float32), np.float64)
+            Z = Z * np.minimum(1.0, 1.5 / np.linalg.norm(Z, axis=1))[:, None]
+            Z = np.column_stack([Z, np.full(len(Z), 0.5)])
+            G = (-y / (1 + np.exp(y * (Z @ w))))[:, None] * Z
+            G *= np.minimum(1.0, 0.4 / np.linalg.norm(G, order, axis=1))[:, None]
+            expected = (G if which is None else G[which]).sum(axis=0)
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="rows must be in"):
+        problem.clipped_gradient(w, rows=np.array([500]))
+
+
+class _nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return False
+
+
+SHAPE = ProblemShape(100, 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        (ProblemShape(100, 3, 1.0, "squared"), {}, "clip_norm must be given for the loss 'squ"),
+        (SHAPE, {"data_l1_norm": 1.0}, "data_l1_norm must be None for Gaussian noise"),
+        (
+            SHAPE,
+            {"norm": "l1", "data_l1_norm": 1.0, "clip_norm": 0.5},
+            "clip_norm and data_l1_norm cannot both be given",
+        ),
+    ],
+)
+def test_gradients_without_one_bound_are_refused(shape, options, message):
+    with pytest.raises(ValueError, match=message):
+        ClippedGradient(shape, **options)
+
+
+def test_a_sample_is_charged_for_its_own_rows():
+    whole, sample = (ClippedGradient(SHAPE, 0.5, n_rows=rows) for rows in (None, 10))
+    assert sample.sensitivity("replace_one") == whole.sensitivity("replace_one") == 1.0
+    assert sample.rounding_error() == pytest.approx(0.1 * whole.rounding_error())
+    assert sample.bound == pytest.approx(0.1 * whole.bound)
+
+
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
+def test_steps_of_neighbors_are_as_far_apart_as_declared(relation, other):
+    n, ends = 30, []
+    for sign in (1.0, other):
+        X = np.tile([0.2, 0.1], (n, 1))
+        X[3] = [0.6 * sign, 0.8 * sign]
+        problem = Problem(X, np.ones(n), "huberized-hinge", data_norm=1.0, intercept=0.0, alpha=0.1)
+        query = GradientStep(problem.shape, 0.7, 1.0)
+        ends.append(query.evaluate(problem, np.array([0.01, -0.02])))
+    distance, declared = float(np.linalg.norm(ends[0] - ends[1])), query.sensitivity(relation)
+    assert declared == pytest.approx(0.7 * records_apart(relation) / n)
+    assert 0.999 * declared <= distance <= declared * (1 + 1e-9)
+
+
+def test_a_step_is_that_of_its_formula(classification):
+    X, y = classification
+    problem, w = Problem(X, y, data_norm=2.0, alpha=0.3), np.linspace(-1.0, 1.0, 7)
+    query = GradientStep(problem.shape, 0.5, 2.0)
+    gradient = problem.value_and_gradient(w)[1]
+    np.testing.assert_allclose(query.evaluate(problem, w), w - 0.5 * gradient, rtol=1e-12)
+    assert np.all(np.abs(query.evaluate(problem, w)) <= query.bound)
+    slack = GradientStep(problem.shape, 0.5, 2.0, 0.25).rounding_error() - query.rounding_error()
+    assert slack == pytest.approx(0.25)
+    with pytest.raises(ValueError, match="weights must be no longer than 2"):
+        query.evaluate(problem, 3.0 * w)

@@ -1,0 +1,516 @@
+"""Tables to models: every container, every family, what is said, and what it costs."""
+
+import json
+import pickle
+import warnings
+from typing import ClassVar
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import dpfast
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    BudgetExceeded,
+    LogisticRegression,
+    QuantileRegressor,
+    TableModel,
+)
+from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.privacy.report import condensed
+from dpfast.tabular import FAMILIES, TableSchema
+from dpfast.tabular import model as model_room
+
+BOUNDS = {
+    "age": [18, 90],
+    "smoker": [False, True],
+    "city": ["Aachen", "Bonn"],
+    "entry": ["2015-01-01", "2024-12-31"],
+    "ill": ["no", "yes"],
+    "target": "ill",
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 4000
+    age = rng.integers(18, 91, n)
+    smoker = rng.random(n) < 0.3
+    days = rng.integers(0, 3650, n)
+    score = age / 20 + 2 * smoker + rng.logistic(size=n) - 4
+    return pd.DataFrame(
+        {
+            "age": age,
+            "smoker": smoker,
+            "city": rng.choice(["Aachen", "Bonn"], n),
+            "entry": pd.Timestamp("2015-01-01") + pd.to_timedelta(days, unit="D"),
+            "ill": np.where(score > 0, "yes", "no"),
+            "cost": np.maximum(0.0, 100 * age + 3000 * smoker + rng.normal(0, 500, n)),
+            "name": "x",
+        }
+    )
+
+
+def fitted(table, **settings):
+    settings = {"random_state": 0, "epsilon": 2.0, **settings}
+    return TableModel(settings.pop("bounds", BOUNDS), **settings).fit(table)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return fitted(table)
+
+
+class TestContainers:
+    def test_every_container_gives_the_same_model(self, table, model, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        table.to_csv(tmp_path / "t.csv", index=False)
+        table.to_csv(tmp_path / "t.csv.gz", index=False)
+        arrow = pa.Table.from_pandas(table)
+        parquet.write_table(arrow, tmp_path / "t.parquet", row_group_size=700)
+        others = {
+            "polars": pl.from_pandas(table),
+            "arrow": arrow,
+            "dict": {name: table[name].to_numpy() for name in table},
+            "objects": table.astype(object),
+            "csv": tmp_path / "t.csv",
+            "csv.gz": str(tmp_path / "t.csv.gz"),
+            "parquet": tmp_path / "t.parquet",
+        }
+        expected = model.predict_proba(table)
+        for name, other in others.items():
+            again = fitted(other)
+            np.testing.assert_array_equal(again.coef_, model.coef_, err_msg=name)
+            np.testing.assert_array_equal(model.predict_proba(other), expected, err_msg=name)
+
+    def test_target_beside_the_table(self, table, model):
+        X, y = table.drop(columns="ill"), table["ill"]
+        again = TableModel(BOUNDS, epsilon=2.0, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+        assert model.score(X, y) == model.score(table) == model.score(X, y.to_numpy())
+        with pytest.raises(ValueError, match="y must be None: the table has the target 'ill'"):
+            TableModel(BOUNDS).fit(table, y)
+
+    def test_arrays_have_the_columns_of_the_bounds(self, table, model):
+        X = table[["age", "smoker", "city", "entry"]].to_numpy(dtype=object)
+        np.testing.assert_array_equal(model.predict(X), model.predict(table))
+        with pytest.raises(ValueError, match="must have the 4 columns of the bounds"):
+            model.predict(X[:, :3])
+
+    @pytest.mark.parametrize("data", [None, 3, object()])
+    def test_what_is_no_table(self, data, model):
+        with pytest.raises(TypeError, match="a table must be a data frame"):
+            model.predict(data)
+        with pytest.raises(TypeError, match="a table must be a data frame"):
+            TableModel(BOUNDS).fit(data)
+
+    def test_no_rows(self, table, model):
+        for action in (model.predict, model.evaluate, TableModel(BOUNDS).fit):
+            with pytest.raises(DataError, match="has columns but no rows"):
+                action(table.head(0))
+
+    def test_columns_of_different_lengths(self, model):
+        with pytest.raises(DataError, match="must have one length"):
+            model.predict({"age": [1], "smoker": ["no", "no"], "city": ["x"], "entry": ["x"]})
+
+
+class TestModels:
+    def test_a_useful_model_within_its_budget(self, table, model):
+        assert model.score(table) > (table["ill"] == "yes").mean() + 0.05
+        assert model.privacy_.epsilon <= 2.0
+        assert model.privacy_.notes == ()
+        assert model.classes_.tolist() == ["no", "yes"]
+        names = model.get_feature_names_out().tolist()
+        assert names == ["age", "smoker", "city_Aachen", "city_Bonn", "entry"]
+        assert model.coef_[0, names.index("smoker")] > 0.0
+        assert [block.kind for block in model.column_blocks_] == [
+            "number", "binary", "one-hot", "number",
+        ]  # fmt: skip
+
+    def test_data_norm_is_derived(self, table, model):
+        assert model.estimator_.data_norm == TableSchema.from_bounds(BOUNDS).row_norm_bound == 2.0
+
+    def test_the_order_of_classes_is_kept(self, table):
+        turned = fitted(table, bounds={**BOUNDS, "ill": ["yes", "no"]})
+        assert turned.classes_.tolist() == ["yes", "no"]
+        assert turned.coef_[0, 1] < 0.0
+        proba = turned.predict_proba(table)
+        assert (turned.predict(table) == np.where(proba[:, 1] > 0.5, "no", "yes")).all()
+
+    def test_rows_in_blocks_give_the_same_model(self, table, model, monkeypatch):
+        from dpfast.tabular import fitting
+
+        monkeypatch.setattr(fitting, "_BLOCK_ENTRIES", 5 * 700)
+        blocks = fitted(table, in_memory=False)
+        np.testing.assert_allclose(blocks.coef_, model.coef_, rtol=1e-4)
+
+    def test_what_is_too_large_is_read_in_blocks(self, table, monkeypatch):
+        assert TableModel(BOUNDS).prepare(table).plan.in_memory
+        monkeypatch.setattr(model_room, "_DENSE_BYTES", 1000)
+        assert not TableModel(BOUNDS).prepare(table).plan.in_memory
+        assert TableModel(BOUNDS, in_memory=True).prepare(table).plan.in_memory
+
+    @pytest.mark.parametrize("name", FAMILIES)
+    def test_every_family(self, name, table, tmp_path):
+        classifier = is_classifier(FAMILIES[name]())
+        target = "ill" if classifier else "cost"
+        bounds = {**BOUNDS, "cost": [0, 15000], "target": target}
+        del bounds["ill" if target == "cost" else "cost"]
+        model = fitted(table, bounds=bounds, estimator=name)
+        assert model.family == name
+        assert is_classifier(model) == classifier == (not is_regressor(model))
+        found = model.evaluate(table)
+        assert found["accuracy"] > 0.7 if classifier else found["r2"] > 0.5
+        model.save(tmp_path / "m.json")
+        again = TableModel.load(tmp_path / "m.json")
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        assert again.evaluate(table) == found
+        assert again.family == name
+        assert hasattr(again, "predict_proba") == hasattr(FAMILIES[name], "predict_proba")
+
+    @pytest.mark.parametrize("multi_class", ["multinomial", "ovr"])
+    def test_several_classes(self, table, tmp_path, multi_class):
+        rng = np.random.default_rng(1)
+        grade = np.clip(table["age"] // 25 + rng.integers(0, 2, len(table)), 0, 3)
+        bounds = {"age": [18, 90], "city": ["Aachen", "Bonn"], "grade": [0, 1, 2, 3]}
+        data = table.assign(grade=grade)
+        model = fitted(
+            data,
+            bounds=bounds,
+            target="grade",
+            estimator=LogisticRegression(multi_class=multi_class),
+        )
+        assert model.classes_.tolist() == [0, 1, 2, 3]
+        assert model.predict(data).dtype.kind == "i"
+        assert model.score(data) > 0.5
+        model.save(tmp_path / "m.json")
+        again = TableModel.load(tmp_path / "m.json")
+        np.testing.assert_array_equal(again.predict_proba(data), model.predict_proba(data))
+
+    def test_parameters_of_an_estimator(self, table):
+        bounds = {"age": [18, 90], "cost": [0, 15000], "target": "cost"}
+        models = [
+            fitted(table, bounds=bounds, estimator=QuantileRegressor(quantile=q))
+            for q in (0.2, 0.8)
+        ]
+        shares = [model.evaluate(table)["share_below"] for model in models]
+        assert shares[0] < 0.45 and shares[1] > 0.55
+
+    def test_weights(self, table):
+        """Rows without weight count for nothing."""
+        bounds = {**BOUNDS, "w": [0, 1]}
+        rng = np.random.default_rng(2)
+        wrong = rng.random(len(table)) < 0.5
+        ill = np.where(wrong, rng.choice(["no", "yes"], len(table)), table["ill"])
+        data = table.assign(ill=ill, w=np.where(wrong, 0.0, 1.0))
+        settings = {"epsilon": 8.0, "bounds": bounds}
+        weighted = fitted(data, weight="w", **settings)
+        assert weighted.estimator_.max_weight == 1.0
+        assert weighted.feature_names_in_.tolist() == ["age", "smoker", "city", "entry"]
+        plain = fitted(data, epsilon=8.0)
+        assert abs(weighted.coef_[0, 1]) > 1.3 * abs(plain.coef_[0, 1])
+        blocks = fitted(data, weight="w", in_memory=False, **settings)
+        np.testing.assert_allclose(blocks.coef_, weighted.coef_, rtol=1e-3)
+        with pytest.raises(DataError, match="row 2 of the data: expected a weight >= 0; got"):
+            fitted(data.assign(w=[1.0, -1.0] + [1.0] * (len(data) - 2)), weight="w", **settings)
+
+    def test_thousands_of_categories(self, table):
+        names = [f"c{number}" for number in range(3000)]
+        bounds = {"age": [18, 90], "code": names, "ill": ["no", "yes"], "target": "ill"}
+        data = table.assign(code=np.resize(names, len(table)))
+        plan = TableModel(bounds).prepare(data.head(200))
+        X, _, _ = plan.dense()
+        assert X.shape == (200, 3001)
+        np.testing.assert_array_equal(X[:, 1:].sum(axis=1), 1.0)
+        assert "200 rows, 2 columns, encoded as 3,001" in str(plan.plan)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"bounds": None}, "bounds must be given; got None"),
+            ({"estimator": "tree"}, "estimator must be 'auto', 'logistic'"),
+            ({"estimator": 3}, "estimator must be 'auto', 'logistic'"),
+            ({"estimator": "linear"}, "expected its range"),
+            ({"estimator": LogisticRegression(epsilon=3.0)}, "epsilon must be left out of the"),
+            ({"estimator": LogisticRegression(data_norm=3.0)}, "data_norm must be left out"),
+            ({"estimator": LogisticRegression(solver="x")}, "solver must be one of"),
+            ({"estimator": LogisticRegression(alpha=-1.0)}, "alpha"),
+            ({"epsilon": 0.0}, "epsilon must be"),
+            ({"delta": 1.0}, "delta must be"),
+            ({"undeclared": "no"}, "undeclared must be one of"),
+            ({"in_memory": "no"}, "in_memory must be True, False or 'auto'"),
+            ({"target": "nope"}, "the target 'nope' is not in the bounds"),
+            ({"bounds": {"a": [0, 1]}}, "target must name the column"),
+            ({"max_rows_per_group": 3}, "must be None without a person column"),
+            ({"person": "name"}, "promises privacy for rows, not yet for persons"),
+            (
+                {"estimator": LogisticRegression(solver="dp-sgd"), "in_memory": False},
+                "block",
+            ),
+        ],
+        ids=str,
+    )
+    def test_settings_are_refused_before_anything_is_spent(self, table, settings, message):
+        with (
+            BudgetAccountant(Budget(9.0, 1e-3)) as account,
+            pytest.raises((TypeError, ValueError), match=message),
+        ):
+            fitted(table, **settings)
+        assert account.events == ()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"age": np.nan}, "column 'age', row 1 .* Nothing is declared for missing values"),
+            ({"city": ""}, "column 'city', row 1 .* Nothing is declared for missing values"),
+            ({"ill": "YES!"}, "column 'ill', row 1 of the data: expected the class 'no' or 'yes'"),
+            ({"age": "old"}, "column 'age', row 1 of the data: expected a finite number"),
+            ({"entry": 20150101}, "column 'entry': expected dates"),
+            ({"city": 3}, "expected one of the categories 'Aachen', 'Bonn'; got int64"),
+        ],
+        ids=str,
+    )
+    def test_data_are_refused_before_anything_is_spent(self, table, change, message):
+        with (
+            BudgetAccountant(Budget(9.0, 1e-3)) as account,
+            pytest.raises(DataError, match=message),
+        ):
+            fitted(table.assign(**change))
+        assert account.events == ()
+
+    def test_what_is_no_promise(self, table):
+        with pytest.raises(ValueError, match=r"delta must be below one over the number of rows"):
+            fitted(table, delta=1e-3)
+        with pytest.warns(UserWarning, match="epsilon = 25 is hardly a promise") as caught:
+            fitted(table, epsilon=25.0)
+        assert [warning.filename for warning in caught] == [__file__]
+
+    def test_the_row_is_counted_over_all_chunks(self, table):
+        many = pd.concat([table] * 3, ignore_index=True).astype({"age": object})
+        many.loc[9_999, "age"] = "old"
+        with pytest.raises(DataError, match="column 'age', row 10000 of the data"):
+            fitted(many)
+
+    def test_an_account_refuses_all_of_it(self, table):
+        bounds = {"age": {"range": [0, 1e5], "learn": True}, "ill": ["no", "yes"]}
+        with (
+            BudgetAccountant(Budget(0.5, 1e-6)) as account,
+            pytest.raises(BudgetExceeded),
+        ):
+            fitted(table, bounds=bounds, target="ill")
+        assert account.events == ()
+
+
+class TestUndeclared:
+    def test_it_is_said_and_counted(self, table, model):
+        odd = table.head(1000).assign(city="Cologne")
+        odd.loc[:2, "age"] = 200
+        with pytest.warns(UndeclaredValueWarning) as caught:
+            model.predict(odd)
+        (warning,) = caught
+        text = str(warning.message)
+        assert "never declared, of 1,000: 1,000 in 'city'" in text
+        assert "Outside the declared range, of 1,000: 3 in 'age'" in text
+        assert warning.filename == __file__
+        with pytest.warns(UndeclaredValueWarning, match="no guarantee covers it"):
+            fitted(odd)
+
+    def test_what_means_the_same_is_not(self, table, model):
+        same = table.assign(
+            smoker=table["smoker"].map({True: "TRUE", False: "0"}), city=table["city"].str.upper()
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(model.predict_proba(same), model.predict_proba(table))
+            again = fitted(same)
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+
+    def test_policies(self, table):
+        odd = table.head(500).assign(city="Cologne")
+        with pytest.raises(DataError, match=r"never declared.*undeclared='warn'"):
+            fitted(odd, undeclared="error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted(odd, undeclared="ignore").predict(odd)
+
+    def test_an_unknown_value_has_next_to_no_effect(self, table):
+        """Even where noise gave the categories wild coefficients."""
+        jobs = [f"job {number}" for number in range(30)]
+        rng = np.random.default_rng(0)
+        data = table.assign(job=rng.choice(jobs[:3], len(table)))
+        bounds = {**BOUNDS, "job": jobs}
+        model = fitted(data, bounds=bounds, epsilon=0.1, undeclared="ignore")
+        one = data.head(1)
+        p = [model.predict_proba(one.assign(job=job))[0, 1] for job in jobs]
+        unknown = model.predict_proba(one.assign(job="astronaut"))[0, 1]
+        logit = np.log(np.array(p) / (1 - np.array(p)))
+        assert np.log(unknown / (1 - unknown)) == pytest.approx(logit.mean())
+
+    def test_missing_values_with_a_policy(self, table):
+        gaps = table.astype({"age": float, "city": object})
+        gaps.loc[::3, "age"] = np.nan
+        gaps.loc[::4, "city"] = None
+        model = fitted(gaps, bounds={**BOUNDS, "missing": "indicator"})
+        names = model.get_feature_names_out().tolist()
+        assert {"age_<missing>", "smoker_<missing>", "city_<missing>"} <= set(names)
+        assert np.isfinite(model.predict_proba(gaps)).all()
+        assert model.score(gaps) > 0.6
+
+
+class TestLearnedRanges:
+    WIDE: ClassVar = {
+        "age": {"range": [0, 1e5], "learn": True},
+        "smoker": [False, True],
+        "cost": {"range": [0, 1e7], "learn": True},
+        "target": "cost",
+    }
+
+    def test_bounds_a_thousand_times_too_wide(self, table):
+        declared = {"age": [18, 90], "smoker": [False, True], "cost": [0, 15000], "target": "cost"}
+        wide = {**self.WIDE, "age": [0, 1e5], "cost": [0, 1e7]}
+        best = fitted(table, bounds=declared).evaluate(table)["r2"]
+        learned = fitted(table, bounds=self.WIDE)
+        assert learned.evaluate(table)["r2"] > best - 0.1
+        assert fitted(table, bounds=wide).evaluate(table)["r2"] < 0.0
+        (_, high), (_, most) = learned.learned_ranges.values()
+        assert 60.0 < high < 200.0
+        assert 5_000.0 < most < 40_000.0
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    @pytest.mark.parametrize("solver", ["auto", "objective-perturbation", "dp-gd"])
+    def test_the_whole_stays_within_one_budget(self, table, delta, solver, tmp_path):
+        bounds = {**self.WIDE, "ill": ["no", "yes"], "target": "ill", "learn_share": 0.25}
+        bounds.pop("cost")
+        settings = {
+            "bounds": bounds,
+            "delta": delta,
+            "epsilon": 4.0,
+            "estimator": LogisticRegression(solver=solver),
+        }
+        planned = TableModel(bounds, LogisticRegression(solver=solver), 4.0, delta)
+        plan = planned.plan(len(table))
+        with BudgetAccountant(Budget(4.0, delta)) as account:
+            model = fitted(table, **settings)
+        report = model.privacy_
+        assert report.epsilon <= 4.0 and report.delta <= delta
+        assert report.events == account.events
+        assert condensed(report.events) == condensed(plan.events)
+        assert report.events[0].where == "ranges of the columns"
+        # What is left over is little.
+        assert report.epsilon > 3.0
+        model.save(tmp_path / "m.json")
+        again = TableModel.load(tmp_path / "m.json")
+        assert again.learned_ranges == model.learned_ranges
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+    def test_too_few_rows_are_refused_before_anything_is_spent(self, table):
+        with (
+            BudgetAccountant(Budget(9.0, 1e-3)) as account,
+            pytest.raises(ValueError, match="50 rows are too few to learn the ranges of 2"),
+        ):
+            fitted(table.head(50), bounds=self.WIDE)
+        assert account.events == ()
+
+    def test_missing_values_are_neither_low_nor_high(self, table):
+        gaps = table.astype({"age": float})
+        gaps.loc[::2, "age"] = np.nan
+        entry = {"range": [0, 1e5], "learn": True, "missing": 40}
+        model = fitted(gaps, bounds={"age": entry, "ill": ["no", "yes"]}, target="ill")
+        low, high = model.learned_ranges["age"]
+        assert low < 40.0 < 60.0 < high < 200.0
+
+    def test_it_follows_the_transform(self, table):
+        entry = {"range": [0, 1e5], "learn": True, "transform": "log1p"}
+        model = fitted(table, bounds={"age": entry, "ill": ["no", "yes"]}, target="ill")
+        low, high = model.learned_ranges["age"]
+        assert 2.0 < low < np.log1p(40) < high < 6.0
+
+    def test_a_solver_that_decides_along_the_way_is_refused(self, table):
+        settings = {"bounds": {**self.WIDE, "ill": ["no", "yes"], "target": "ill"}}
+        settings["bounds"].pop("cost")
+        with pytest.raises(ValueError, match="solver must fix its accesses"):
+            fitted(table, estimator=LogisticRegression(solver="dp-agd"), **settings)
+
+
+class TestScikitLearn:
+    def test_clone_and_parameters(self, model):
+        again = clone(model)
+        assert again.get_params() == model.get_params()
+        nested = TableModel(BOUNDS, LogisticRegression())
+        nested.set_params(estimator__alpha=0.5, epsilon=3.0)
+        assert nested.estimator.alpha == 0.5
+        assert "TableModel(" in repr(again)
+
+    def test_fit_leaves_parameters_alone(self, table):
+        inner = LogisticRegression(alpha=0.01)
+        model = TableModel(BOUNDS, inner, random_state=0).fit(table)
+        assert model.estimator is inner
+        assert not hasattr(inner, "coef_")
+        assert inner.data_norm is None
+
+    def test_cross_validation_and_search(self, table):
+        X, y = table.drop(columns="ill"), table["ill"]
+        model = TableModel(BOUNDS, LogisticRegression(), epsilon=4.0, random_state=0)
+        assert cross_val_score(model, X, y, cv=3).min() > 0.6
+        search = GridSearchCV(model, {"estimator__alpha": [1e-4, 10.0]}, cv=2).fit(X, y)
+        assert search.best_params_ == {"estimator__alpha": 1e-4}
+
+    @pytest.mark.parametrize("copy", [
+        lambda model, path: pickle.loads(pickle.dumps(model)),
+        lambda model, path: joblib.load(joblib.dump(model, path)[0]),
+    ], ids=["pickle", "joblib"])  # fmt: skip
+    def test_copies_predict_the_same_and_hold_no_rows(self, model, table, tmp_path, copy):
+        again = copy(model, tmp_path / "m.joblib")
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        assert again.privacy_ == model.privacy_
+        assert len(pickle.dumps(model)) < 50_000
+
+    def test_what_was_never_declared_is_not_remembered(self, table):
+        odd = table.assign(city=["Secretville", *["Bonn"] * (len(table) - 1)])
+        model = fitted(odd, undeclared="ignore")
+        model.predict(odd)
+        assert b"Secretville" not in pickle.dumps(model)
+        assert "Secretville" not in str(vars(model))
+
+    def test_skops(self, model, table, tmp_path):
+        io = pytest.importorskip("skops.io")
+        io.dump(model, tmp_path / "m.skops")
+        trusted = io.get_untrusted_types(file=tmp_path / "m.skops")
+        assert all(name.startswith(("dpfast.", "numpy.")) for name in trusted), trusted
+        again = io.load(tmp_path / "m.skops", trusted=trusted)
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        assert again.privacy_ == model.privacy_
+
+    def test_epsilon_can_be_read_from_the_object(self, model, tmp_path):
+        """By a tool that knows nothing of dpfast, before and after a round trip."""
+        model.save(tmp_path / "m.json")
+        for found in (model, TableModel.load(tmp_path / "m.json")):
+            assert found.epsilon == pytest.approx(2.0)
+            assert found.privacy_.epsilon <= 2.0
+            record = json.loads(found.privacy_.to_json())
+            assert record["epsilon"] == found.privacy_.epsilon
+
+    def test_not_fitted(self):
+        from sklearn.exceptions import NotFittedError
+
+        model = TableModel(BOUNDS)
+        for action in (model.predict, model.transform, model.evaluate):
+            with pytest.raises(NotFittedError):
+                action({"age": [1]})
+        with pytest.raises(NotFittedError):
+            model.save("x.json")
+
+
+def test_it_is_on_the_front():
+    assert dpfast.TableModel is TableModel

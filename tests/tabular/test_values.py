@@ -1,0 +1,205 @@
+"""What values mean: categories, truth values, numbers, dates, missing ones, from any container."""
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpfast.errors import DataError
+from dpfast.preprocessing.matching import Index
+from dpfast.tabular.values import (
+    TruthIndex,
+    arrow_values,
+    day_of,
+    parse_dates,
+    parse_numbers,
+    plain_values,
+)
+
+
+class TestIndex:
+    @pytest.mark.parametrize(
+        ("categories", "value", "code"),
+        [
+            (["no", "yes"], "yes", 1),
+            (["no", "yes"], " YES ", 1),
+            (["False", "True"], "TRUE", 1),
+            (["0", "1"], "TRUE", 1),
+            (["0", "1"], "1.0", 1),
+            (["0", "1"], "false", 0),
+            (["1", "2", "3"], "2.0", 1),
+            (["1.50", "x"], "1.5", 0),
+            (["New  York", "Boston"], "new york", 0),
+            (["007", "8"], "007", 0),
+            # Codes are no numbers, and what two categories share says nothing.
+            (["7", "8"], "007", 2),
+            (["a", "A"], "a", 0),
+            (["ab", "AB"], "Ab", 2),
+            (["true", "1"], "TRUE", 0),
+            (["no", "yes"], "1", 2),
+            (["no", "yes"], "maybe", 2),
+            (["no", "yes"], "", 3),
+            (["no", "yes"], "  ", 3),
+        ],
+    )
+    def test_what_means_the_same_is_the_same(self, categories, value, code):
+        assert Index(categories).codes([value]).tolist() == [code]
+
+    @pytest.mark.parametrize(
+        ("categories", "values", "codes"),
+        [
+            (["0", "1", "2"], np.array([2.0, 0.0, np.nan, 1.5]), [2, 0, 4, 3]),
+            (["0", "1", "2"], np.array([2, 0, 7]), [2, 0, 3]),
+            (["False", "True"], np.array([True, False]), [1, 0]),
+            (["0", "1"], np.array([True, False]), [1, 0]),
+            (["False", "True"], np.array([1.0, 0.0]), [1, 0]),
+        ],
+    )
+    def test_typed_columns(self, categories, values, codes):
+        assert Index(categories).codes(values).tolist() == codes
+
+    def test_declared_missing_values(self):
+        index = Index(["a", "b"], ["?", "Unknown"])
+        assert index.codes(["?", "unknown", "a", "c"]).tolist() == [3, 3, 0, 2]
+
+    def test_a_listed_category_is_never_missing(self):
+        assert Index(["none", "?"]).codes(["None", "?"]).tolist() == [0, 1]
+
+    def test_usual_words_for_truth(self):
+        words = ["yes", "N", "t", "FALSE", "1", "0.0", "", "n/a", "perhaps"]
+        assert TruthIndex().codes(words).tolist() == [1, 0, 1, 0, 1, 0, 3, 3, 2]
+
+    def test_it_does_not_keep_every_text(self, monkeypatch):
+        monkeypatch.setattr("dpfast.preprocessing.matching.REMEMBERED", 10)
+        index = Index(["a"])
+        index.codes([f"name {number}" for number in range(1000)])
+        assert len(index) <= 10
+
+    @given(st.lists(st.text(max_size=4), max_size=5), st.lists(st.text(max_size=4), max_size=5))
+    def test_any_text_has_a_place(self, categories, values):
+        categories = [text for text in dict.fromkeys(categories) if text.strip()]
+        index = Index(categories)
+        assert set(index.codes(values).tolist()) <= set(range(len(categories) + 2))
+        assert index.codes(categories).tolist() == list(range(len(categories)))
+
+
+class TestNumbers:
+    def test_text(self):
+        found = parse_numbers("x", ["1", " 2.5 ", "-3e2", "", "NA", "?"], ())
+        np.testing.assert_array_equal(found, [1.0, 2.5, -300.0, np.nan, np.nan, np.nan])
+
+    def test_declared_missing_values(self):
+        expected = [1.0, np.nan, np.nan]
+        np.testing.assert_array_equal(parse_numbers("x", ["1", "-9", "x"], ("-9", "x")), expected)
+        found = parse_numbers("x", np.array([1.0, -9.0, np.nan]), ("-9", "x"))
+        np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("text", ["abc", "1,5", "inf", "-1e999", "0x1", "12 apples"])
+    @pytest.mark.parametrize("row", [0, 1, 499, 999])
+    def test_what_is_no_number_is_named_with_its_row(self, text, row):
+        values = ["30"] * 1000
+        values[row] = text
+        with pytest.raises(DataError, match=f"column 'x', row {row + 1} of the data: .*{text}"):
+            parse_numbers("x", values, ())
+
+    def test_dates_are_no_numbers(self):
+        with pytest.raises(DataError, match="expected numbers; got dates"):
+            parse_numbers("x", np.array(["2024-01-01"], dtype="datetime64[D]"), ())
+
+
+class TestDates:
+    def test_text_and_typed(self):
+        texts = ["1970-01-02", "1970-01-02T12:00:00", "1970-01-02 12:00", "", "nat"]
+        expected = [1.0, 1.5, 1.5, np.nan, np.nan]
+        np.testing.assert_array_equal(parse_dates("d", texts, (), None), expected)
+        typed = np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")
+        np.testing.assert_array_equal(parse_dates("d", typed, (), None), [1.0, np.nan])
+
+    def test_other_forms(self):
+        assert parse_dates("d", ["31.12.1970"], (), "%d.%m.%Y") == [364.0]
+        assert day_of("2024-03-01T10:00:00+02:00") == day_of("2024-03-01T10:00:00")
+
+    @pytest.mark.parametrize("text", ["31.12.1970", "today", "2024-13-01", "x"])
+    def test_what_is_no_date(self, text):
+        with pytest.raises(DataError, match="row 2 of the data: expected a date such as"):
+            parse_dates("d", ["1970-01-01", text], (), None)
+
+    def test_numbers_are_no_dates(self):
+        with pytest.raises(DataError, match="expected dates; got int64"):
+            parse_dates("d", np.array([20240101]), (), None)
+
+
+DAY = datetime.date(1970, 1, 2)
+
+
+class TestContainers:
+    @pytest.mark.parametrize(
+        ("column", "expected"),
+        [
+            (["a", "b"], ["a", "b"]),
+            (np.array([1, 2]), [1, 2]),
+            (pd.Series(["a", None]), ["a", ""]),
+            (pd.Series(["a", None], dtype=object), ["a", ""]),
+            (pd.Series([1, None], dtype="Int64"), [1.0, np.nan]),
+            (pd.Series([True, None], dtype="boolean"), ["True", ""]),
+            (pd.Series(["a", "b", "a"], dtype="category"), ["a", "b", "a"]),
+            (pd.Series([1.5, np.nan]), [1.5, np.nan]),
+            (pl.Series(["a", None]), ["a", ""]),
+            (pl.Series([1, None]), [1.0, np.nan]),
+            (pl.Series([True, None]), ["True", ""]),
+            (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "b"]),
+            (np.array([1, "a", None], dtype=object), ["1", "a", ""]),
+            (np.array([Decimal("1.5"), None], dtype=object), [1.5, np.nan]),
+        ],
+        ids=str,
+    )
+    def test_values(self, column, expected):
+        found = plain_values("x", column)
+        assert list(map(str, list(found))) == list(map(str, expected))
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            pd.Series([pd.Timestamp(DAY), pd.NaT]),
+            pd.Series([pd.Timestamp(DAY, tz="Europe/Berlin"), pd.NaT]),
+            pl.Series([DAY, None]),
+            np.array([DAY, None], dtype=object),
+            np.array([DAY, "NaT"], dtype="datetime64[ns]"),
+        ],
+        ids=str,
+    )
+    def test_dates(self, column):
+        found = parse_dates("d", plain_values("d", column), (), None)
+        np.testing.assert_array_equal(found, [1.0, np.nan])
+
+    @pytest.mark.parametrize(
+        "column", [np.array([1j]), np.zeros((2, 2)), np.array([[1], b"x"], dtype=object)], ids=str
+    )
+    def test_what_has_no_place_in_a_table(self, column):
+        with pytest.raises(DataError, match="column 'x'"):
+            plain_values("x", column)
+
+    def test_arrow(self):
+        pa = pytest.importorskip("pyarrow")
+        for column, expected in [
+            (pa.array([1.5, None]), [1.5, np.nan]),
+            (pa.array([1, 2]), [1, 2]),
+            (pa.array([1, None]), [1.0, np.nan]),
+            (pa.array(["a", None]), ["a", ""]),
+            (pa.array(["a", None]).dictionary_encode(), ["a", ""]),
+            (pa.array([True, None]), ["True", ""]),
+            (pa.array([True, False]), [True, False]),
+            (pa.array([Decimal("1.5")]), [1.5]),
+            (pa.array([None, None]), ["", ""]),
+            (pa.chunked_array([["a"], ["b"]]), ["a", "b"]),
+        ]:
+            assert list(map(str, list(arrow_values("x", column)))) == list(map(str, expected))
+        days = parse_dates("d", arrow_values("d", pa.array([DAY, None])), (), None)
+        np.testing.assert_array_equal(days, [1.0, np.nan])
+        with pytest.raises(DataError, match="column 'x': expected numbers, text"):
+            arrow_values("x", pa.array([[1]]))

@@ -1,0 +1,326 @@
+"""From a table to a release by the command line: families, roles, accounts, what is said."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpfast import cli
+from dpfast.tabular import FAMILIES, TableModel
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 3000
+    age, dose = rng.integers(18, 91, n), rng.normal(50.0, 10.0, n)
+    score = (age - 50) / 15 + (dose - 50) / 20
+    return pd.DataFrame(
+        {
+            "id": np.arange(n) + 10_000,
+            "age": age,
+            "dose": dose.round(3),
+            "ward": rng.choice(["A", "B", "C"], n),
+            "ill": np.where(score + rng.logistic(size=n) > 0, "TRUE", "FALSE"),
+            "grade": np.clip(np.round(score + rng.normal(size=n)), -1, 1).astype(int) + 1,
+            "cost": (1000 + 400 * score + rng.normal(0, 100, n)).round(2),
+            "w": rng.choice([1, 2], n),
+        }
+    )
+
+
+BOUNDS = {
+    "age": [18, 90],
+    "dose": {"range": [0, 1e5], "learn": True},
+    "ward": ["a", "b", "c"],
+    "ill": [False, True],
+    "target": "ill",
+}
+
+
+@pytest.fixture
+def run(table, tmp_path, monkeypatch, capsys):
+    """Runs a command in a folder with the table and its bounds; returns code, out and err."""
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("t.csv", index=False)
+
+    def run(*arguments, bounds=BOUNDS):
+        with open("b.json", "w") as stream:
+            json.dump(bounds, stream)
+        code = cli.main([*map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+FIT = ("fit", "t.csv", "--bounds", "b.json", "--epsilon", 2, "--delta", 1e-6, "-o", "m.json")
+
+
+def regression(**target):
+    rest = {name: entry for name, entry in BOUNDS.items() if name != "ill"}
+    return {**rest, "cost": {"range": [-1e6, 1e6], "learn": True, **target}, "target": "cost"}
+
+
+class TestFit:
+    def test_three_commands_and_no_bound_twice(self, run):
+        code, out, err = run(*FIT, "--test", "t.csv")
+        assert (code, err) == (0, "note: not in b.json, so not used: id, grade, cost, w\n")
+        assert "True against False; family 'logistic'" in out
+        assert "Ranges learned within this budget: dose [" in out
+        for column in ("accuracy", "AUC", "recall", "log loss", "deviance explained"):
+            assert column in out
+        code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv", "--id", "id,ward")
+        assert code == 0
+        assert "'probability' is that of True" in err
+        found = pd.read_csv("p.csv")
+        assert list(found) == ["id", "ward", "prediction", "probability"]
+        assert found["id"].tolist() == list(range(10_000, 13_000))
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_every_family(self, run, family):
+        classes = family in ("logistic", "svm")
+        bounds = BOUNDS if classes else regression()
+        more = ("--quantile", 0.8) if family == "quantile" else ()
+        code, out, _ = run(
+            *FIT, "--family", family, "--test", "t.csv", "--json", *more, bounds=bounds
+        )
+        assert code == 0
+        document = json.loads(out)
+        assert document["family"] == family
+        private = document["test"]["private"]
+        if family == "quantile":
+            assert 0.6 < private["share_below"] < 0.95
+        assert private["accuracy"] > 0.7 if classes else private["deviance_explained"] > 0.2
+        code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv")
+        assert (code, err.startswith("3,000 predictions of")) == (0, True)
+
+    def test_several_classes(self, run):
+        bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
+        del bounds["ill"]
+        code, out, _ = run(*FIT, "--test", "t.csv", "--json", bounds=bounds)
+        assert code == 0
+        scores = json.loads(out)["test"]
+        assert scores["private"]["accuracy"] > scores["majority_class"]["accuracy"]
+        assert set(scores["private"]) == {
+            "accuracy", "auc", "recall", "log_loss", "deviance_explained",
+        }  # fmt: skip
+        assert run("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
+        found = pd.read_csv("p.csv")
+        probabilities = found[[f"probability_{k}" for k in range(3)]]
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert (found["prediction"] == probabilities.to_numpy().argmax(axis=1)).all()
+
+    def test_weights_and_further_parameters(self, run):
+        bounds = {**BOUNDS, "w": [0, 2]}
+        code, out, _ = run(
+            *FIT, "--weight", "w", "--set", "intercept_scaling=0.5", "--json", bounds=bounds
+        )
+        assert code == 0
+        model = TableModel.load("m.json")
+        assert model.schema_.weight.name == "w"
+        assert model.estimator_.intercept_scaling == 0.5
+        assert json.loads(out)["unused_columns"] == ["id", "grade", "cost"]
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            (("--family", "tree"), "estimator must be 'auto', 'logistic'"),
+            (("--family", "linear"), "target 'ill': expected its range"),
+            (("--quantile", "0.5"), "the family 'logistic' has no parameter 'quantile'"),
+            (("--set", "x=1"), "the family 'logistic' has no parameter 'x'"),
+            (("--set", "x"), "expected NAME=VALUE"),
+            (("--solver", "newton"), "solver must be one of"),
+            (("--set", 'solver_options={"iterations": -1}'), "iterations"),
+            (("--threshold", "0.3"), "--threshold must come with --test"),
+            (("--person", "id"), "not yet for persons"),
+            (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
+            (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
+            (("--account", "a.json"), "there is no account a.json yet"),
+            (("--account", "a.json", "--account-budget", "3"), "expected epsilon and delta as in"),
+            (("--account", "b.json"), "b.json is not a valid account"),
+        ],
+        ids=str,
+    )
+    def test_settings_are_checked_before_it_says_that_it_spends(self, run, more, expected):
+        code, out, err = run(*FIT, *more)
+        assert code == 2
+        assert "About to spend" not in out
+        assert expected in err.splitlines()[-1]
+
+    def test_what_was_never_declared_is_said(self, run):
+        bounds = {**BOUNDS, "ward": ["A", "B"], "age": [30, 90]}
+        code, _, err = run(*FIT, "--test", "t.csv", bounds=bounds)
+        assert code == 0
+        lines = [line for line in err.splitlines() if line.startswith("warning: t.csv:")]
+        assert len(lines) == 2
+        assert all(" in 'ward'; each has the average effect" in line for line in lines)
+        assert all("Outside the declared range" in line and "'age'" in line for line in lines)
+
+
+class TestPredict:
+    @pytest.fixture
+    def odd(self, run, table):
+        assert run(*FIT)[0] == 0
+        table.head(50).assign(ward=["Z"] * 7 + ["A"] * 43).to_csv("odd.csv", index=False)
+        return run
+
+    def test_undeclared_values_have_a_line_and_on_request_a_code(self, odd):
+        predict = ("predict", "m.json", "odd.csv", "-o", "p.csv")
+        code, _, err = odd(*predict)
+        assert code == 0
+        assert "warning: Values that were never declared, of 50: 7 in 'ward'" in err
+        code, _, err = odd(*predict, "--fail-on-undeclared")
+        assert code == 4
+        assert len(pd.read_csv("p.csv")) == 50
+        code, out, _ = odd(*predict, "--json")
+        assert json.loads(out)["undeclared"] == {"ward": 7}
+        assert odd("predict", "m.json", "t.csv", "-o", "p.csv", "--fail-on-undeclared")[0] == 0
+
+    def test_threshold(self, odd):
+        shares = []
+        for threshold in ("0.1", "0.5", "0.9"):
+            assert (
+                odd("predict", "m.json", "t.csv", "-o", "p.csv", "--threshold", threshold)[0] == 0
+            )
+            found = pd.read_csv("p.csv")
+            assert (found["prediction"] == (found["probability"] > float(threshold))).all()
+            shares.append(found["prediction"].mean())
+        assert shares[0] > shares[1] > shares[2]
+
+    def test_the_threshold_is_that_of_the_test(self, odd):
+        _, out, _ = odd(*FIT, "--test", "t.csv", "--threshold", "0.9", "--json")
+        recall = json.loads(out)["test"]["private"]["recall"]
+        odd("predict", "m.json", "t.csv", "-o", "p.csv", "--threshold", "0.9", "--id", "ill")
+        found = pd.read_csv("p.csv")
+        assert found["prediction"][found["ill"]].mean() == pytest.approx(recall)
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            (("--threshold", "1.5"), "threshold must be"),
+            (("--id", "nope"), "lacks the columns 'nope'"),
+            (("--id", "prediction"), "--id names prediction, which is a column of the predictions"),
+        ],
+    )
+    def test_refused(self, odd, more, expected):
+        code, _, err = odd("predict", "m.json", "t.csv", "-o", "p.csv", *more)
+        assert code == 2
+        assert expected in err
+
+    def test_a_threshold_needs_two_classes_with_probabilities(self, odd):
+        assert odd(*FIT, "--family", "svm")[0] == 0
+        code, _, err = odd("predict", "m.json", "t.csv", "-o", "p.csv", "--threshold", "0.5")
+        assert code == 2
+        assert "threshold must be None but for two classes with probabilities" in err
+        assert odd("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
+        assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
+
+
+class TestAccount:
+    def test_ten_fits_add_up(self, run):
+        account = ("--account", "a.json", "--account-budget", "3.1,1e-5", "--json")
+        fit = [*FIT[:5], 0.3, "--delta", 1e-7, "-o", "m.json", "--solver", "output-perturbation"]
+        bounds = {"age": [18, 90], "ill": [False, True], "target": "ill"}
+        spent = []
+        for number in range(10):
+            code, out, err = run(
+                *fit, *(account if number == 0 else (*account[:2], "--json")), bounds=bounds
+            )
+            assert code == 0, err
+            spent.append(json.loads(out)["account"]["epsilon"])
+        assert spent == sorted(spent)
+        assert spent[-1] > 2.0 * spent[0]
+        code, out, err = run(*FIT, *account, bounds=bounds)
+        assert code == 2
+        assert "epsilon would grow from" in err
+        assert json.loads(Path("a.json").read_text())["budget"]["epsilon"] == 3.1
+
+    def test_it_says_what_is_left(self, run):
+        _, out, _ = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        assert "all fits so far together have epsilon = " in out
+        assert "% of its budget (epsilon = 3, delta = 1e-05) are left." in out
+
+    def test_another_budget_is_refused(self, run):
+        run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "9,1e-5")
+        assert code == 2
+        assert "was begun with" in err
+
+
+class TestPlan:
+    def test_families_and_learned_ranges(self, run):
+        plan = ("plan", "--rows", 3000, "--bounds", "b.json", "--epsilon", 2, "--delta", 1e-6)
+        code, out, _ = run(*plan, "--json")
+        assert code == 0
+        events = json.loads(out)["events"]
+        assert events[0]["where"] == "ranges of the columns"
+        for family, loss in (("huber", "huber"), ("quantile", "pinball")):
+            _, out, _ = run(*plan, "--family", family, "--json", bounds=regression())
+            assert json.loads(out)["loss"] == loss
+        code, _, err = run(*plan[:2], 40, *plan[3:])
+        assert code == 2
+        assert "40 rows are too few to learn the ranges of 1 columns" in err
+        code, _, err = run(*plan, "--loss", "huber")
+        assert "--loss follows from --bounds and --family" in err
+        code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], "--family", "huber")
+        assert code == 2
+        assert "--family, --weight and --person need --bounds" in err
+
+
+class TestCertify:
+    @pytest.fixture
+    def model(self, run):
+        assert run(*FIT)[0] == 0
+        return run
+
+    def test_words_json_and_picture(self, model):
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        code, out, _ = model("certify", "m.json", "-o", "c.json", "--plot", "c.png")
+        assert code == 0
+        for text in (
+            "What is released",
+            "family: logistic",
+            "target: ill",
+            "columns: age, dose, ward",
+            "numbers_released: 6",
+            "A row of the table.",
+            "14 x gaussian: ranges of the columns",
+            "Not covered",
+            "Questions of NIST SP 800-226",
+            "Written to c.json.",
+        ):
+            assert text in out
+        document = json.loads(Path("c.json").read_text())
+        assert document["guarantee"]["epsilon"] == TableModel.load("m.json").privacy_.epsilon
+        assert Path("c.png").stat().st_size > 10_000
+        pyplot.close("all")
+        code, out, _ = model("certify", "m.json", "--json", "-o", "c.txt")
+        shown = json.loads(out)
+        assert shown["subject"]["sha256"] == document["subject"]["sha256"]
+        assert "Not covered" in Path("c.txt").read_text()
+
+    def test_a_seeded_model_is_not_to_be_released(self, model):
+        assert model(*FIT, "--seed", "1")[0] == 0
+        code, out, _ = model("certify", "m.json")
+        assert code == 0
+        assert "Do not release." in out
+
+    def test_what_is_no_model(self, model):
+        for more, expected in (
+            (("b.json",), "is not a valid dpfast model"),
+            (("m.json", "--plot", "c.gif"), "--plot must end in .png, .pdf, .svg"),
+            (("m.json", "-o", "nowhere/c.json"), "there is no directory"),
+        ):
+            code, _, err = model("certify", *more)
+            assert code == 2
+            assert expected in err
