@@ -13,9 +13,10 @@
 #include <string.h>
 
 #include "dpfast.h"
+#include "loss_list.h"
 
 #define ONES 2 /* a type of values: all are 1, and none is stored */
-#define MOST_LOSSES 7 /* the largest id of loss_list.h; eva_losses.c checks it */
+#define MOST_LOSSES (DPFAST_LOSS_COUNT - 1)
 
 static int any_int(int low, int high)
 {
