@@ -39,6 +39,9 @@ class NumpyLoss:
     def constants(self) -> tuple[float, float, float]:
         return self._native.constants()
 
+    def target_range(self) -> tuple[float, float]:
+        return self._native.target_range()
+
     def points(self, margin: Vector, target: Vector) -> tuple[Vector, Vector, Vector]:
         """Value, first and second derivative; fresh arrays."""
         value, slope, curvature = (np.empty_like(margin) for _ in range(3))

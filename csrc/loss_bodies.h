@@ -346,4 +346,176 @@ DPFAST_INLINE double sigmoid_at_zero(const dpfast_loss *p)
     return 0.5;
 }
 
+/* ---- Losses whose mean is exp(z).  Half the deviance, up to terms of y alone that keep it from
+ * being negative.  Where exp(z) or exp(-z) would have no bound, margins beyond the width, which no
+ * mean of valid targets lies at, go on in straight lines: so slope and curvature are bounded. ------ */
+
+/* For the rounding of exp, here and in the kernels: bounds are raised by it, and the range of the
+ * targets is so much smaller, lest rounding turn the slope of a straight line. */
+#define LOG_LINK_UP (1.0 + 16.0 * 2.220446049250313e-16)
+
+DPFAST_INLINE double not_above(double z, double high)
+{
+    return z > high ? high : z; /* NaN stays NaN */
+}
+
+DPFAST_INLINE double not_below(double z, double low)
+{
+    return z < low ? low : z;
+}
+
+/* ---- poisson: exp(z) - y z, plus `width` y ----------------------------------------------------- */
+
+DPFAST_INLINE double poisson_value(double y, double z, const dpfast_loss *p)
+{
+    const double inside = not_above(z, p->width);
+    return dpfast_exp_inline(inside) * (1.0 + (z - inside)) + y * (p->width - z);
+}
+
+DPFAST_INLINE double poisson_derivative(double y, double z, const dpfast_loss *p)
+{
+    return dpfast_exp_inline(not_above(z, p->width)) - y;
+}
+
+DPFAST_INLINE double poisson_curvature(double y, double z, const dpfast_loss *p)
+{
+    return (z > p->width ? 0.0 : dpfast_exp_inline(z)) + 0.0 * y;
+}
+
+DPFAST_INLINE double poisson_lipschitz(const dpfast_loss *p)
+{
+    return exp(p->width) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double poisson_smoothness(const dpfast_loss *p)
+{
+    return exp(p->width) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double poisson_at_zero(const dpfast_loss *p)
+{
+    return (1.0 + p->width * exp(p->width)) * LOG_LINK_UP;
+}
+
+/* ---- gamma: z + y exp(-z), plus `width` -------------------------------------------------------- */
+
+DPFAST_INLINE double gamma_value(double y, double z, const dpfast_loss *p)
+{
+    const double inside = not_below(z, -p->width);
+    return (z + p->width) + y * dpfast_exp_inline(-inside) * (1.0 + (inside - z));
+}
+
+DPFAST_INLINE double gamma_derivative(double y, double z, const dpfast_loss *p)
+{
+    return 1.0 - y * dpfast_exp_inline(-not_below(z, -p->width));
+}
+
+DPFAST_INLINE double gamma_curvature(double y, double z, const dpfast_loss *p)
+{
+    return z < -p->width ? 0.0 : y * dpfast_exp_inline(-z);
+}
+
+/* The slope is at most 1, and at least that of the highest target at the lowest margin. */
+DPFAST_INLINE double gamma_lipschitz(const dpfast_loss *p)
+{
+    const double steepest = expm1(2.0 * p->width);
+    return (steepest > 1.0 ? steepest : 1.0) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double gamma_smoothness(const dpfast_loss *p)
+{
+    return exp(2.0 * p->width) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double gamma_at_zero(const dpfast_loss *p)
+{
+    return (p->width + exp(p->width)) * LOG_LINK_UP;
+}
+
+/* ---- tweedie: exp((2 - q) z)/(2 - q) + y exp((1 - q) z)/(q - 1), of power q = `parameter` -------- */
+
+DPFAST_INLINE double tweedie_value(double y, double z, const dpfast_loss *p)
+{
+    const double a = 2.0 - p->parameter, b = p->parameter - 1.0;
+    const double high = not_above(z, p->width), low = not_below(z, -p->width);
+    return dpfast_exp_inline(a * high) * (1.0 / a + (z - high)) +
+           y * dpfast_exp_inline(-b * low) * (1.0 / b + (low - z));
+}
+
+DPFAST_INLINE double tweedie_derivative(double y, double z, const dpfast_loss *p)
+{
+    const double a = 2.0 - p->parameter, b = p->parameter - 1.0;
+    return dpfast_exp_inline(a * not_above(z, p->width)) -
+           y * dpfast_exp_inline(-b * not_below(z, -p->width));
+}
+
+DPFAST_INLINE double tweedie_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double a = 2.0 - p->parameter, b = p->parameter - 1.0;
+    return (z > p->width ? 0.0 : a * dpfast_exp_inline(a * z)) +
+           y * (z < -p->width ? 0.0 : b * dpfast_exp_inline(-b * z));
+}
+
+/* The slope of y = 0 is at most exp((2 - q) width); that of the highest target comes near
+ * -exp(width + (q - 1) width) at margins far down. */
+DPFAST_INLINE double tweedie_lipschitz(const dpfast_loss *p)
+{
+    return exp(p->parameter * p->width) * LOG_LINK_UP;
+}
+
+/* For the highest target and convex in between: the larger of both ends. */
+DPFAST_INLINE double tweedie_smoothness(const dpfast_loss *p)
+{
+    const double a = 2.0 - p->parameter, b = p->parameter - 1.0, w = p->width;
+    const double low = a * exp(-a * w) + b * exp(p->parameter * w), high = exp(a * w);
+    return (low > high ? low : high) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double tweedie_at_zero(const dpfast_loss *p)
+{
+    const double a = 2.0 - p->parameter, b = p->parameter - 1.0;
+    return (1.0 / a + exp(p->width) / b) * LOG_LINK_UP;
+}
+
+/* ---- negative_binomial: (y + 1/a) log(1 + a exp(z)) - y z, plus `width` y; a = `parameter` is the
+ * dispersion, the variance being m + a m^2 at the mean m ----------------------------------------- */
+
+DPFAST_INLINE double negative_binomial_value(double y, double z, const dpfast_loss *p)
+{
+    const double s = z + log(p->parameter);
+    const double rise = (s > 0.0 ? s : 0.0) + dpfast_log1p_inline(dpfast_exp_inline(-fabs(s)));
+    return (y + 1.0 / p->parameter) * rise + y * (p->width - z);
+}
+
+DPFAST_INLINE double negative_binomial_derivative(double y, double z, const dpfast_loss *p)
+{
+    /* (m - y) / (1 + a m) at m = exp(z), from e = exp(-|s|) = min(a m, 1 / (a m)) */
+    const double s = z + log(p->parameter), e = dpfast_exp_inline(-fabs(s));
+    const double mean = s > 0.0 ? 1.0 : e, one = s > 0.0 ? e : 1.0;
+    return (mean - p->parameter * y * one) / (p->parameter * (1.0 + e));
+}
+
+DPFAST_INLINE double negative_binomial_curvature(double y, double z, const dpfast_loss *p)
+{
+    const double e = dpfast_exp_inline(-fabs(z + log(p->parameter)));
+    return (1.0 / p->parameter + y) * (e / ((1.0 + e) * (1.0 + e)));
+}
+
+DPFAST_INLINE double negative_binomial_lipschitz(const dpfast_loss *p)
+{
+    const double low = exp(p->width), high = 1.0 / p->parameter;
+    return (low > high ? low : high) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double negative_binomial_smoothness(const dpfast_loss *p)
+{
+    return 0.25 * (1.0 / p->parameter + exp(p->width)) * LOG_LINK_UP;
+}
+
+DPFAST_INLINE double negative_binomial_at_zero(const dpfast_loss *p)
+{
+    const double most = exp(p->width);
+    return ((most + 1.0 / p->parameter) * log1p(p->parameter) + p->width * most) * LOG_LINK_UP;
+}
+
 #endif

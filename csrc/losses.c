@@ -6,9 +6,9 @@
 
 typedef struct loss_entry {
     const char *name;
-    dpfast_target_kind kind;
+    dpfast_targets targets;
     int facts, smoothed;
-    double parameter, parameter_high, width;
+    double parameter, parameter_low, parameter_high, width;
     double (*lipschitz)(const dpfast_loss *);
     double (*smoothness)(const dpfast_loss *);
     double (*at_zero)(const dpfast_loss *);
@@ -38,12 +38,14 @@ typedef struct loss_entry {
     }
 DPFAST_LOSS_LIST(STAMP_LOSS)
 
-#define LIST_LOSS(id, name, kind, facts, smoothed, parameter, parameter_high, width)               \
+#define LIST_LOSS(id, name, targets, facts, smoothed, parameter, parameter_low, parameter_high,    \
+                  width)                                                                           \
     {#name,                                                                                        \
-     kind,                                                                                         \
+     targets,                                                                                      \
      facts,                                                                                        \
      DPFAST_LOSS_##smoothed,                                                                       \
      parameter,                                                                                    \
+     parameter_low,                                                                                \
      parameter_high,                                                                               \
      width,                                                                                        \
      name##_lipschitz_fn,                                                                          \
@@ -74,10 +76,11 @@ dpfast_status dpfast_loss_describe(int id, dpfast_loss_info *info)
     if (entry == NULL || info == NULL) {
         return DPFAST_ERR_UNSUPPORTED;
     }
-    info->kind = entry->kind;
+    info->targets = entry->targets;
     info->facts = entry->facts;
     info->smoothed = entry->smoothed;
     info->parameter = entry->parameter;
+    info->parameter_low = entry->parameter_low;
     info->parameter_high = entry->parameter_high;
     info->width = entry->width;
     return DPFAST_OK;
@@ -91,7 +94,7 @@ int dpfast_loss_valid(const dpfast_loss *loss)
     }
     /* A NaN default means that the loss has no such parameter. */
     if (!isnan(entry->parameter) &&
-        !(loss->parameter > 0.0 && loss->parameter < entry->parameter_high)) {
+        !(loss->parameter > entry->parameter_low && loss->parameter < entry->parameter_high)) {
         return 0;
     }
     return isnan(entry->width) || (loss->width > 0.0 && loss->width < INFINITY);
@@ -110,6 +113,31 @@ double dpfast_loss_smoothness(const dpfast_loss *loss)
 double dpfast_loss_at_zero(const dpfast_loss *loss)
 {
     return dpfast_loss_valid(loss) ? losses[loss->id].at_zero(loss) : NAN;
+}
+
+double dpfast_loss_lowest_target(const dpfast_loss *loss)
+{
+    if (!dpfast_loss_valid(loss)) {
+        return NAN;
+    }
+    switch (losses[loss->id].targets) {
+    case DPFAST_SIGNS: return -1.0;
+    case DPFAST_NONNEGATIVE: return 0.0;
+    case DPFAST_POSITIVE: return exp(-loss->width) * LOG_LINK_UP;
+    default: return -INFINITY;
+    }
+}
+
+double dpfast_loss_highest_target(const dpfast_loss *loss)
+{
+    if (!dpfast_loss_valid(loss)) {
+        return NAN;
+    }
+    switch (losses[loss->id].targets) {
+    case DPFAST_SIGNS: return 1.0;
+    case DPFAST_REALS: return INFINITY;
+    default: return exp(loss->width) / LOG_LINK_UP;
+    }
 }
 
 dpfast_status dpfast_loss_points(const dpfast_loss *loss, ptrdiff_t n, const double *margin,

@@ -37,7 +37,7 @@ static int is_classification(const dpfast_loss *loss)
 {
     dpfast_loss_info info;
     return dpfast_loss_describe(loss->id, &info) == DPFAST_OK &&
-           info.kind == DPFAST_CLASSIFICATION;
+           info.targets == DPFAST_SIGNS;
 }
 
 /* Loss, derivative in z and derivative in the shift at m margins, which are overwritten. */

@@ -11,11 +11,14 @@ from dpfast.errors import (
     UnsupportedEvent,
 )
 from dpfast.estimators import (
+    GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
+    TweedieRegressor,
 )
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, BudgetAccountant, Ledger, PrivacyReport
@@ -30,6 +33,7 @@ __all__ = [
     "BudgetExceeded",
     "CertificateNotReached",
     "DpfastError",
+    "GammaRegressor",
     "HuberRegressor",
     "Ledger",
     "LinearRegression",
@@ -37,6 +41,7 @@ __all__ = [
     "LogisticRegression",
     "Loss",
     "Plan",
+    "PoissonRegressor",
     "PrivacyLeakWarning",
     "PrivacyReport",
     "Problem",
@@ -44,6 +49,7 @@ __all__ = [
     "QuantileRegressor",
     "Result",
     "TableModel",
+    "TweedieRegressor",
     "UnsupportedEvent",
     "__version__",
     "plan",

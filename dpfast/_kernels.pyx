@@ -36,13 +36,16 @@ cdef extern from "dpfast.h" nogil:
     int DPFAST_EVEN
     int DPFAST_QUADRATIC
     int DPFAST_MULTICLASS
+    int DPFAST_LOG_LINK
+    int DPFAST_SIGNS
     int DPFAST_LOSS_squared
 
     ctypedef struct dpfast_loss_info:
-        int kind
+        int targets
         int facts
         int smoothed
         double parameter
+        double parameter_low
         double parameter_high
         double width
 
@@ -52,6 +55,8 @@ cdef extern from "dpfast.h" nogil:
     double dpfast_loss_lipschitz(const dpfast_loss *loss)
     double dpfast_loss_smoothness(const dpfast_loss *loss)
     double dpfast_loss_at_zero(const dpfast_loss *loss)
+    double dpfast_loss_lowest_target(const dpfast_loss *loss)
+    double dpfast_loss_highest_target(const dpfast_loss *loss)
     dpfast_status dpfast_loss_points(
         const dpfast_loss *loss, ptrdiff_t n, const double *margin, const double *target,
         double *value, double *derivative, double *curvature)
@@ -118,7 +123,7 @@ cdef object _if_any(double value):
 def loss_table():
     """Mapping of loss name to the line of the C list, as a dict.
 
-    `smoothed`, `parameter`, `parameter_high` and `width` are None where the loss has no such thing.
+    `smoothed`, `parameter` with its bounds, and `width` are None where the loss has no such thing.
     """
     cdef dpfast_loss_info info
     table = {}
@@ -126,14 +131,16 @@ def loss_table():
         _check(dpfast_loss_describe(i, &info), "loss table")
         table[_loss_name(i)] = {
             "id": i,
-            "kind": ("classification", "regression")[info.kind],
+            "kind": "classification" if info.targets == DPFAST_SIGNS else "regression",
             "convex": bool(info.facts & DPFAST_CONVEX),
             "monotone": bool(info.facts & DPFAST_MONOTONE),
             "even": bool(info.facts & DPFAST_EVEN),
             "quadratic": bool(info.facts & DPFAST_QUADRATIC),
             "multiclass": bool(info.facts & DPFAST_MULTICLASS),
+            "log_link": bool(info.facts & DPFAST_LOG_LINK),
             "smoothed": None if info.smoothed < 0 else _loss_name(info.smoothed),
             "parameter": _if_any(info.parameter),
+            "parameter_low": _if_any(info.parameter_low),
             "parameter_high": _if_any(info.parameter_high),
             "width": _if_any(info.width),
         }
@@ -158,6 +165,10 @@ cdef class LossSpec:
         """(sup |loss'|, sup |loss''|, sup loss at margin 0) in the margin."""
         return (dpfast_loss_lipschitz(&self._loss), dpfast_loss_smoothness(&self._loss),
                 dpfast_loss_at_zero(&self._loss))
+
+    def target_range(self):
+        """The lowest and the highest valid target."""
+        return (dpfast_loss_lowest_target(&self._loss), dpfast_loss_highest_target(&self._loss))
 
     def points(self, const double[::1] margin not None, const double[::1] target not None):
         """(value, derivative, curvature) of the loss at each pair of margin and target."""

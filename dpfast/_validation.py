@@ -32,21 +32,16 @@ def check_real(
     ValueError
         If it is NaN, infinite (unless `allow_inf`) or outside the interval.
     """
-    if low is None and high is None:
-        expected = "a finite real number"
-    elif high is None:
-        expected = f"a real number {'>' if low_open else '>='} {low:g}"
-    elif low is None:
-        expected = f"a real number {'<' if high_open else '<='} {high:g}"
-    else:
-        brackets = ("(" if low_open else "[", ")" if high_open else "]")
-        expected = f"a real number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if type(value) is float:  # mostly, and this is asked thousands of times a fit
+        number = value
+    elif isinstance(value, bool) or not isinstance(value, numbers.Real):
+        expected = _interval(low, high, low_open, high_open)
         raise TypeError(_message(name, expected, value, hint))
-    try:
-        number = float(value)
-    except OverflowError:  # an integer or a fraction beyond float64
-        number = math.inf if value == abs(value) else -math.inf
+    else:
+        try:
+            number = float(value)
+        except OverflowError:  # an integer or a fraction beyond float64
+            number = math.inf if value == abs(value) else -math.inf
     inside = not math.isnan(number) and (allow_inf or not math.isinf(number))
     # Comparisons are written so that NaN fails them.
     if low is not None:
@@ -54,8 +49,21 @@ def check_real(
     if high is not None:
         inside = inside and (number < high if high_open else number <= high)
     if not inside:
+        expected = _interval(low, high, low_open, high_open)
         raise ValueError(_message(name, expected, value, hint))
     return number
+
+
+def _interval(low: float | None, high: float | None, low_open: bool, high_open: bool) -> str:
+    """What :func:`check_real` expects, in words."""
+    if low is None and high is None:
+        return "a finite real number"
+    if high is None:
+        return f"a real number {'>' if low_open else '>='} {low:g}"
+    if low is None:
+        return f"a real number {'<' if high_open else '<='} {high:g}"
+    brackets = ("(" if low_open else "[", ")" if high_open else "]")
+    return f"a real number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
 
 
 def check_integer(
@@ -70,20 +78,24 @@ def check_integer(
     ValueError
         If it is outside the interval.
     """
-    if low is not None and high is not None:
-        expected = f"an integer in [{low}, {high}]"
-    elif low is not None:
-        expected = f"an integer >= {low}"
-    elif high is not None:
-        expected = f"an integer <= {high}"
+    if type(value) is int:
+        number = value
+    elif isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(_message(name, _range(low, high), value, hint))
     else:
-        expected = "an integer"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(_message(name, expected, value, hint))
-    number = int(value)
+        number = int(value)
     if (low is not None and number < low) or (high is not None and number > high):
-        raise ValueError(_message(name, expected, value, hint))
+        raise ValueError(_message(name, _range(low, high), value, hint))
     return number
+
+
+def _range(low: int | None, high: int | None) -> str:
+    """What :func:`check_integer` expects, in words."""
+    if low is not None and high is not None:
+        return f"an integer in [{low}, {high}]"
+    if low is not None:
+        return f"an integer >= {low}"
+    return "an integer" if high is None else f"an integer <= {high}"
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -109,9 +121,8 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
     ValueError
         If it is not among the choices.
     """
+    if isinstance(value, str) and value in choices:
+        return value
     expected = "one of " + ", ".join(repr(choice) for choice in choices)
-    if not isinstance(value, str):
-        raise TypeError(_message(name, expected, value, hint))
-    if value not in choices:
-        raise ValueError(_message(name, expected, value, hint))
-    return value
+    kind = ValueError if isinstance(value, str) else TypeError
+    raise kind(_message(name, expected, value, hint))

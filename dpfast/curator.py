@@ -5,6 +5,13 @@ A solver is given a curator in the place of the rows.  It can ask for accesses
 for on the ledger before the rows are touched, then answered, then written to the log, if the fit
 can be interrupted.  So a wrong solver costs accuracy, never privacy.
 
+Planned accesses.  What a ledger that is not adaptive reports is the price of a list of accesses
+that was fixed beforehand.  A curator that is given the list holds a run to it: the next access is
+the list's next one, or it is refused before anything is spent, so that no release has a say in what
+is asked for or in which order.  A run may still stop early, which may follow from its releases.
+:meth:`Curator.finish` pays for the rest: what the run hands back is then a post-processing of the
+run that makes the rest, too, with whatever arguments, and forgets the answers.
+
 Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
 curator for each of several consecutive parts of the rows, each of which may make every access of
 the list once.  The parts are settled by row numbers alone, so neighbors differ in the record of one
@@ -16,14 +23,14 @@ the accesses that tell them apart add up to what was paid, at most.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpfast.errors import BudgetExceeded
 from dpfast.mechanisms import Access, Query
 from dpfast.privacy import Event
 from dpfast.privacy.checkpoint import Checkpoint
@@ -76,10 +83,22 @@ class Curator:
     ledger : Ledger
     rng : SecureGenerator
         The source of the noise.
+    planned : sequence of (Access, int) or None, default=None
+        The accesses that may be made, in order, and how often; None: any that the ledger admits.
     """
 
-    def __init__(self, rows: Any, ledger: Payer, rng: SecureGenerator) -> None:
+    def __init__(
+        self,
+        rows: Any,
+        ledger: Payer,
+        rng: SecureGenerator,
+        planned: Sequence[tuple[Access[Any], int]] | None = None,
+    ) -> None:
         self._rows, self._ledger, self._rng = rows, ledger, rng
+        self._planned = None if planned is None else tuple(access for access, _ in planned)
+        # How many accesses there are up to each of them.
+        self._ends = list(accumulate(count for _, count in planned or ()))
+        self._made = 0
         self._prepared: WeakKeyDictionary[Fixed, Any] = WeakKeyDictionary()
         self._parts: tuple[tuple[int, ...], list[Any]] = (), []
         self._public: SecureGenerator | None = None
@@ -129,23 +148,43 @@ class Curator:
         BudgetExceeded, UnsupportedEvent
             By the ledger; nothing was spent and the rows were not touched.
         TypeError, ValueError
-            If the arguments are not as the access's bounds require; nothing was spent.
+            If it is no access, or not the one that was planned, or the arguments are not as its
+            bounds require; nothing was spent.
         """
+        if not isinstance(access, Access):
+            raise TypeError(
+                f"access must be a mechanism for a query, or another Access; got {access!r}. "
+                "Nothing was spent."
+            )
+        self._follow(access)
         fixed, point = self._fixed(access.query, arguments)
         access.check(*point)
-        events, log = access.events(), self._ledger.log
+        log = self._ledger.log
         if log is None:
-            self._ledger.spend_all(events)
+            self._pay(access)
             return self._answer(access, fixed, point)
-
-        def pay() -> None:
-            self._ledger.spend_all(events)
 
         def make() -> T:
-            pay()
+            self._pay(access)
             return self._answer(access, fixed, point)
 
-        return log.release(pay, make, self._rng)
+        return log.release(lambda: self._pay(access), make, self._rng)
+
+    def finish(self) -> None:
+        """Pay for the planned accesses that were not made; see the module.
+
+        Raises
+        ------
+        BudgetExceeded
+            By the ledger.
+        """
+        while (due := self._due(0)) is not None:
+            self._pay(due)
+
+    @property
+    def made(self) -> int:
+        """How many accesses were paid for."""
+        return self._made
 
     def check(self, *accesses: Access[Any]) -> None:
         """Raise what paying for these accesses together would raise now.  Nothing is spent."""
@@ -177,12 +216,39 @@ class Curator:
         ------
         BudgetExceeded
             By the ledger; nothing was spent.
+        ValueError
+            If these are not the accesses that were planned; nothing was spent.
         """
-        self._ledger.spend_all([e for access in accesses for e in access.events()])
+        self._follow(*accesses)
+        self._pay(*accesses)
         if self._parts[0] != tuple(edges):
             parts = [self._rows.part(start, stop) for start, stop in pairwise(edges)]
             self._parts = tuple(edges), parts
-        return [type(self)(part, _Prepaid(accesses), self._rng) for part in self._parts[1]]
+        once = [(access, 1) for access in accesses]
+        return [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+
+    def _due(self, ahead: int) -> Access[Any] | None:
+        """The planned access after so many more, if there is one."""
+        at = bisect_right(self._ends, self._made + ahead)
+        return self._planned[at] if self._planned and at < len(self._ends) else None
+
+    def _follow(self, *accesses: Access[Any]) -> None:
+        """Refuse accesses that are not the next ones of the plan."""
+        if self._planned is None:
+            return
+        for ahead, access in enumerate(accesses):
+            due = self._due(ahead)
+            if access is not due:
+                expected = "there are no more" if due is None else f"the next is {due.where!r}"
+                raise ValueError(
+                    f"access must be the next one that was planned, and {expected}; got "
+                    f"{access.where!r}. Nothing was spent."
+                )
+
+    def _pay(self, *accesses: Access[Any]) -> None:
+        """Spend what these accesses cost together."""
+        self._ledger.spend_all([e for access in accesses for e in access.events()])
+        self._made += len(accesses)
 
     def _fixed(
         self, query: Query | None, arguments: tuple[Any, ...]
@@ -209,26 +275,19 @@ class Curator:
 
 
 class _Prepaid:
-    """In the place of a ledger for one part of the rows: what was paid for, once each."""
+    """In the place of a ledger for one part of the rows, whose planned accesses were paid for."""
 
     log = None
 
-    def __init__(self, accesses: Sequence[Access[Any]]) -> None:
-        self._left = [event for access in accesses for event in access.events()]
-
     def spend_all(self, events: Sequence[Event]) -> None:
-        self.check(*events)
-        for event in events:
-            self._left.remove(event)
+        del events
 
     def check(self, *events: Event) -> None:
-        if not self.can_afford(*events):
-            raise BudgetExceeded(
-                "this access to a part of the rows was not paid for. Nothing was spent."
-            )
+        del events
 
     def can_afford(self, *events: Event) -> bool:
-        return all(events.count(event) <= self._left.count(event) for event in events)
+        del events
+        return True
 
     def used(self) -> float:
         raise NotImplementedError("a part of the rows has no budget of its own.")

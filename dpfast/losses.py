@@ -43,16 +43,28 @@ class Loss:
     pinball            ``max(q r, (q-1) r)``, ``r = y - z``, a parabola      0.5 (q)     0.1
                        where ``|r| <= width``
     sigmoid            ``1 / (1 + exp(yz))``, not convex
+    poisson            ``exp(z) - yz``                                                   3
+    gamma              ``z + y exp(-z)``                                                 3
+    tweedie            ``exp((2-q)z)/(2-q) + y exp((1-q)z)/(q-1)``           1.5 (q)     3
+    negative-binomial  ``(y + 1/a) log(1 + a exp(z)) - yz``                  1 (a)       3
     =================  ====================================================  ==========  ========
+
+    The last four (terms of `y` alone left out, which keep them from being negative) are for means
+    ``exp(z)``; targets are from 0 to ``exp(width)``, for gamma from ``exp(-width)`` on.  Beyond
+    ``|z| = width``, where no mean of such targets lies, exponentials that would have no bound go on
+    in straight lines.  Scaling the targets by a constant moves the intercept and changes nothing
+    else (but `a`, which it divides).
 
     Parameters
     ----------
     name : str
         One of :func:`loss_names`.
     parameter : float or None, default=None
-        Slope bound, threshold or quantile of the losses that have one; None takes the default.
+        Slope bound, threshold, quantile, power or dispersion of the losses that have one; None
+        takes the default.
     width : float or None, default=None
-        Width of the rounded-off kink of the losses that have one; None takes the default.
+        Width of the rounded-off kink, or half the range of log-means, of the losses that have one;
+        None takes the default.
 
     Raises
     ------
@@ -78,20 +90,20 @@ class Loss:
     def __post_init__(self) -> None:
         check_choice("loss", self.name, loss_names())
         facts = _TABLE[self.name]
-        high = facts["parameter_high"]
+        low, high = facts["parameter_low"], facts["parameter_high"]
         high = None if high == np.inf else high
-        self._settle("parameter", self.parameter, facts["parameter"], high)
-        self._settle("width", self.width, facts["width"], None)
+        self._settle("parameter", self.parameter, facts["parameter"], low, high)
+        self._settle("width", self.width, facts["width"], 0.0, None)
 
     def _settle(
-        self, name: str, value: float | None, default: float | None, high: float | None
+        self, name: str, value: float | None, default: float | None, low: float, high: float | None
     ) -> None:
         if value is None:
             value = default
         elif default is None:
             raise ValueError(f"{name} must be None for the loss {self.name!r}; got {value!r}.")
         else:
-            value = check_real(name, value, low=0.0, low_open=True, high=high, high_open=True)
+            value = check_real(name, value, low=low, low_open=True, high=high, high_open=True)
         object.__setattr__(self, name, value)
 
     @property
@@ -101,7 +113,7 @@ class Loss:
 
     @property
     def kind(self) -> str:
-        """``"classification"`` (targets are -1 and +1) or ``"regression"``."""
+        """``"classification"`` (targets are -1 and +1) or ``"regression"`` (see `target_range`)."""
         return str(_TABLE[self.name]["kind"])
 
     @property
@@ -130,6 +142,11 @@ class Loss:
         return bool(_TABLE[self.name]["multiclass"])
 
     @property
+    def log_link(self) -> bool:
+        """Whether ``ℓ`` is least at ``z = log y``, for targets that are means of ``exp(z)``."""
+        return bool(_TABLE[self.name]["log_link"])
+
+    @property
     def smoothed(self) -> str | None:
         """Name of the loss that rounds off the kinks of ``ℓ`` over its width; None: none does."""
         name: str | None = _TABLE[self.name]["smoothed"]
@@ -149,6 +166,12 @@ class Loss:
     def at_zero(self) -> float:
         """Bound of ``ℓ(0; y)`` over all targets; infinite if there is none."""
         return float(self.spec.constants()[2])
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """The lowest and the highest valid target."""
+        low, high = self.spec.target_range()
+        return low, high
 
     def __call__(
         self, margin: ArrayLike, target: ArrayLike

@@ -437,11 +437,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return min(max(1, round(share * n)), n - 1)
 
     def _check_target(self, candidates: list[dict[str, Any]], y: NDArray[Any]) -> None:
-        """Refuse labels that no candidate declares: a run must not fail by the rows it gets."""
-        if not isinstance(self.estimator, PrivateLinearClassifier):
-            return
+        """Refuse labels that a candidate does not declare: no run must fail by the rows it gets."""
         for params in candidates:
-            clone(self.estimator).set_params(**params)._resolve_classes(y)
+            targets, _ = clone(self.estimator).set_params(**params)._resolve_targets(y)
+            targets[-1](y)
 
     def _settle(
         self,

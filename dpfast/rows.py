@@ -1,8 +1,8 @@
-"""Where the rows of a problem live, and how the kernels get at them block by block.
+"""Where the rows of a problem live, and how the kernels get at them chunk by chunk.
 
 Dense float64 and float32 arrays with contiguous rows (C order, slices of rows or of leading
 columns, read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps
-between columns, integers, half precision, foreign byte order) is converted one block at a time,
+between columns, integers, half precision, foreign byte order) is converted one chunk at a time,
 never as a whole.  Sparse CSR is used in place, with a fast path where every stored value is 1;
 other sparse formats are converted once, with a warning that says what the copy costs.  Arithmetic
 is float64 throughout.
@@ -40,7 +40,7 @@ class Rows(Protocol):
 
     def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None: ...
 
-    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
+    def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """Kernel object that holds rows [start, stop), and their range in it."""
         ...
 
@@ -69,13 +69,13 @@ class NativeRows:
         self.set_row_scale = kernel.set_row_scale
         self.set_inverse_norm = kernel.set_inverse_norm
 
-    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
+    def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """The one kernel object, and the same range."""
         return self._kernel, start, stop
 
 
 class ConvertedRows:
-    """Dense rows that are brought into the kernels' layout one block at a time.
+    """Dense rows that are brought into the kernels' layout one chunk at a time.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class ConvertedRows:
         """Lower bounds of the rows' inverse norms, for gradient clipping."""
         self._parts["set_inverse_norm"] = inverse_norm
 
-    def block(self, start: int, stop: int) -> tuple[Any, int, int]:
-        """A kernel object over a converted copy of the block."""
+    def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
+        """A kernel object over a converted copy of the chunk."""
         copy = np.ascontiguousarray(self._array[start:stop], dtype=np.float64)
         kernel = _kernels.DenseRows(copy, self._target[start:stop], self._intercept)
         for setter, values in self._parts.items():

@@ -23,7 +23,7 @@ UNIT = 2.0**-53
 # is answered within milliseconds.
 _CHUNK_BYTES = 4 * 2**20
 # What map_rows hands to NumPy at once: fresh arrays of some megabytes cost more than the work.
-_BLOCK_BYTES = 2**18
+_DENSE_BYTES = 2**18
 # Each chunk has a gradient of its own until it is added to the sum.
 _MAX_CHUNKS = 256
 # Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
@@ -168,17 +168,17 @@ class ProblemShape:
         """Rows of one chunk of a line search: X is read in it, too."""
         return min(_LINE_SEARCH_ROWS, self.chunk_rows())
 
-    def block_rows(self) -> int:
-        """Rows of one block of :meth:`Problem.map_rows`; depends on the shape alone."""
+    def dense_rows(self) -> int:
+        """Rows of one dense copy for :meth:`Problem.map_rows`; depends on the shape alone."""
         # In the cache with its copies; sums over very many rows stay short in both directions.
-        return max(64, _BLOCK_BYTES // (8 * self.dim), math.isqrt(self.n_samples) // 4)
+        return max(64, _DENSE_BYTES // (8 * self.dim), math.isqrt(self.n_samples) // 4)
 
     def additions(self) -> int:
         """Longest chain of additions behind an entry of a sum over all rows."""
         return self.longest_chain(_additions)
 
     def gram_additions(self) -> int:
-        """The same for :meth:`Problem.gram`, whose blocks are longer for sparse rows."""
+        """The same for :meth:`Problem.gram`, whose chunks are longer for sparse rows."""
         return self.longest_chain(_gram_additions)
 
     def longest_chain(self, additions: Callable[[ProblemShape], int]) -> int:
@@ -296,5 +296,5 @@ def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], 
 
 
 def gram_rows(dim: int) -> int:
-    """Rows of one dense block of a Gram or Hessian matrix."""
+    """Rows of one chunk of a Gram or Hessian matrix."""
     return max(64, 2**18 // dim)

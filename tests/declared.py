@@ -11,9 +11,7 @@ from dpfast.mechanisms import Query
 class Declared(Query):
     """Returns what the rows, a function without arguments, return."""
 
-    def __init__(
-        self, sensitivity, dimension, *, error=0.0, bound=None, norm="l2", monotone=False
-    ):
+    def __init__(self, sensitivity, dimension, *, error=0.0, bound=None, norm="l2", monotone=False):
         self._sensitivity, self.dimension, self._error = sensitivity, dimension, error
         self.bound, self.norm, self.monotone = bound, norm, monotone
 

@@ -100,7 +100,8 @@ def replay(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> list[t
     curators = []
     for kind, rows in ((Recording, data), (Forced, neighbor)):
         ledger = Ledger(plan.budget, adaptive=plan.adaptive)
-        curator = kind(rows, ledger, SecureGenerator(3))
+        planned = None if plan.adaptive else plan.accesses
+        curator = kind(rows, ledger, SecureGenerator(3), planned)
         curator.seen = []
         if curators:
             curator.script = curators[0].seen

@@ -12,11 +12,14 @@ from dpfast.errors import DpfastError
 from dpfast.solvers import SOLVERS
 
 ESTIMATORS = (
+    "GammaRegressor",
     "HuberRegressor",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "PoissonRegressor",
     "QuantileRegressor",
+    "TweedieRegressor",
 )
 # What a solver cannot do without, where "auto" does not stand for it.
 NEEDED = {"privgene": {"alpha": 0.1}}
@@ -62,7 +65,8 @@ def outcome(name, solver, data, **settings):
     estimator = getattr(dpfast, name)
     public = {"data_norm": 1.0, "random_state": 0, "strict": True, "solver": solver}
     known = estimator().get_params()
-    public |= {"classes": [-1, 1]} if "classes" in known else {"target_bounds": (-1, 1)}
+    bounds = (0.5, 2) if estimator().__sklearn_tags__().target_tags.positive_only else (-1, 1)
+    public |= {"classes": [-1, 1]} if "classes" in known else {"target_bounds": bounds}
     settings = {**public, **NEEDED.get(solver, {}), **settings}
     model = estimator(**settings)
     with BudgetAccountant(Budget(1e6, 0.5)) as account, warnings.catch_warnings():

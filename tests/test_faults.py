@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
@@ -315,7 +316,10 @@ def test_a_fit_that_fails_at_any_step(solver, error, monkeypatch):
     assert model.privacy_.epsilon <= 1.0 < first.privacy_.epsilon
     for at in np.unique(np.linspace(0, total - 1, 12).astype(int)):
         model, spent, _ = attempt(at)
-        assert spent == events[: len(spent)]
+        if isinstance(error, KeyboardInterrupt):
+            assert spent == events[: len(spent)]
+        else:  # the rest of the plan is paid for, too, and what the error hit perhaps twice
+            assert (Counter(spent) - Counter(events)).total() <= 1
         changed = model.privacy_ is not kept["privacy_"]
         # All at once, in the last step or after an error that a finalizer swallowed.
         assert changed == (model.coef_ is not kept["coef_"])

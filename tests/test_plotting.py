@@ -191,7 +191,7 @@ def test_risk_bounds_are_those_of_the_plans(pyplot, delta):
         for e in grid
     ]
     np.testing.assert_array_equal(curves["ridge by default"], expected)
-    assert len([label for label in curves if not label.startswith("_")]) == 5
+    assert len([label for label in curves if not label.startswith("_")]) == 4
     for values in curves.values():
         if len(values) == len(grid):
             assert np.all(np.diff(values) < 0)

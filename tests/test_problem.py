@@ -2,7 +2,6 @@
 
 import copy
 import tempfile
-import threading
 import tracemalloc
 from fractions import Fraction
 
@@ -14,7 +13,6 @@ from reference import dense as twin
 
 from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
 from dpfast.errors import ConversionWarning
-from dpfast.problem import _Queue
 
 
 def test_sums_match_the_twin(classification):
@@ -47,7 +45,7 @@ def test_results_do_not_depend_on_threads():
     y = np.where(rng.random(200_000) < 0.5, -1.0, 1.0)
     w = rng.standard_normal(7)
     one, two, all_ = (Problem(X, y, data_norm=2.0, n_jobs=n) for n in (1, 2, -1))
-    assert len(one._chunks()) > 2
+    assert len(list(one.chunks())) > 2
     for other in (two, all_):
         for a, b in zip(
             one.clipped_gradient(w, 0.3, 0.7), other.clipped_gradient(w, 0.3, 0.7), strict=True
@@ -436,11 +434,11 @@ def test_sum_errors_bound_what_the_order_of_rows_does():
         problem = Problem(X[order], y, data_norm=15.0)
         results.append((*problem.clipped_gradient(w, 2.0, 5.0), problem))
     for gradient, loss, problem in results[1:]:
-        assert np.linalg.norm(gradient - results[0][0]) <= 2 * problem.gradient_sum_error(2.0)
-        assert abs(loss - results[0][1]) <= 2 * problem.loss_sum_error(5.0)
+        assert np.linalg.norm(gradient - results[0][0]) <= 2 * problem.shape.gradient_sum_error(2.0)
+        assert abs(loss - results[0][1]) <= 2 * problem.shape.loss_sum_error(5.0)
     # ... and are small against what one record can do.
-    assert results[0][2].gradient_sum_error(2.0) < 1e-6 * 2.0
-    assert results[0][2].loss_sum_error(5.0) < 1e-6 * 5.0
+    assert results[0][2].shape.gradient_sum_error(2.0) < 1e-6 * 2.0
+    assert results[0][2].shape.loss_sum_error(5.0) < 1e-6 * 5.0
 
 
 @pytest.mark.parametrize(
@@ -500,76 +498,3 @@ def test_shape_accepts_a_loss_by_name():
     assert ProblemShape(10, 3, 1.0, "logistic").loss == Loss("logistic")
     with pytest.raises(TypeError, match="loss must be a Loss or its name"):
         ProblemShape(10, 3, 1.0, 7)
-
-
-def test_interruption_stops_between_chunks(monkeypatch):
-    """Ctrl-C reaches the caller after the chunk at hand; the others never start."""
-    X = np.ones((500_000, 2))
-    problem = Problem(X, np.ones(500_000), data_norm=2.0, n_jobs=2)
-    started = []
-    lock = threading.Lock()
-
-    def work(start, stop):
-        with lock:
-            started.append(start)
-            if len(started) == 2:
-                raise KeyboardInterrupt
-
-    chunks = [(i, i + 1) for i in range(1000)]
-    monkeypatch.setattr(problem, "_chunks", lambda step: chunks)
-    with pytest.raises(KeyboardInterrupt):
-        list(problem._map(work))
-    assert len(started) < 1000
-
-
-def test_chunks_are_taken_once_and_come_in_order_whoever_takes_them():
-    chunks = [(i, i + 1) for i in range(200)]
-    rng = np.random.default_rng(0)
-    delays = rng.random(200) < 0.1
-    taken = []
-
-    def work(start, stop):
-        taken.append(start)
-        for _ in range(20_000 if delays[start] else 1):
-            pass
-        return start, stop
-
-    queue = _Queue(chunks, work)
-    helpers = [threading.Thread(target=queue.run) for _ in range(3)]
-    for helper in helpers:
-        helper.start()
-    assert list(queue.results()) == chunks
-    for helper in helpers:
-        helper.join()
-    assert sorted(taken) == list(range(200))
-
-
-def test_the_first_failing_chunk_is_the_one_that_is_raised():
-    """Whatever the threads do: chunks before it are complete, and none is taken after it."""
-    both = threading.Barrier(2)
-
-    def work(start, stop):
-        if start in (3, 4):
-            both.wait()  # both are taken before either fails
-            raise ValueError(start)
-        return start
-
-    queue = _Queue([(i, i + 1) for i in range(100)], work)
-    helper = threading.Thread(target=queue.run)
-    helper.start()
-    seen = []
-    with pytest.raises(ValueError, match=r"^3$"):
-        for result in queue.results():
-            seen.append(result)
-    helper.join()
-    assert seen == [0, 1, 2]
-    assert queue._taken == 5
-
-
-def test_a_closed_queue_gives_out_nothing_more():
-    queue = _Queue([(0, 1), (1, 2)], lambda start, stop: start)
-    results = queue.results()
-    assert next(results) == 0
-    queue.close()
-    queue.run()
-    assert queue._taken == 1

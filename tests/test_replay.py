@@ -44,6 +44,8 @@ def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False):
     for rows, target, w in (
         (X, y, weight), (other_X[kept], other_y[kept], other_weight[kept])
     ):  # fmt: skip
+        if isinstance(loss, Loss):
+            target = np.where(target > 0, *loss.target_range[::-1])
         problem = Problem(
             scipy.sparse.csr_array(rows) if sparse else rows, target, loss, data_norm=1.5,
             sample_weight=w, max_weight=2.0,
@@ -84,6 +86,16 @@ def test_solvers_ask_what_was_released_for_and_pay_for_what_they_see(
     settled = plan(data, name, budget, neighboring_relation=relation, **FEW.get(name, {}))
     assert isinstance(settled, Plan)
     replay(settled, data, neighbor)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie", "negative-binomial"])
+def test_log_links(name, relation):
+    loss = Loss(name, width=1.0)
+    data, neighbor = neighbors(loss, relation)
+    settled = plan(data, "dp-whitened-gd", BUDGETS[0], neighboring_relation=relation)
+    found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found) > 0.3
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
-import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import methodcaller
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
+from dpfast.chunks import add_up, thread_count
 from dpfast.errors import DataError
 from dpfast.losses import Loss
-from dpfast.problem import Problem, _as_vector, _thread_count, add_up
+from dpfast.problem import Problem
 from dpfast.shape import BlockSizes, ProblemShape
+from dpfast.sums import RowAccess, RowSums, as_vector
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -34,8 +33,8 @@ _SAMPLED_BLOCKS = 8
 _KEPT_PROBLEMS = 4
 
 
-class BlockProblem(Problem):
-    """A learning problem over blocks of rows; otherwise as :class:`dpfast.Problem`.
+class BlockProblem(RowSums):
+    """A learning problem over blocks of rows, for sums alone; otherwise as a :class:`Problem`.
 
     Every quantity is a sum over the blocks, each of which is summed as a
     :class:`~dpfast.Problem` of its own: its rows are scaled into the ball of radius `data_norm`,
@@ -109,8 +108,8 @@ class BlockProblem(Problem):
                 f"max_weight must be {'given' if source.weighted else 'None'} for rows "
                 f"{'with' if source.weighted else 'without'} weights; got {max_weight!r}."
             )
-        self.n_jobs = _thread_count(n_jobs)
-        self.leaks: tuple[str, ...] = ()
+        self.n_jobs = thread_count(n_jobs)
+        self.leaks = ()
         self.source = source
         self.shape = ProblemShape(
             sum(source.sizes),
@@ -124,11 +123,11 @@ class BlockProblem(Problem):
         )
         self.make_target = target
         self._lengths: Callable[[Matrix], Vector] | None = None
+        self._longest = math.inf
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
-    def map_shards(self, function: Callable[[Problem], T]) -> Iterator[T]:
-        """`function` on the problem of each block, in the order of the blocks."""
+    def map_blocks(self, function: Callable[[RowAccess], T]) -> Iterator[T]:
         return self._over(function)
 
     def _over(
@@ -139,6 +138,7 @@ class BlockProblem(Problem):
             self.source.weighted,
             self.make_target,
             self._lengths,
+            self._longest,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -151,11 +151,7 @@ class BlockProblem(Problem):
         loss_clip: float = math.inf,
         *,
         clip_order: int = 2,
-        rows: NDArray[np.int64] | None = None,
     ) -> tuple[Vector, float]:
-        """See :meth:`dpfast.Problem.clipped_gradient`; `rows` must be None."""
-        if rows is not None:
-            self._refuse("rows", "a sample of rows")
         vector = self._weights("w", w)
         clip_norm = check_real("clip_norm", clip_norm, low=0.0, low_open=True, allow_inf=True)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
@@ -168,29 +164,26 @@ class BlockProblem(Problem):
         return total, loss_sum
 
     def objective(self, w: ArrayLike, loss_clip: float = math.inf) -> float:
-        """See :meth:`dpfast.Problem.objective`."""
         work = methodcaller("objective", self._weights("w", w), loss_clip)
         return float(sum(self._over(work)))
 
     def line_search_losses(
         self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, loss_clip: float = math.inf
     ) -> Vector:
-        """See :meth:`dpfast.Problem.line_search_losses`; both margins are computed every time."""
         work = methodcaller(
             "line_search_losses",
             self._weights("w", w),
             self._weights("direction", direction),
-            _as_vector("steps", steps, None),
+            as_vector("steps", steps, None),
             loss_clip,
         )
         losses: Vector = add_up(self._over(work))
         return losses
 
     def margins(self, w: ArrayLike) -> Vector:
-        """``<x̃_i, w>`` for every row: a vector of ``8 n_samples`` bytes."""
         return np.concatenate(list(self._over(methodcaller("margins", self._weights("w", w)))))
 
-    def _weighted_gram(
+    def weighted_gram(
         self, w: Vector, loss: Loss, max_rows: int | None = None
     ) -> tuple[Matrix, int]:
         numbers: Sequence[int] | None = None
@@ -206,25 +199,23 @@ class BlockProblem(Problem):
                 taken = _SAMPLED_BLOCKS
             max_rows = -(-max_rows // taken)
         total, rows = np.zeros((self.shape.dim, self.shape.dim)), 0
-        work = methodcaller("_weighted_gram", w, loss, max_rows)
+        work = methodcaller("weighted_gram", w, loss, max_rows)
         for part, count in self._over(work, numbers):
             total += part
             rows += count
         return total, rows
 
     def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        """See :meth:`dpfast.Problem.sum_rows`: in every block, and then over the blocks."""
         return add_up(self._over(methodcaller("sum_rows", work)))
 
     # ---- other views ----------------------------------------------------------------------------
 
-    def clipped_by_lengths(self, lengths: Callable[[Matrix], Vector]) -> Problem:
-        """See :meth:`dpfast.Problem.clipped_by_lengths`; the lengths are found in every pass."""
-        other = copy.copy(self)
-        other._lengths = lengths
-        return other
+    def clipped_by_lengths(
+        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+    ) -> Self:
+        return self._view(_lengths=lengths, _longest=longest)  # found in every pass
 
-    def with_target(self, y: Any) -> Problem:
+    def with_target(self, y: Any) -> Self:
         """The same rows, weights and bounds with other targets.
 
         Parameters
@@ -237,61 +228,7 @@ class BlockProblem(Problem):
                 "y must be a function that makes targets of a block's, for rows in blocks; got "
                 f"{type(y).__name__}."
             )
-        other = copy.copy(self)
-        other.make_target = y
-        return other
-
-    # ---- what would need single rows ------------------------------------------------------------
-
-    def _refuse(self, name: str, what: str) -> NoReturn:
-        raise TypeError(
-            f"{name}: {what} is not available for rows in blocks, which are only ever read one "
-            "block after another. Use a method of full batches, or load the rows into a "
-            "dpfast.Problem."
-        )
-
-    def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
-        self._refuse("map_rows", "a result for every few rows")
-
-    def map_blocks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
-        self._refuse("map_blocks", "a sum with factors for every row")
-
-    def blocks(self) -> Iterator[tuple[Any, int, int, int, int]]:
-        self._refuse("blocks", "a sum with factors for every row")
-
-    def clipped_by(self, norms: Vector) -> Problem:
-        self._refuse("clipped_by", "a length for every row")
-
-    def kernel_rows(self, *, clipped: bool = False) -> Any:
-        self._refuse("kernel_rows", "access to single rows")
-
-    def part(self, start: int, stop: int) -> Problem:
-        self._refuse("part", "a range of rows")
-
-    @property
-    def target(self) -> Vector:
-        self._refuse("target", "a vector with an entry for every row")
-
-    @property
-    def sample_weight(self) -> Vector | None:
-        self._refuse("sample_weight", "a vector with an entry for every row")
-
-    @property
-    def sparse(self) -> bool:
-        self._refuse("sparse", "how rows are stored")
-
-
-class _Shard(Problem):
-    """The problem of one block; there are many of them, which share their threads."""
-
-    def _pool(self) -> ThreadPoolExecutor:
-        return _threads(os.getpid(), max(1, self.n_jobs - 1))
-
-
-@lru_cache(maxsize=8)
-def _threads(process: int, count: int) -> ThreadPoolExecutor:
-    """Threads of this process, which a forked child has not."""
-    return ThreadPoolExecutor(count)
+        return self._view(make_target=y)
 
 
 @dataclass(frozen=True)
@@ -302,6 +239,7 @@ class _Recipe:
     weighted: bool
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[Matrix], Vector] | None
+    longest: float
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -334,7 +272,7 @@ class _Recipe:
         shape = self.shape
         if block.y is None:
             raise DataError("there are no targets: say which column has them.")
-        shard: Problem = _Shard(
+        problem = Problem(
             block.X,
             block.y if self.target is None else self.target(block.y),
             shape.loss,
@@ -345,7 +283,9 @@ class _Recipe:
             max_weight=shape.max_weight if self.weighted else None,
             n_jobs=self.n_jobs,
         )
-        return shard if self.lengths is None else shard.clipped_by_lengths(self.lengths)
+        if self.lengths is None:
+            return problem
+        return problem.clipped_by_lengths(self.lengths, self.longest)
 
 
 def _on_block(

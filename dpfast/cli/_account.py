@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dpfast._files import parse_json
 from dpfast.cli._arguments import Commands
 from dpfast.errors import BudgetFileError
 from dpfast.privacy import Budget, BudgetAccountant, Ledger
@@ -59,11 +60,13 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
                 "limit of all fits together."
             )
         return BudgetAccountant(given, path)
+    text = Path(path).read_text(encoding="utf-8")
     try:
-        ledger = Ledger.from_json(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+        ledger, begun = Ledger.from_json(text), parse_json(text)["account"]
+        how = begun["accountant"], begun["adaptive"]
+    except (ValueError, KeyError, TypeError) as error:
         raise BudgetFileError(f"{path} is not a valid account: {error}") from error
-    return BudgetAccountant(given or ledger.budget, path, ledger.accountant, ledger.adaptive)
+    return BudgetAccountant(given or ledger.budget, path, *how)
 
 
 def account_facts(account: BudgetAccountant) -> dict[str, Any]:
@@ -81,8 +84,10 @@ def account_facts(account: BudgetAccountant) -> dict[str, Any]:
 def account_text(account: BudgetAccountant) -> str:
     """The same in words."""
     facts = account_facts(account)
+    # Of fits that may be chosen by earlier results, only the whole budget is a guarantee.
+    verb = "stay within" if account.adaptive else "so far have"
     return (
-        f"Account {facts['file']}: all fits so far together have epsilon = {facts['epsilon']:.3g}, "
+        f"Account {facts['file']}: all its fits together {verb} epsilon = {facts['epsilon']:.3g}, "
         f"delta = {facts['delta']:.3g}; {100.0 * facts['remaining']:.3g} % of its budget "
         f"(epsilon = {account.budget.limit:g}, delta = {account.budget.delta:g}) are left."
     )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression
+from sklearn.linear_model import (
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+)
 from sklearn.svm import LinearSVC
 
 from dpfast.tabular import Scores, TableFit, TableModel, output_of, scores_of
@@ -18,6 +24,8 @@ _USUAL: dict[str, Any] = {
     "svm": LinearSVC,
     "linear": LinearRegression,
     "huber": lambda: HuberRegressor(max_iter=1000),
+    "poisson": lambda: PoissonRegressor(alpha=0.0, max_iter=1000),
+    "gamma": lambda: GammaRegressor(alpha=0.0, max_iter=1000),
 }
 
 
@@ -37,6 +45,8 @@ def baselines(
     if model.family in _USUAL and several and fit.plan.in_memory and small:
         X, y, arguments = fit.dense()
         weight = arguments.get("sample_weight")
+        if hasattr(model.estimator_, "deviance_power"):
+            y = np.clip(y, *model.estimator_.target_bounds)  # it takes no others
         usual = _USUAL[model.family]().fit(X, y, sample_weight=weight)
         output = np.concatenate([output_of(usual, part.X) for part in parts])
         if _complete(usual, model):

@@ -293,8 +293,8 @@ def _show(
 
 def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
     columns = list(dict.fromkeys(name for found in results.values() for name in found))
-    if "r2" in columns and "pinball_loss" not in columns:
-        columns.remove("deviance_explained")  # the same
+    if all(found.get("r2") == found.get("deviance_explained") for found in results.values()):
+        columns = [name for name in columns if name != "deviance_explained"]
     screen = Table(title=f"Test on {rows:,} rows of {Path(path).name}", title_justify="left")
     screen.add_column("model")
     for name in columns:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -19,13 +20,16 @@ from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
-from dpfast.estimators._one_vs_rest import planned, solve_each
+from dpfast.estimators._one_vs_rest import planned
+from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
 from dpfast.privacy.open_accounts import Charged
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, Result, solve
+from dpfast.solvers import Plan, fit_each
+from dpfast.solvers.multinomial import is_multinomial
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -43,8 +47,11 @@ class FitParameters(TypedDict, total=False):
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model whose weights a private solver finds; parameters as in the subclasses.
+    """A linear model whose weights a private solver finds.
+
+    The fields of the subclasses are their parameters, which their documentation describes.
 
     `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
     a weight of 2 gives the very model that repeating the row does. No private fit can keep that,
@@ -53,45 +60,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """
 
     __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
-
     # Parameters of the estimator that go to the solver by their own names.
-    _solver_parameters: tuple[str, ...] = ("alpha", "optimizer")
+    _solver_parameters: ClassVar[tuple[str, ...]] = ("alpha", "optimizer")
+    # Whether targets are numbers.
+    _y_numeric: ClassVar[bool]
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.neighboring_relation = neighboring_relation
-        self.solver_options = solver_options
-        self.optimizer = optimizer
-        self.accountant = accountant
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.strict = strict
-        self.max_weight = max_weight
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    solver: str = "auto"
+    alpha: float | str = "auto"
+    data_norm: float | None = None
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    neighboring_relation: str = "replace_one"
+    _: KW_ONLY
+    solver_options: Mapping[str, Any] | None = None
+    optimizer: str = "auto"
+    accountant: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    strict: bool = False
+    max_weight: float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -101,6 +91,25 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         """The loss of the margin, parameters checked."""
+        raise NotImplementedError
+
+    def _resolve_targets(
+        self, y: NDArray[Any] | None
+    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+        """Targets of each problem of a fit, and notes for the report.
+
+        Without `y`, what they need of it must be declared.
+        """
+        raise NotImplementedError
+
+    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Targets or labels that are of the right kind."""
+        raise NotImplementedError
+
+    def _fitted(
+        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+    ) -> dict[str, Any]:
+        """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
 
     def _constant(self) -> float:
@@ -165,12 +174,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return from_dask(X, y, self._row_weights(fit_params).get("sample_weight"))
 
     def _over_blocks(
-        self,
-        source: Executor,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        loss: Loss,
-        target: Callable[[NDArray[Any]], Vector],
+        self, source: Executor, y: Any, fit_params: Mapping[str, Any], targets: Targets
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
         if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
@@ -180,11 +184,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         problem = BlockProblem(
             source,
-            loss,
+            targets.loss,
             data_norm=self.data_norm,
             intercept=self._constant(),
             max_weight=self.max_weight,
-            target=target,
+            target=targets,
             n_jobs=self.n_jobs,
         )
         self.n_features_in_ = source.n_features
@@ -193,6 +197,134 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return problem
+
+    def _inferred(
+        self, y: NDArray[Any] | None, name: str, message: str, note: str
+    ) -> tuple[str, ...]:
+        """Warn that something public is taken from `y`, or refuse; the note for the report."""
+        if y is None:
+            raise ValueError(
+                f"{name} must be given for rows in blocks; got None. The targets are not looked at "
+                "before the fit pays for it."
+            )
+        if self.strict:
+            raise ValueError(f"{name} must be given when strict=True; got None. {message}")
+        warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
+        return (note,)
+
+    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
+        """Fit the model privately; the budget is spent when this returns or fails after planning.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
+            memory come in blocks that hold their targets and weights, see :mod:`dpfast.blocks`, or
+            in dask collections, like `y` and the weights then.  `data_norm` and `classes` or
+            `target_bounds` must then be given, and the multinomial loss is not available.
+        y : array-like of shape (n_samples,)
+            Class labels, or numbers that are clipped to `target_bounds`; left out for blocks.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
+            over the number of rows, not over the sum of the weights, which is private.
+        checkpoint : path-like, optional
+            For blocks: file from which the fit goes on if it was interrupted, see
+            :func:`dpfast.solve`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
+            rows in blocks is found when they are read, with what was paid by then spent.
+        dpfast.errors.CertificateNotReached
+            If the inner optimizer could not prove its accuracy; nothing is released.
+        """
+        return self._fit(X, y, fit_params)
+
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        fit_params: Mapping[str, Any],
+        accounts: Sequence[Charged] | None = None,
+    ) -> Self:
+        """Fit, charging `accounts`; None: those whose blocks surround the call."""
+        budget = Budget(self.epsilon, self.delta)
+        for name in ("fit_intercept", "strict"):
+            _check_switch(name, getattr(self, name))
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
+        stored: NDArray[Any] | None = None
+        problem: RowSums
+        if isinstance(X, Executor):
+            targets, notes = self._resolve_targets(None)
+            problem = self._over_blocks(X, y, fit_params, targets[-1])
+        else:
+            counted = self._row_weights(fit_params)
+            rows, labels = validate_data(self, X, y, y_numeric=self._y_numeric, **_READ)
+            stored = self._checked_y(labels)
+            targets, notes = self._resolve_targets(stored)
+            problem = Problem(
+                rows,
+                targets[-1](stored),
+                targets[-1].loss,
+                data_norm=self.data_norm,
+                intercept=self._constant(),
+                n_jobs=self.n_jobs,
+                strict=self.strict,
+                **counted,
+            )
+        settled, events = self._planned(problem.shape, budget, len(targets))
+        with self._shown(settled, problem, len(targets)):
+            outcomes, report = fit_each(
+                settled,
+                self._problems(settled, problem, targets, stored),
+                problem,
+                budget,
+                accountant=self.accountant,
+                events=events,
+                random_state=self.random_state,
+                notes=notes,
+                checkpoint=fit_params.get("checkpoint"),
+                accounts=accounts,
+                distinction=(self._settings(), targets),
+            )
+        weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
+        d, constant = self.n_features_in_, self._constant()
+        unit, center = targets[-1].unit, targets[-1].center
+        intercept = np.zeros(len(weights))
+        if constant:
+            intercept = weights[:, d] * constant * unit + center
+        # All at once: a fit that is interrupted leaves the model before it whole, never its report
+        # with new weights, which may promise more than they keep.
+        self.__dict__.update(
+            privacy_=report,
+            _noise=WeightNoise.of(settled),
+            _constant_column=constant,
+            _targets=targets[-1],
+            **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
+        )
+        return self
+
+    def _problems(
+        self,
+        settled: Plan[Any],
+        problem: RowSums,
+        targets: tuple[Targets, ...],
+        stored: NDArray[Any] | None,
+    ) -> list[Callable[[], RowSums]]:
+        """The problems of a fit, made when their turn comes; `stored` are targets in memory."""
+        if len(targets) == 1:
+            return [lambda: problem]
+
+        def with_target(to_signs: Targets) -> RowSums:
+            return problem.with_target(to_signs if stored is None else to_signs(stored))
+
+        return [partial(with_target, each) for each in targets]
 
     def _settings(self) -> dict[str, Any]:
         """Keyword arguments of :func:`dpfast.plan`."""
@@ -213,41 +345,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Problems of a fit."""
         return 1
 
-    @property
-    def _together(self) -> str:
-        """How several classes are learned, for the printed plan."""
-        return "one against the rest, each"
-
-    def _solve(self, problem: Problem, budget: Budget, how: Mapping[str, Any]) -> Result:
-        """Fit one problem; `how` holds notes, checkpoint and accounts."""
-        with self._shown(problem, budget):
-            return solve(
-                problem,
-                self.solver,
-                budget,
-                random_state=self.random_state,
-                **how,
-                **self._settings(),
-            )
-
-    def _set_fitted(self, **attributes: Any) -> None:
-        """Set what a fit gives, all at once.
-
-        A fit that is interrupted leaves the model before it whole: never its report with new
-        weights, which may promise more than they keep.
-        """
-        self.__dict__.update(attributes)
-
     @contextmanager
-    def _shown(self, problem: Problem, budget: Budget, parts: int = 1) -> Iterator[None]:
+    def _shown(self, settled: Plan[Any], problem: RowSums, parts: int) -> Iterator[None]:
         """Print the plan before anything is spent, and progress over blocks, if asked for."""
         if not self.verbose:
             yield
             return
         from dpfast.estimators._progress import planned_passes, shown  # rich takes long to import
 
-        settled, _ = self._planned(problem.shape, budget, parts)
-        print(settled if parts == 1 else f"{parts} classes, {self._together}:\n{settled}")
+        together = "multinomial" if is_multinomial(settled) else "one against the rest, each"
+        print(settled if parts == 1 else f"{parts} classes, {together}:\n{settled}")
         if not isinstance(problem, BlockProblem):
             yield
             return
@@ -293,7 +400,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "whose noise reaches the coefficients in ways that depend on the data. "
                 "Fit again with one of them."
             )
-        unit, constant, center = self._unit, self._constant_column, self._center
+        unit, constant, center = self._targets.unit, self._constant_column, self._targets.center
         coef = np.atleast_2d(self.coef_) / unit
         rows = coef
         if constant != 0.0:
@@ -324,54 +431,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.concatenate(list(X.map(partial(_on_rows, coef=coef, intercept=intercept))))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear classifiers: two classes by one problem, more by one against the rest."""
 
     _solver_parameters = ("alpha", "optimizer", "objective", "objective_options")
+    _y_numeric = False
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        classes: ArrayLike | None = None,
-        objective: str = "erm",
-        objective_options: Mapping[str, Any] | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            solver=solver,
-            alpha=alpha,
-            data_norm=data_norm,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            neighboring_relation=neighboring_relation,
-            solver_options=solver_options,
-            optimizer=optimizer,
-            accountant=accountant,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            strict=strict,
-            max_weight=max_weight,
-        )
-        self.classes = classes
-        self.objective = objective
-        self.objective_options = objective_options
+    classes: ArrayLike | None = None
+    objective: str = "erm"
+    objective_options: Mapping[str, Any] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -379,150 +448,24 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         tags.classifier_tags.poor_score = True
         return tags
 
-    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
-        """Fit the model privately; the budget is spent when this returns or fails after planning.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
-            memory come in blocks that hold their labels and weights, see :mod:`dpfast.blocks`, or
-            in dask collections, like `y` and the weights then;
-            `data_norm` and `classes` must then be given, and multinomial loss is not available.
-        y : array-like of shape (n_samples,)
-            Left out for blocks.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
-            over the number of rows, not over the sum of the weights, which is private.
-        checkpoint : path-like, optional
-            For blocks: file from which the fit goes on if it was interrupted, see
-            :func:`dpfast.solve`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
-            rows in blocks is found when they are read, with what was paid by then spent.
-        dpfast.errors.CertificateNotReached
-            If the inner optimizer could not prove its accuracy; nothing is released.
-        """
-        return self._fit(X, y, fit_params)
-
-    def _fit(
-        self,
-        X: Any,
-        y: ArrayLike | None,
-        fit_params: Mapping[str, Any],
-        accounts: Sequence[Charged] | None = None,
-    ) -> Self:
-        """Fit, charging `accounts`; None: those whose blocks surround the call."""
-        budget = Budget(self.epsilon, self.delta)
-        for name in ("fit_intercept", "strict"):
-            _check_switch(name, getattr(self, name))
-        loss = self._loss()
-        if is_dask(X, y):
-            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
-        if isinstance(X, Executor):
-            return self._fit_blocks(X, y, fit_params, loss, budget, accounts)
-        counted = self._row_weights(fit_params)
-        rows, labels = validate_data(self, X, y, **_READ)
-        check_classification_targets(labels)
-        classes, notes = self._resolve_classes(labels)
-        problem = Problem(
-            rows,
-            _signs(labels, classes[-1]),
-            loss,
-            data_norm=self.data_norm,
-            intercept=self._constant(),
-            n_jobs=self.n_jobs,
-            strict=self.strict,
-            **counted,
-        )
-        how = {"notes": notes, "accounts": accounts}
-        if len(classes) == 2:
-            return self._keep(self._solve(problem, budget, how), classes)
-        return self._keep(self._solve_classes(problem, labels, classes, budget, how), classes)
-
-    def _fit_blocks(
-        self,
-        source: Executor,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        loss: Loss,
-        budget: Budget,
-        accounts: Sequence[Charged] | None,
-    ) -> Self:
-        if self.classes is None:
-            raise ValueError(
-                "classes must be given for rows in blocks; got None. The labels are not looked at "
-                "before the fit pays for it."
-            )
-        classes, notes = self._resolve_classes(None)
-        targets = [partial(_checked_signs, classes=classes, positive=label) for label in classes]
-        problem = self._over_blocks(source, y, fit_params, loss, targets[-1])
-        how = {"notes": notes, "accounts": accounts, "checkpoint": fit_params.get("checkpoint")}
-        if len(classes) == 2:
-            return self._keep(self._solve(problem, budget, how), classes)
-        return self._keep(self._solve_targets(problem, targets, budget, how), classes)
-
-    def _keep(self, found: Result, classes: NDArray[Any]) -> Self:
-        """Set what `fit` learned."""
-        d, constant = self.n_features_in_, self._constant()
-        weights = np.atleast_2d(found.w)
-        self._set_fitted(
-            classes_=classes,
-            coef_=weights[:, :d].copy(),
-            intercept_=weights[:, d] * constant if constant else np.zeros(len(weights)),
-            privacy_=found.privacy,
-            _noise=WeightNoise.of(found.plan),
-            _unit=1.0,
-            _constant_column=constant,
-            _center=0.0,
-        )
-        return self
-
-    def _solve_classes(
-        self,
-        problem: Problem,
-        labels: NDArray[Any],
-        classes: NDArray[Any],
-        budget: Budget,
-        how: Mapping[str, Any],
-    ) -> Result:
-        """Fit more than two classes, one against the rest."""
-        targets = [partial(_signs, labels, label) for label in classes]
-        return self._solve_targets(problem, targets, budget, how)
-
-    def _solve_targets(
-        self,
-        problem: Problem,
-        targets: Sequence[Callable[..., Vector]],
-        budget: Budget,
-        how: Mapping[str, Any],
-    ) -> Result:
-        """Fit one problem for each vector of targets, within one budget."""
-        with self._shown(problem, budget, len(targets)):
-            return solve_each(
-                problem,
-                targets,
-                self.solver,
-                budget,
-                random_state=self.random_state,
-                **how,
-                **self._settings(),
-            )
+    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        return y
 
     def _parts(self) -> int:
         """One problem for two classes, one a class for more; they must be declared."""
-        classes = self._resolve_classes(None)[0]
-        return 1 if len(classes) == 2 else len(classes)
+        return len(self._resolve_targets(None)[0])
+
+    def _resolve_targets(
+        self, y: NDArray[Any] | None
+    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+        loss = self._loss()
+        classes, notes = self._resolve_classes(y)
+        positives = classes if len(classes) > 2 else classes[-1:]
+        return tuple(Signs(loss, classes, positive) for positive in positives), notes
 
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """The classes, sorted, and notes for the report; without `y`, they must be declared."""
+        """The classes, sorted, and notes for the report."""
         if self.classes is not None:
             try:
                 classes = np.asarray(self.classes)
@@ -533,15 +476,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them; "
                     f"got {self.classes!r}."
                 )
-            if y is not None:
-                _check_labels(y, classes)
             return np.sort(classes), ()
-        message = (
+        notes = self._inferred(
+            y,
+            "classes",
             "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[negative, positive]."
+            "does not cover that: pass classes=[negative, positive].",
+            "the class labels were taken from y",
         )
-        if self.strict:
-            raise ValueError(f"classes must be given when strict=True; got None. {message}")
         assert y is not None
         classes = np.unique(y)
         if len(classes) < 2:
@@ -549,8 +491,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                 "y must hold two classes; got 1 class. If the other class is merely absent from "
                 "these rows, pass classes=[negative, positive]."
             )
-        warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
-        return classes, ("the class labels were taken from y",)
+        return classes, notes
+
+    def _fitted(
+        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+    ) -> dict[str, Any]:
+        assert isinstance(targets, Signs)
+        return {"classes_": targets.classes, "coef_": coef, "intercept_": intercept}
 
     def decision_function(self, X: ArrayLike) -> Vector:
         """Margins ``<x, coef_> + intercept_``.
@@ -589,48 +536,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return labels
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        target_bounds: tuple[float, float] | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            solver=solver,
-            alpha=alpha,
-            data_norm=data_norm,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            neighboring_relation=neighboring_relation,
-            solver_options=solver_options,
-            optimizer=optimizer,
-            accountant=accountant,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            strict=strict,
-            max_weight=max_weight,
-        )
-        self.target_bounds = target_bounds
+    _y_numeric = True
+
+    target_bounds: tuple[float, float] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -638,129 +550,33 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         tags.regressor_tags.poor_score = True
         return tags
 
-    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
-        """Fit the model privately; the budget is spent when this returns or fails after planning.
+    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(y, dtype=np.float64)
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
-            memory come in blocks that hold their targets and weights, see :mod:`dpfast.blocks`, or
-            in dask collections, like `y` and the weights then;
-            `data_norm` and `target_bounds` must then be given.
-        y : array-like of shape (n_samples,)
-            Clipped to `target_bounds`; left out for blocks.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
-            over the number of rows, not over the sum of the weights, which is private.
-        checkpoint : path-like, optional
-            For blocks: file from which the fit goes on if it was interrupted, see
-            :func:`dpfast.solve`.
+    def _targets_in(self, low: float, high: float) -> Targets:
+        """How targets of this public range are brought into that of the loss."""
+        return Affine.of(self._loss(), low, high, centered=self.fit_intercept)
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
-            rows in blocks is found when they are read, with what was paid by then spent.
-        dpfast.errors.CertificateNotReached
-            If the inner optimizer could not prove its accuracy; nothing is released.
-        """
-        return self._fit(X, y, fit_params)
-
-    def _fit(
-        self,
-        X: Any,
-        y: ArrayLike | None,
-        fit_params: Mapping[str, Any],
-        accounts: Sequence[Charged] | None = None,
-    ) -> Self:
-        """Fit, charging `accounts`; None: those whose blocks surround the call."""
-        budget = Budget(self.epsilon, self.delta)
-        for name in ("fit_intercept", "strict"):
-            _check_switch(name, getattr(self, name))
-        loss = self._loss()
-        if is_dask(X, y):
-            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
-        if isinstance(X, Executor):
-            return self._fit_blocks(X, y, fit_params, loss, budget, accounts)
-        counted = self._row_weights(fit_params)
-        rows, target = validate_data(self, X, y, y_numeric=True, **_READ)
-        target = np.asarray(target, dtype=np.float64)
-        center, half, notes = self._resolve_bounds(target)
-        problem = Problem(
-            rows,
-            _scaled(target, center, half),
-            loss,
-            data_norm=self.data_norm,
-            intercept=self._constant(),
-            n_jobs=self.n_jobs,
-            strict=self.strict,
-            **counted,
+    def _resolve_targets(
+        self, y: NDArray[Any] | None
+    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+        if self.target_bounds is not None:
+            return (self._targets_in(*_pair(self.target_bounds)),), ()
+        notes = self._inferred(
+            y,
+            "target_bounds",
+            "target_bounds were not given, so the range of the targets is taken from y. The "
+            "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), known "
+            "without looking at the data (what is beyond is clipped).",
+            "target_bounds were taken from the data",
         )
-        how = {"notes": notes, "accounts": accounts}
-        return self._keep(self._solve(problem, budget, how), center, half)
+        assert y is not None
+        return (self._targets_in(float(y.min()), float(y.max())),), notes
 
-    def _fit_blocks(
-        self,
-        source: Executor,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        loss: Loss,
-        budget: Budget,
-        accounts: Sequence[Charged] | None,
-    ) -> Self:
-        if self.target_bounds is None:
-            raise ValueError(
-                "target_bounds must be given for rows in blocks; got None. The targets are not "
-                "looked at before the fit pays for it."
-            )
-        center, half, notes = self._resolve_bounds(None)
-        target = partial(_scaled, center=center, half=half)
-        problem = self._over_blocks(source, y, fit_params, loss, target)
-        how = {"notes": notes, "accounts": accounts, "checkpoint": fit_params.get("checkpoint")}
-        return self._keep(self._solve(problem, budget, how), center, half)
-
-    def _keep(self, found: Result, center: float, half: float) -> Self:
-        """Set what `fit` learned."""
-        w, d, constant = found.w, self.n_features_in_, self._constant()
-        self._set_fitted(
-            coef_=w[:d] * half,
-            intercept_=float(w[d] * constant * half + center) if constant else 0.0,
-            privacy_=found.privacy,
-            _noise=WeightNoise.of(found.plan),
-            _unit=half,
-            _constant_column=constant,
-            _center=center,
-        )
-        return self
-
-    def _resolve_bounds(self, y: Vector | None) -> tuple[float, float, tuple[str, ...]]:
-        """What is taken off the targets, and what they are divided by."""
-        notes: tuple[str, ...] = ()
-        if self.target_bounds is None:
-            message = (
-                "target_bounds were not given, so the range of the targets is taken from y. The "
-                "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), "
-                "known without looking at the data (what is beyond is clipped)."
-            )
-            if self.strict:
-                raise ValueError(
-                    f"target_bounds must be given when strict=True; got None. {message}"
-                )
-            warnings.warn(message, PrivacyLeakWarning, stacklevel=3)
-            assert y is not None
-            low, high = float(y.min()), float(y.max())
-            notes = ("target_bounds were taken from the data",)
-        else:
-            low, high = _pair(self.target_bounds)
-        if not self.fit_intercept:
-            # Without an intercept nothing could add the center back.
-            return 0.0, max(abs(low), abs(high)) or 1.0, notes
-        return 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0, notes
+    def _fitted(
+        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+    ) -> dict[str, Any]:
+        return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target of each row, ``<x, coef_> + intercept_``.
@@ -804,32 +620,6 @@ def _pair(bounds: Any) -> tuple[float, float]:
     if not low < high:
         raise ValueError(f"target_bounds must hold the lower number first; got {bounds!r}.")
     return low, high
-
-
-def _signs(y: NDArray[Any], positive: Any) -> Vector:
-    """+1 where `y` is the class `positive`, -1 elsewhere."""
-    return np.where(y == positive, 1.0, -1.0)
-
-
-def _checked_signs(y: NDArray[Any], *, classes: NDArray[Any], positive: Any) -> Vector:
-    """:func:`_signs` of the labels of a block."""
-    _check_labels(y, classes)
-    return _signs(y, positive)
-
-
-def _check_labels(y: NDArray[Any], classes: NDArray[Any]) -> None:
-    """Refuse labels that were not declared, without quoting them: they are private."""
-    if not np.all(np.isin(y, classes)):
-        raise ValueError(
-            f"y must hold only the declared classes {classes.tolist()}; it has at least one other "
-            "label."
-        )
-
-
-def _scaled(y: NDArray[Any], center: float, half: float) -> Vector:
-    """Targets brought to [-1, 1]."""
-    scaled: Vector = np.clip((np.asarray(y, dtype=np.float64) - center) / half, -1.0, 1.0)
-    return scaled
 
 
 def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any) -> Any:

@@ -16,23 +16,14 @@ admits: all accesses of all k problems are checked against it before the first.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._validation import check_choice
 from dpfast.privacy import Budget, Event, budget_mu
 from dpfast.privacy.calibration import MARGIN, budget_rho
-from dpfast.privacy.open_accounts import Charged
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.solvers import SOLVERS, Plan, Result, fit_each, plan, served
-
-Vector = NDArray[np.float64]
+from dpfast.solvers import SOLVERS, Plan, plan, served
 
 # Accountants under which Gaussian releases add up by squares.
 BY_SQUARES = ("auto", "gdp", "zcdp", "rdp", "basic")
@@ -121,63 +112,3 @@ def planned(
             f"got {settled.solver!r}. solver='auto' does."
         )
     return settled, settled.events * parts
-
-
-def solve_each(
-    problem: Problem,
-    targets: Sequence[Callable[..., Vector]],
-    solver: str,
-    budget: Budget,
-    *,
-    accountant: str,
-    random_state: Any,
-    notes: tuple[str, ...] = (),
-    checkpoint: str | os.PathLike[str] | None = None,
-    accounts: Sequence[Charged] | None = None,
-    **settings: Any,
-) -> Result:
-    """Solve one problem for each vector of targets, on one ledger.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its rows, bounds and loss are used.
-    targets : sequence of callables
-        Each returns the targets of one problem, when its turn comes; for rows in blocks, those
-        of the block whose stored ones it is given.
-    solver, budget, accountant, random_state, notes, checkpoint, accounts, **settings
-        As for :func:`dpfast.solve`; `budget` covers all the problems together.
-
-    Returns
-    -------
-    Result
-        Its weights have the shape (len(targets), dim); its plan is that of each of the problems.
-
-    Raises
-    ------
-    ValueError
-        If the solver decides along the way what to spend: it would leave nothing for the others.
-    TypeError, ValueError, BudgetExceeded
-        As for :func:`dpfast.solve`; nothing is spent.
-    """
-    settled, events = planned(
-        problem.shape, len(targets), solver, budget, accountant=accountant, **settings
-    )
-
-    def made(target: Callable[..., Vector]) -> Problem:
-        return problem.with_target(target() if problem.shape.blocks is None else target)
-
-    outcomes, report = fit_each(
-        settled,
-        [partial(made, target) for target in targets],
-        problem,
-        budget,
-        accountant=accountant,
-        events=events,
-        random_state=random_state,
-        notes=notes,
-        checkpoint=checkpoint,
-        accounts=accounts,
-        distinction=(settings, targets),
-    )
-    return Result(np.stack([found.w for found in outcomes]), report, settled)

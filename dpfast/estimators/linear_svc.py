@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import ArrayLike
+from dataclasses import dataclass
 
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.losses import Loss
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearSVC(PrivateLinearClassifier):
     """Linear support vector classifier with an (ε, δ)-differential-privacy guarantee.
 
@@ -105,51 +103,7 @@ class LinearSVC(PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        classes: ArrayLike | None = None,
-        width: float = 0.5,
-        objective: str = "erm",
-        objective_options: Mapping[str, Any] | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            solver=solver,
-            alpha=alpha,
-            data_norm=data_norm,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            neighboring_relation=neighboring_relation,
-            classes=classes,
-            objective=objective,
-            objective_options=objective_options,
-            solver_options=solver_options,
-            optimizer=optimizer,
-            accountant=accountant,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            strict=strict,
-            max_weight=max_weight,
-        )
-        self.width = width
+    width: float = 0.5
 
     def _loss(self) -> Loss:
         width = check_real("width", self.width, low=1e-6, high=1e6)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from dpfast._validation import check_choice
 from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.estimators._one_vs_rest import BY_SQUARES
+from dpfast.estimators._targets import Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.solvers import SOLVERS, Plan, Result, served, solve_multinomial
-from dpfast.solvers.multinomial import plan_multinomial
+from dpfast.solvers import SOLVERS, Plan, served
+from dpfast.solvers.multinomial import is_multinomial, plan_multinomial
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -25,6 +27,7 @@ Vector = NDArray[np.float64]
 _MULTINOMIAL = "dp-whitened-gd"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogisticRegression(PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
@@ -122,51 +125,7 @@ class LogisticRegression(PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        classes: ArrayLike | None = None,
-        objective: str = "erm",
-        objective_options: Mapping[str, Any] | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-        multi_class: str = "auto",
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            solver=solver,
-            alpha=alpha,
-            data_norm=data_norm,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            neighboring_relation=neighboring_relation,
-            classes=classes,
-            objective=objective,
-            objective_options=objective_options,
-            solver_options=solver_options,
-            optimizer=optimizer,
-            accountant=accountant,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            strict=strict,
-            max_weight=max_weight,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "auto"
 
     def _loss(self) -> Loss:
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
@@ -177,46 +136,25 @@ class LogisticRegression(PrivateLinearClassifier):
             )
         return Loss("logistic")
 
-    @property
-    def _together(self) -> str:
-        return "multinomial" if self._softmax else super()._together
-
-    def _solve_classes(
+    def _problems(
         self,
-        problem: Problem,
-        labels: NDArray[Any],
-        classes: NDArray[Any],
-        budget: Budget,
-        how: Mapping[str, Any],
-    ) -> Result:
-        self._softmax = self._all_at_once(problem.shape, budget)
-        if not self._softmax:
-            return super()._solve_classes(problem, labels, classes, budget, how)
-        with self._shown(problem, budget, len(classes)):
-            return solve_multinomial(
-                problem,
-                np.searchsorted(classes, labels).astype(np.float64),
-                len(classes),
-                budget,
-                random_state=self.random_state,
-                **how,
-                **self._settings(),
-            )
+        settled: Plan[Any],
+        problem: RowSums,
+        targets: tuple[Targets, ...],
+        stored: NDArray[Any] | None,
+    ) -> list[Callable[[], RowSums]]:
+        if not is_multinomial(settled):
+            return super()._problems(settled, problem, targets, stored)
+        assert stored is not None and isinstance(targets[0], Signs)
+        labels = np.searchsorted(targets[0].classes, stored)
+        rows = single_rows(problem, "the multinomial loss")
+        return [lambda: rows.with_labels(labels)]
 
-    def _solve_targets(
-        self,
-        problem: Problem,
-        targets: Sequence[Callable[..., Vector]],
-        budget: Budget,
-        how: Mapping[str, Any],
-    ) -> Result:
-        if self.multi_class == "multinomial":
-            raise ValueError(
-                "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
-                "needs the labels of all rows at once."
-            )
-        self._softmax = False
-        return super()._solve_targets(problem, targets, budget, how)
+    def _fitted(
+        self, settled: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
+    ) -> dict[str, Any]:
+        fitted = super()._fitted(settled, targets, coef, intercept)
+        return {**fitted, "_softmax": is_multinomial(settled)}
 
     def _all_at_once(self, shape: ProblemShape, budget: Budget) -> bool:
         """Whether more than two classes are learned by the multinomial loss."""
@@ -231,7 +169,11 @@ class LogisticRegression(PrivateLinearClassifier):
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         parts = self._parts() if parts is None else parts
-        # Rows in blocks have no labels at once.
+        if parts > 1 and shape.blocks is not None and self.multi_class == "multinomial":
+            raise ValueError(
+                "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
+                "needs the labels of all rows at once."
+            )
         if parts == 1 or shape.blocks is not None or not self._all_at_once(shape, budget):
             return super()._planned(shape, budget, parts)
         settled = plan_multinomial(shape, parts, budget, **self._settings())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.losses import Loss
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuantileRegressor(PrivateLinearRegressor):
     """Quantile regression with an (ε, δ)-differential-privacy guarantee.
 
@@ -99,49 +99,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     (True, True)
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        solver: str = "auto",
-        alpha: float | str = "auto",
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        neighboring_relation: str = "replace_one",
-        target_bounds: tuple[float, float] | None = None,
-        quantile: float = 0.5,
-        width: float = 0.1,
-        solver_options: Mapping[str, Any] | None = None,
-        optimizer: str = "auto",
-        accountant: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        strict: bool = False,
-        max_weight: float | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            solver=solver,
-            alpha=alpha,
-            data_norm=data_norm,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            neighboring_relation=neighboring_relation,
-            target_bounds=target_bounds,
-            solver_options=solver_options,
-            optimizer=optimizer,
-            accountant=accountant,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            strict=strict,
-            max_weight=max_weight,
-        )
-        self.quantile = quantile
-        self.width = width
+    quantile: float = 0.5
+    width: float = 0.1
 
     def _loss(self) -> Loss:
         quantile = check_real(

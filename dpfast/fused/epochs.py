@@ -38,9 +38,9 @@ from dpfast import _kernels
 from dpfast._validation import check_choice, check_integer
 from dpfast.mechanisms import Access, Gaussian
 from dpfast.privacy import SubsampledGaussianEvent
-from dpfast.problem import Problem
 from dpfast.queries import BatchSum
 from dpfast.random import SecureGenerator
+from dpfast.sums import RowAccess
 
 Vector = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ class SampledSteps(Access[State]):
             count=count,
         )
 
-    def answer(self, prepared: Problem, rng: SecureGenerator, *point: Any) -> State:
+    def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> State:
         """Take the steps from a state; of fewer steps, if so many are asked for, the same is paid.
 
         The point is a :class:`State`, a :class:`Walk`, and optionally the number of steps to take.

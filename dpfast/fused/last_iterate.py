@@ -12,10 +12,10 @@ from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms import Access, Gaussian
 from dpfast.optimizers._contract import project
 from dpfast.privacy import Budget, GDPEvent
-from dpfast.problem import Problem
 from dpfast.queries import GradientStep
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class LastIterate(Access[Vector]):
             GDPEvent(mu=mu, neighboring_relation=self._relation, where=self.where, count=count),
         )
 
-    def answer(self, prepared: Problem, rng: SecureGenerator, *point: Any) -> Vector:
+    def answer(self, prepared: RowSums, rng: SecureGenerator, *point: Any) -> Vector:
         """Descend."""
         del point
         w = self._start

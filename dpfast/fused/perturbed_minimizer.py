@@ -46,10 +46,10 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Access, Gaussian, L2Laplace
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.privacy import Event, L2LaplaceObjectiveEvent, ObjectivePerturbationEvent
-from dpfast.problem import Problem
 from dpfast.queries.minimizer import certified_minimizer, choose_optimizer
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 LinearEvent = ObjectivePerturbationEvent | L2LaplaceObjectiveEvent
@@ -131,7 +131,7 @@ class PerturbedMinimizer(Access[Vector]):
         """Return those of the exact minimizer and of the distance to it, `count` times."""
         return (self.linear, self.output.event(_OUTPUT)) * count
 
-    def answer(self, prepared: Problem, rng: SecureGenerator, *point: Any) -> Vector:
+    def answer(self, prepared: RowSums, rng: SecureGenerator, *point: Any) -> Vector:
         """The perturbed minimizer.
 
         Raises

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dpfast._validation import check_choice, check_integer
 from dpfast.mechanisms import Access, Gaussian, Laplace
 from dpfast.privacy import Budget, Event, SubsampledGaussianEvent, SubsampledLaplaceEvent
-from dpfast.problem import Problem
 from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowAccess
 
 Vector = NDArray[np.float64]
 
@@ -92,12 +92,12 @@ class SampledGradient(Access[Vector]):
             return (replace(self._event, where=self.where, count=count),)
         return (self._event,)
 
-    def answer(self, prepared: Problem, rng: SecureGenerator, *point: Any) -> Vector:
+    def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> Vector:
         """Draw a sample, sum over it at the weights, and add noise."""
         (w,) = point
         n, batch = self._sum.shape.n_samples, self._sum.n_rows
         return self._mechanism.answer(
-            self._sum.over(prepared, w, random_subset(rng, n, batch)), rng
+            self._sum.over_sample(prepared, w, random_subset(rng, n, batch)), rng
         )
 
 

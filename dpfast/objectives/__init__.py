@@ -12,8 +12,8 @@ from dpfast.objectives.linear_term import LinearTerm
 from dpfast.objectives.python_erm import PythonErm, PythonErmShape, PythonLoss
 from dpfast.objectives.saddle import Saddle, SaddleProblem, SaddleShape
 from dpfast.objectives.tilted import Tilted, TiltedShape
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums
 
 #: Objectives of a problem by name: the objective, its public shape, the names of its options.
 OBJECTIVES: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
@@ -34,7 +34,7 @@ def _look_up(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     return objective, shape
 
 
-def make_objective(name: str, problem: Problem, alpha: float, **options: Any) -> Any:
+def make_objective(name: str, problem: RowSums, alpha: float, **options: Any) -> Any:
     """The named objective of a problem.
 
     Parameters
@@ -58,6 +58,7 @@ def make_objective(name: str, problem: Problem, alpha: float, **options: Any) ->
 
     Examples
     --------
+    >>> from dpfast import Problem
     >>> problem = Problem([[1.0], [-0.5]], [1.0, -1.0], data_norm=1.0)
     >>> make_objective("tilted", problem, 0.1, tilt=2.0).shape.tilt
     2.0
@@ -90,7 +91,7 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
 
 def leaks_of(problem: Any) -> tuple[str, ...]:
     """What was inferred from the private data behind a problem or an objective, in words."""
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, RowSums):
         problem = getattr(problem, "_problem", None)
     return tuple(getattr(problem, "leaks", ()))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
-from dpfast.problem import Problem
+from dpfast.sums import RowAccess
 
 Vector = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 _GRAM_ENTRIES = 2**18
 
 
-def row_sum(problem: Problem, factors: Vector) -> Vector:
+def row_sum(problem: RowAccess, factors: Vector) -> Vector:
     """``Σ_i s_i x̃_i`` in one read of X; ``s_i`` may have any sign."""
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Vector:
@@ -25,12 +25,12 @@ def row_sum(problem: Problem, factors: Vector) -> Vector:
         return out
 
     total = np.zeros(problem.shape.dim)
-    for part in problem.map_blocks(work):
+    for part in problem.map_chunks(work):
         total += part
     return total
 
 
-def weighted_gram(problem: Problem, factors: Vector) -> NDArray[np.float64]:
+def weighted_gram(problem: RowAccess, factors: Vector) -> NDArray[np.float64]:
     """``Σ_i h_i x̃_i x̃_i^T`` for ``h_i >= 0``, in one read of X.
 
     Raises
@@ -43,8 +43,8 @@ def weighted_gram(problem: Problem, factors: Vector) -> NDArray[np.float64]:
     step = max(64, _GRAM_ENTRIES // dim)
     buffer = np.empty((0 if problem.sparse else min(step, problem.shape.n_samples), dim))
 
-    # One block after another: BLAS brings its own threads.
-    for kernel, first, last, start, stop in problem.blocks():
+    # One chunk after another: BLAS brings its own threads.
+    for kernel, first, last, start, stop in problem.chunks():
         if problem.sparse:
             _kernels.weighted_gram_block(kernel, first, last, factors[start:stop], total)
             continue

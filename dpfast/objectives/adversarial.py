@@ -44,8 +44,8 @@ from dpfast._validation import check_choice, check_real
 from dpfast.objectives._contract import ShapedObjective, checked_weights
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -233,14 +233,14 @@ class Adversarial(ShapedObjective):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: RowSums,
         alpha: float,
         radius: float = 0.1,
         norm: str = "l2",
         smoothing: float = 1e-3,
     ) -> None:
         self.shape = AdversarialShape(problem.shape, alpha, radius, norm, smoothing)
-        self._problem = problem
+        self._problem = single_rows(problem, "an adversarial objective")
 
     def _norm(self, w: Vector) -> tuple[float, Vector]:
         """The rounded dual norm of the features' weights, and its gradient."""
@@ -278,7 +278,7 @@ class Adversarial(ShapedObjective):
             return loss, pull, out
 
         loss_sum, pull_sum, gradient = 0.0, 0.0, np.zeros(self.dim)
-        for loss, pull, part in self._problem.map_blocks(work):
+        for loss, pull, part in self._problem.map_chunks(work):
             loss_sum += loss
             pull_sum += pull
             gradient += part

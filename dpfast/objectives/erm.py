@@ -11,8 +11,8 @@ from dpfast import _kernels
 from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.objectives._finite_sum import Snapshot
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class Erm:
         Ridge, which is also the strong convexity of ``F``.
     """
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
+    def __init__(self, problem: RowSums, alpha: float) -> None:
         self._problem = problem
         self._alpha = check_real("alpha", alpha, low=0.0, low_open=True)
         self._shape = problem.shape.with_alpha(self._alpha)
@@ -146,6 +146,7 @@ class Erm:
 
     def snapshot(self, w: Vector) -> Snapshot:
         """Value, gradient, margins and derivatives at `w`, in two passes over the rows."""
+        rows = single_rows(self._problem, "steps along single rows")
         loss_gradient, loss_sum = self._problem.clipped_gradient(w)
         n = self._shape.n_samples
         loss_gradient /= n
@@ -156,7 +157,7 @@ class Erm:
             gradient=loss_gradient + self._alpha * w,
             loss_gradient=loss_gradient,
             margin=margin,
-            derivative=self._shape.loss(margin, self._problem.target)[1],
+            derivative=self._shape.loss(margin, rows.target)[1],
         )
 
     def sgd_epoch(
@@ -218,7 +219,7 @@ class Erm:
 
     def _kernel_rows(self) -> Any:
         if self._kernel is None:
-            self._kernel = self._problem.kernel_rows()
+            self._kernel = single_rows(self._problem, "steps along single rows").kernel_rows()
         return self._kernel
 
     # ---- for losses with kinks ------------------------------------------------------------------
@@ -292,14 +293,14 @@ class Erm:
         w_norm = float(np.linalg.norm(w))
         gradient = smooth.value_and_gradient(w)[1]
         norm = float(np.linalg.norm(gradient)) * (1.0 + 2.0**-40) + self.rounding(w_norm)[1]
-        parts = self._problem.map_shards(partial(_gap_terms, w=w, width=width))
+        parts = self._problem.map_blocks(partial(_gap_terms, w=w, width=width))
         mean = sum(parts) / shape.n_samples
         error = shape.max_weight * (2 * shape.dim + 40) * (1.0 + shape.row_norm * w_norm)
         mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + 2.0**-53 * error
         return (mean + 0.5 * norm * norm / self._alpha) * (1.0 + 2.0**-50)
 
 
-def _gap_terms(problem: Problem, w: Vector, width: float) -> float:
+def _gap_terms(problem: RowAccess, w: Vector, width: float) -> float:
     """Sum of the rows' terms of :meth:`Erm.duality_gap`."""
     slack = 1.0 - problem.target * problem.margins(w)
     share = np.clip((slack + width) / (2.0 * width), 0.0, 1.0)

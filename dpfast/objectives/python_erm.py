@@ -22,8 +22,8 @@ from dpfast._validation import check_real
 from dpfast.objectives._contract import ShapedObjective, checked_weights, difference_hessian
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -201,9 +201,9 @@ class PythonErm(ShapedObjective):
 
     shape: PythonErmShape
 
-    def __init__(self, problem: Problem, alpha: float, loss: PythonLoss) -> None:
+    def __init__(self, problem: RowSums, alpha: float, loss: PythonLoss) -> None:
         self.shape = PythonErmShape(problem.shape, alpha, loss)
-        self._problem = problem
+        self._problem = single_rows(problem, "a loss written in Python")
 
     def _points(self, w: Vector) -> tuple[Vector, ...]:
         """Weighted losses, derivatives and, if there are any, curvatures of all rows."""

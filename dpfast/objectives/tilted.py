@@ -45,8 +45,8 @@ from dpfast.losses import Loss
 from dpfast.objectives._contract import ShapedObjective, checked_weights
 from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
@@ -93,9 +93,10 @@ class TiltedShape:
         loss = self.problem.loss
         check_real("alpha", self.alpha, low=1e-100, high=1e100)
         check_real("tilt", self.tilt, low=1e-100, high=1e100, hint='Use objective="erm" for 0.')
-        if not loss.convex or not math.isfinite(loss.lipschitz):
+        if not loss.convex or not math.isfinite(loss.lipschitz) or loss.log_link:
             raise ValueError(
-                f"loss must be convex and of bounded slope, for a tilted risk; got {loss.name!r}."
+                "loss must be convex, of bounded slope, and of targets on both sides of zero, for "
+                f"a tilted risk; got {loss.name!r}."
             )
         if loss.kind == "classification":
             if self.target_bound is not None:
@@ -252,18 +253,16 @@ class Tilted(ShapedObjective):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: RowSums,
         alpha: float,
         tilt: float = 1.0,
         target_bound: float | None = None,
     ) -> None:
         self.shape = TiltedShape(problem.shape, alpha, tilt, target_bound)
-        self._problem = problem
-        self._target = (
-            problem.target
-            if target_bound is None
-            else np.clip(problem.target, -target_bound, target_bound)
-        )
+        self._problem = single_rows(problem, "a tilted objective")
+        self._target = self._problem.target
+        if target_bound is not None:
+            self._target = np.clip(self._target, -target_bound, target_bound)
 
     @property
     def _loss(self) -> Loss:
@@ -283,7 +282,7 @@ class Tilted(ShapedObjective):
             return stop - start, peak, excess, out
 
         rows, top, total, gradient = 0, -math.inf, 0.0, np.zeros(self.dim)
-        for count, peak, excess, part in self._problem.map_blocks(work):
+        for count, peak, excess, part in self._problem.map_chunks(work):
             # Bring both sums to the larger of the two maxima; Σ(p - 1) becomes Σ(f p - 1).
             if peak > top:
                 total, gradient = _rescale(total, gradient, rows, tilt * (top - peak))

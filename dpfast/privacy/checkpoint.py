@@ -35,6 +35,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -272,6 +273,8 @@ def _text(value: Any) -> str:
         return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, partial):
         return _text([value.func, value.args, value.keywords])
+    if is_dataclass(value) and not isinstance(value, type):
+        return _text([type(value), *(getattr(value, field.name) for field in fields(value))])
     if callable(value):
         named = value if hasattr(value, "__qualname__") else type(value)
         return f"{getattr(named, '__module__', '')}.{named.__qualname__}"

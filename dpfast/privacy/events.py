@@ -7,7 +7,7 @@ costs is not its business: see :mod:`dpfast.privacy.accountants`.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, get_type_hints
 
 from dpfast._validation import check_choice, check_flag, check_integer, check_real
@@ -98,6 +98,11 @@ class Event:
             raise TypeError(f"where must be a string; got {self.where!r}.")
         for name, kind in _numbers(type(self)):  # type: ignore[arg-type]  # classes have hashes
             object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
+
+    @cached_property
+    def kind(self) -> "Event":
+        """The same access once and in no place: what accountants count."""
+        return counted(self, 1)
 
     @property
     def sampler_delta(self) -> float:
@@ -796,6 +801,16 @@ EVENTS: dict[str, type[Event]] = {
     )
 }
 """Every class of events by the name of its mechanism."""
+
+
+def counted(event: Event, count: int) -> Event:
+    """Return `event` in no place and so many times; its other fields were checked before.
+
+    ``dataclasses.replace`` would check all of them again, several times an iteration.
+    """
+    made = object.__new__(type(event))
+    made.__dict__.update(event.__dict__, where="", count=count)
+    return made
 
 
 def sampler_delta(events: Iterable[Event]) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast._files import check_unchanged, checksum, parse_json, this_process
 from dpfast._validation import check_choice, check_flag
@@ -18,7 +18,7 @@ from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, Addit
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
-from dpfast.privacy.events import Event, event_from_dict, sampler_delta
+from dpfast.privacy.events import Event, counted, event_from_dict, sampler_delta
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 from dpfast.privacy.open_accounts import Charged, active_accountants
 
@@ -73,6 +73,17 @@ class Guarantee:
             f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}{to_whom} "
             f"(accountant {self.accountant}; accesses {how})"
         )
+
+
+class _Total(NamedTuple):
+    """What a ledger adds up.
+
+    The events are counted without their places: accountants need no more, and a thousand equal
+    iterations cost them as much as one.  `ends` is what the samplers' finite range adds to delta.
+    """
+
+    tally: Counter[Event]
+    ends: float
 
 
 class Ledger:
@@ -142,9 +153,7 @@ class Ledger:
         self._budget = budget
         self._accountant = accountant
         self._events: list[Event] = []
-        # The events without their places, counted: accountants need no more, and a thousand equal
-        # iterations cost them as much as one.
-        self._tally: Counter[Event] = Counter()
+        self._total = _Total(Counter(), 0.0)
         self._lock = threading.Lock()
         #: Where a fit that can be interrupted writes down what it spends.
         self.log: Checkpoint | None = None
@@ -152,7 +161,6 @@ class Ledger:
         self._paid: list[Charged] = []
         # What was checked together before anything was spent: of one that is not adaptive, all.
         self._plan: tuple[Event, ...] = ()
-        self._sampler_delta = 0.0
         self._process = this_process()
 
     @property
@@ -215,7 +223,7 @@ class Ledger:
         new = list(events)
         self._check_process()
         with self._lock:
-            self._check(new)
+            total = self._check(new)
             bills = self._bills(new)
             paid = () if self.log is None else self.log.paid(new) or ()
             open_bills = [bill for bill in bills if not paid or bill[0].identity not in paid]
@@ -226,7 +234,7 @@ class Ledger:
             self._paid += [accountant for accountant, charged in bills if charged is not new]
             if self.log is not None:
                 self.log.spend(new, [accountant.identity for accountant, _ in open_bills])
-            self._append(new)
+            self._append(new, total)
 
     def spend_alone(self, events: Iterable[Event]) -> None:
         """Spend like :meth:`spend_all`, and charge no accountant that stands behind the ledger.
@@ -274,7 +282,7 @@ class Ledger:
         """
         self._check_process()
         with self._lock:
-            if not self._affords(events):
+            if not self._affords(events, self._with(events)):
                 return False
             try:
                 for accountant, charged in self._asked(events):
@@ -297,7 +305,7 @@ class Ledger:
             is 0 if the guarantee is pure, otherwise the budget's.
         """
         with self._lock:
-            events, budget, ends = _merged(self._tally), self._budget, self._sampler_delta
+            events, budget, ends = _merged(self._total.tally), self._budget, self._total.ends
         if not events:
             # The first access is chosen without looking, so without it nothing was looked at.
             return Guarantee(0.0, 0.0, None, self._accountant, adaptive=self.adaptive)
@@ -322,7 +330,7 @@ class Ledger:
     def totals(self) -> dict[str, float]:
         """Return what the events add up to, by unit, for every unit that prices them all."""
         with self._lock:
-            events = _merged(self._tally)
+            events = _merged(self._total.tally)
         return totals(events)
 
     def used(self) -> float:
@@ -337,7 +345,7 @@ class Ledger:
             if self._filter is not None:
                 share = self._filter.spent / self._filter.limit
                 return share * share if self._filter.unit == "mu" else share
-            events, accountants = self._priced(())
+            events, accountants = self._priced(self._total)
         spent = min(a.spent(events, self._budget) for a in accountants)
         share = spent / self._budget.limit
         return share * share if self._budget.unit == "mu" else share
@@ -456,29 +464,41 @@ class Ledger:
 
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
-        self._check(new)
-        self._append(new)
+        self._append(new, self._check(new))
 
-    def _append(self, new: Sequence[Event]) -> None:
-        """Write down `new`, which was checked. The lock is held.
+    def _append(self, new: Sequence[Event], total: "_Total") -> None:
+        """Write down `new`, which was checked, and the total with it. The lock is held.
 
         An interrupt, which comes when a function is called or ends, finds all of it or nothing.
         """
-        limited, tally = copy(self._filter), self._tally.copy()
+        limited = copy(self._filter)
         if limited is not None:
             limited.spend(*new)
-        tally.update(kinds(new))
-        ends = math.nextafter(self._sampler_delta + sampler_delta(new), 1.0)
-        self._filter, self._tally, self._sampler_delta = limited, tally, ends
+        self._filter, self._total = limited, total
         self._events += new
 
-    def _affords(self, new: Sequence[Event]) -> bool:
-        """Say whether the budget allows `new`. The lock is held."""
-        if not self._samplers_allow(new):
+    def _with(self, new: Sequence[Event]) -> "_Total":
+        """Return the total with `new`. The lock is held.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are no events, or not of one neighboring relation.
+        """
+        check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
+        tally = self._total.tally.copy()
+        for event in new:
+            tally[event.kind] += event.count
+        ends = self._total.ends
+        return _Total(tally, math.nextafter(ends + sampler_delta(new), 1.0) if new else ends)
+
+    def _affords(self, new: Sequence[Event], total: "_Total") -> bool:
+        """Say whether the budget allows `new`, which make up this total. The lock is held."""
+        if not self._samplers_allow(total):
             return False
         if self._filter is not None:
             return self._filter.can_afford(*new)
-        events, accountants = self._priced(new)
+        events, accountants = self._priced(total)
         for accountant in accountants:
             if isinstance(accountant, AdditiveAccountant) and accountant.total(events) <= _limit(
                 self._budget, accountant.name
@@ -487,28 +507,28 @@ class Ledger:
         # Lazily: mostly the first one says yes. Written so that a NaN is refused.
         return any(a.spent(events, self._budget) <= self._budget.limit for a in accountants)
 
-    def _samplers_allow(self, new: Sequence[Event]) -> bool:
-        """Say whether delta has room for the samplers' finite range. The lock is held."""
-        check_one_relation(new, None)
-        ends = self._sampler_delta + sampler_delta(new)
-        return self._budget.delta == 0.0 or ends <= SAMPLERS_SHARE * self._budget.delta
+    def _samplers_allow(self, total: "_Total") -> bool:
+        """Say whether delta has room for the samplers' finite range."""
+        delta = self._budget.delta
+        return delta == 0.0 or total.ends <= SAMPLERS_SHARE * delta
 
-    def _check(self, new: Sequence[Event]) -> None:
-        """Raise if the budget does not allow `new`. The lock is held."""
-        if self._affords(new):
-            return
+    def _check(self, new: Sequence[Event]) -> "_Total":
+        """Return the total with `new`; raise if the budget does not allow it. The lock is held."""
+        total = self._with(new)
+        if self._affords(new, total):
+            return total
         budget = self._budget
-        if not self._samplers_allow(new):
+        if not self._samplers_allow(total):
             raise BudgetExceeded(
                 f"delta={budget.delta:g} is too small for the release(s) "
                 f"{sorted({event.where for event in new})}: the finite range of samplers adds "
-                f"{self._sampler_delta + sampler_delta(new):.3g} to it in all, and must add at "
+                f"{total.ends:.3g} to it in all, and must add at "
                 f"most {SAMPLERS_SHARE:g} of it. Nothing was spent. Give a larger delta."
             )
         if self._filter is not None:
             self._filter.spend(*new)  # which says why not
-        events, accountants = self._priced(new)
-        before = min(a.spent(_merged(self._tally), budget) for a in accountants)
+        events, accountants = self._priced(total)
+        before = min(a.spent(_merged(self._total.tally), budget) for a in accountants)
         after = min(a.spent(events, budget) for a in accountants)
         raise BudgetExceeded(
             f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
@@ -546,12 +566,9 @@ class Ledger:
         payers = self.log.payers()
         return [bill for bill in bills if bill[0].identity not in payers]
 
-    def _priced(self, new: Sequence[Event]) -> tuple[list[Event], list[Accountant]]:
-        """Return all the events with `new`, merged, and who can price them. The lock is held."""
-        check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
-        tally = self._tally.copy()
-        tally.update(kinds(new))
-        events = _merged(tally)
+    def _priced(self, total: "_Total") -> tuple[list[Event], list[Accountant]]:
+        """Return all the events, merged, and who can price them."""
+        events = _merged(total.tally)
         accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
         if not accountants:
             raise UnsupportedEvent(
@@ -634,24 +651,13 @@ def kinds(events: Iterable[Event]) -> Counter[Event]:
     """Count how often each event is made, whatever its place."""
     counter: Counter[Event] = Counter()
     for event in events:
-        counter[_counted(event, 1)] += event.count
+        counter[event.kind] += event.count
     return counter
 
 
 def _merged(tally: Mapping[Event, int]) -> list[Event]:
     """Return the counted events as one event each."""
-    return [_counted(event, count) for event, count in tally.items()]
-
-
-def _counted(event: Event, count: int) -> Event:
-    """Return `event` without its place and so many times; its other fields were checked before.
-
-    ``dataclasses.replace`` would check all of them again, several times an iteration.
-    """
-    made = copy(event)
-    object.__setattr__(made, "where", "")
-    object.__setattr__(made, "count", count)
-    return made
+    return [event if count == 1 else counted(event, count) for event, count in tally.items()]
 
 
 def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:

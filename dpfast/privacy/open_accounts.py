@@ -91,13 +91,15 @@ def active_accountants() -> tuple[Charged, ...]:
     own = ACTIVE.get()
     if own == ():
         return ()
+    above = {account.identity: account for account in _accounts_above()}
+    if not ENTERED and not above:
+        return ()
     here = tuple(
         account
         for account in ENTERED
         if account.all_threads or any(account is other for other in own or ())
     )
     known = {account.identity for account in here}
-    above = {account.identity: account for account in _accounts_above()}
     return (*(a for identity, a in above.items() if identity not in known), *here)
 
 
@@ -183,7 +185,8 @@ def _accounts_above() -> Iterator[Charged]:
 def _read(number: int) -> list[dict[str, Any] | None]:
     """Return what a process says about its open accounts, if it lives and has any."""
     name = _name(number)
-    if not os.path.exists(name):  # asked at every access: without the pathlib
+    # Asked at every access, and mostly in vain.
+    if not os.path.exists(name):
         return []
     place = Path(name)
     if not _is_ours(place.parent):

@@ -13,6 +13,7 @@ from dpfast.queries.coordinates import (
     ColumnMoments,
     CoordinateGradient,
     Gram,
+    RelativeGradient,
     bounded,
     upper_triangle,
 )
@@ -21,6 +22,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
+from dpfast.queries.targets import TargetCounts
 
 __all__ = [
     "BatchSum",
@@ -38,7 +40,9 @@ __all__ = [
     "LineSearchLosses",
     "ProductSums",
     "RankScores",
+    "RelativeGradient",
     "ScoreSum",
+    "TargetCounts",
     "bounded",
     "upper_triangle",
 ]

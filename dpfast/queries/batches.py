@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpfast._validation import check_integer
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess
 
 Vector = NDArray[np.float64]
 
@@ -77,11 +77,11 @@ class BatchSum(Query):
         largest = self.longest * self.shape.max_weight
         return 1.01 * UNIT * (self.capacity + 8) * self.capacity * largest
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowAccess, *point: Any) -> Vector:
         """The sum at w over the rows with these numbers."""
         w, rows, *snapshot = point
         if not self.differences:
-            return prepared.clipped_gradient(w, self.clip_norm, rows=rows)[0]
+            return prepared.sampled_gradient(rows, w, self.clip_norm)
         loss, target = self.shape.loss, prepared.target
         slopes = loss(prepared.margins(w), target)[1] - loss(prepared.margins(*snapshot), target)[1]
         # The first array of rows is the only one: a batch has few of them.

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dpfast import _kernels
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -69,7 +69,7 @@ class ColumnMoments(Query):
         """Return the error of the sum, of whose rows each adds at most ``2 C``."""
         return _unit(self.shape) * 2.0 * self.radius
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
         d, radius = self.shape.n_features, self.radius
@@ -150,11 +150,11 @@ class Gram(_InCoordinates):
         """Return the error of the sum, and of products of entries that are wrong by the reach."""
         return _unit(self.shape) * self.radius * (self.radius + 2.0 * self.limit)
 
-    def prepare(self, rows: Problem, *fixed: Any) -> tuple[Problem, Matrix]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the transform's columns but the intercept's."""
         return rows, np.ascontiguousarray(fixed[0][:, : self.shape.n_features])
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The triangle."""
         problem, columns = prepared
         d, radius = self.shape.n_features, self.radius
@@ -207,15 +207,72 @@ class CoordinateGradient(_InCoordinates):
         """Return the error of the sum, of whose rows each adds at most L times the reach."""
         return _unit(self.shape) * (self.slope * self.shape.max_weight) * self.limit
 
-    def prepare(self, rows: Problem, *fixed: Any) -> tuple[Problem, Matrix]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
         return rows.clipped_by_lengths(_lengths_in(self.shape, transform)), transform
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w."""
         view, transform = prepared
         gradient: Vector = transform.T @ view.clipped_gradient(point[0], self.clip_norm)[0]
+        return gradient
+
+
+class RelativeGradient(CoordinateGradient):
+    """``Wᵀ Σ_i c_i ω_i clip(ℓ'_i / s) x̃_i``: the gradient in units of a slope s that was learned.
+
+    Rows that are longer than `longest` in the coordinates count less, ``ω_i = longest / ‖z_i‖``;
+    cut by their slopes alone, they would be cut on one side where the targets are skewed.  With
+    ``l_i`` the length ``‖z_i‖``, at least 1 and at most `longest`, the derivative over s is clamped
+    to ``± C / l_i``.  The arguments are the transform, of any number of columns, the weights ``w``
+    of the rows' own columns, and ``s > 0``.
+
+    Sensitivity: ``k C c``, c the largest weight, whatever s is: ``ω_i ‖z_i‖ <= l_i``.  And no slope
+    is beyond ``± C``, by which rounding is bounded.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    clip_norm : float
+        ``C``.
+    limit : float
+        Of the transform's reach.
+    columns : int
+        Of the transform.
+    longest : float, default=inf
+        At least 1.
+    """
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        clip_norm: float,
+        limit: float,
+        columns: int,
+        longest: float = math.inf,
+    ) -> None:
+        super().__init__(shape, clip_norm, limit)
+        self.slope = clip_norm
+        self.dimension, self.longest = columns, longest
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
+
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
+        """The rows with their lengths in the coordinates, and the transform."""
+        (transform,) = fixed
+        lengths = _lengths_in(self.shape, transform, least=1.0)
+        return rows.clipped_by_lengths(lengths, self.longest), transform
+
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
+        """The gradient at w, in units of the slope."""
+        view, transform = prepared
+        w, unit = point
+        # Less than C by what the product and the division may round up.
+        clip_norm = self.clip_norm * unit * (1.0 - 4.0 * UNIT)
+        gradient: Vector = transform.T @ view.clipped_gradient(w, clip_norm)[0] / unit
         return gradient
 
 
@@ -253,15 +310,15 @@ class ClassGradient(CoordinateGradient):
         unit = 1.01 * UNIT * chain * self.shape.n_samples
         return unit * CLASS_SLOPE * self.shape.max_weight * self.limit
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradients at the weights."""
-        view, transform = prepared
+        view, transform = single_rows(prepared[0], "several classes"), prepared[1]
         gradient: Vector = multinomial_gradient(view, point[0].T, self.clip_norm)[0].T
         return (transform.T @ gradient).ravel()
 
 
 def multinomial_gradient(
-    problem: Problem, w: Matrix, clip_norm: float = math.inf
+    problem: RowAccess, w: Matrix, clip_norm: float = math.inf
 ) -> tuple[Matrix, float]:
     """Sum of the rows' gradients and of their losses, in one read of X; **not private**.
 
@@ -287,7 +344,7 @@ def multinomial_gradient(
         return out, loss
 
     total, losses = np.zeros_like(w), 0.0
-    for part, loss in problem.map_blocks(work):
+    for part, loss in problem.map_chunks(work):
         total += part
         losses += loss
     return total, losses
@@ -345,7 +402,7 @@ def _additions(shape: ProblemShape) -> int:
 
 def _dense_additions(shape: ProblemShape) -> int:
     """The same over dense blocks of rows that are one array."""
-    rows = min(shape.block_rows(), shape.n_samples)
+    rows = min(shape.dense_rows(), shape.n_samples)
     return rows + -(-shape.n_samples // rows)
 
 
@@ -369,7 +426,9 @@ def _reach(shape: ProblemShape, transform: Matrix) -> float:
     return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
 
 
-def _lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Vector]:
+def _lengths_in(
+    shape: ProblemShape, transform: Matrix, least: float = 0.0
+) -> Callable[[Matrix], Vector]:
     """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
@@ -377,16 +436,17 @@ def _lengths_in(shape: ProblemShape, transform: Matrix) -> Callable[[Matrix], Ve
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
     grow = (shape.dim + 8) * UNIT
     more = grow * _reach(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more)
+    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
 
 
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more`` for the rows of a block."""
+def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
+    """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
     found = []
     for part in _pieces(block):
         z = part @ transform
         found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    return np.concatenate(found)
+    lengths: Vector = np.maximum(np.concatenate(found), least)
+    return lengths
 
 
 def _pieces(block: Matrix) -> list[Matrix]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
@@ -107,13 +107,13 @@ class ClippedGradient(Query):
         clipped = self.clip_norm if self.clip_order == 2 else math.inf
         return self.shape.gradient_sum_error(clipped, self.n_rows)
 
-    def prepare(self, rows: Problem, *fixed: Any) -> Vector:
+    def prepare(self, rows: RowSums, *fixed: Any) -> Vector:
         """The sum."""
-        return self.over(rows, fixed[0])
+        return rows.clipped_gradient(fixed[0], self.clip_norm, clip_order=self.clip_order)[0]
 
-    def over(self, rows: Problem, w: Vector, sample: NDArray[np.int64] | None = None) -> Vector:
-        """The sum at w over all rows, or over a sample of them, by their numbers."""
-        return rows.clipped_gradient(w, self.clip_norm, clip_order=self.clip_order, rows=sample)[0]
+    def over_sample(self, rows: RowAccess, w: Vector, sample: NDArray[np.int64]) -> Vector:
+        """The sum at w over the rows with these numbers."""
+        return rows.sampled_gradient(sample, w, self.clip_norm, self.clip_order)
 
     def __call__(self, prepared: Vector, *point: Any) -> Vector:
         """The sum."""
@@ -172,7 +172,7 @@ class GradientStep(Query):
                 f"charged for; got a norm of {norm:.6g}."
             )
 
-    def prepare(self, rows: Problem, *fixed: Any) -> Vector:
+    def prepare(self, rows: RowSums, *fixed: Any) -> Vector:
         """The step's end."""
         (w,) = fixed
         mean = rows.clipped_gradient(w)[0] / self.shape.n_samples

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -73,11 +73,11 @@ class CandidateLosses(Query):
                 f"charged for; got one of norm {longest:.6g}."
             )
 
-    def prepare(self, rows: Problem, *fixed: Any) -> tuple[Problem, Matrix]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows and the candidates."""
         return rows, fixed[0]
 
-    def __call__(self, prepared: tuple[Problem, Matrix], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The scores."""
         problem, candidates = prepared
         return np.array(
@@ -123,7 +123,7 @@ class LineSearchLosses(Query):
         """Return the error of the losses' sum; that of losses and ridge is rounded once more."""
         return self.shape.loss_sum_error(self.loss_clip) + UNIT * self.bound
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The scores."""
         w, direction, steps, n = point
         scores: Vector = prepared.line_search_losses(w, direction, steps, self.loss_clip)

@@ -31,8 +31,8 @@ from dpfast.optimizers import (
     witness,
 )
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowSums
 from dpfast.theory import zhang2017
 
 Vector = NDArray[np.float64]
@@ -266,7 +266,7 @@ class DescentIterate(Query):
         rounding += 2.0**-51 * (self._reach + self.step * longest)
         return self._apart(rounding / self.step)
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The last iterate."""
         w: Vector = self.start.copy()
         for _ in range(self.iterations):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.problem import Problem, add_up
 from dpfast.queries.coordinates import upper_triangle
 from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
@@ -72,14 +73,14 @@ class ProductSums(Query):
         additions = self.shape.gram_additions() + 40
         return 1.01 * UNIT * additions * self.shape.n_samples * self._single
 
-    def __call__(self, prepared: Problem, *point: Any) -> Vector:
+    def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The triangle, and the products with the target."""
         sums = partial(_sums, target_bound=self.target_bound, factor=self.target_factor)
-        total: Vector = add_up(prepared.map_shards(sums))
+        total: Vector = add_up(prepared.map_blocks(sums))
         return total
 
 
-def _sums(problem: Problem, target_bound: float, factor: float) -> Vector:
+def _sums(problem: RowAccess, target_bound: float, factor: float) -> Vector:
     """The sums of rows that are one array."""
     clipped = problem.with_target(np.clip(problem.target, -target_bound, target_bound))
     # The gradient of the squared loss at zero.

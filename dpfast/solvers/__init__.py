@@ -4,7 +4,7 @@
 """
 
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver
-from dpfast.solvers._driver import carry_out, fit_each, plan, served, solve, solve_multinomial
+from dpfast.solvers._driver import carry_out, fit_each, plan, served, solve
 from dpfast.solvers._table import SOLVERS
 
 __all__ = [
@@ -18,5 +18,4 @@ __all__ = [
     "plan",
     "served",
     "solve",
-    "solve_multinomial",
 ]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
+from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle, leaks_of
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.open_accounts import Charged
-from dpfast.problem import Problem
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
@@ -29,7 +27,8 @@ from dpfast.solvers._contract import (
 )
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
-from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
+from dpfast.solvers.multinomial import is_multinomial, run_multinomial
+from dpfast.sums import RowSums
 
 
 def _resolve(
@@ -60,8 +59,11 @@ def _resolve(
     if (
         served(whitened, shape, budget, options)
         and accountant not in ("pure", "optimal", "objective")
-        and dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-        < _PLENTY_OF_ROWS
+        and (
+            shape.loss.log_link  # the others have noise for slopes that no row has
+            or dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+            < _PLENTY_OF_ROWS
+        )
     ):
         return whitened
     if served(objective, shape, budget, options) and accountant in (
@@ -261,8 +263,27 @@ def plan(
     return result
 
 
-def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
+def carry_out(
+    settled: Plan[Any],
+    problem: Any,
+    rng: SecureGenerator,
+    ledger: Ledger,
+) -> Outcome:
     """Run a plan on what it was made for.
+
+    All accesses of a plan are paid for, also those that its run leaves out, unless they depend on
+    what was released and the ledger accounts for that.
+
+    Parameters
+    ----------
+    settled : Plan
+    problem : Problem or Objective
+    rng : SecureGenerator
+    ledger : Ledger
+
+    Returns
+    -------
+    Outcome
 
     Raises
     ------
@@ -276,7 +297,18 @@ def carry_out(settled: Plan[Any], problem: Any, rng: SecureGenerator, ledger: Le
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    return SOLVERS[settled.solver].run(settled, Curator(problem, ledger, rng))
+    run = run_multinomial if is_multinomial(settled) else SOLVERS[settled.solver].run
+    curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
+    try:
+        outcome = run(settled, curator)
+    except Exception:
+        # That it failed here may follow from what was released, too.  With a log it can go on.
+        with suppress(BudgetExceeded):
+            if curator.made and ledger.log is None:
+                curator.finish()
+        raise
+    curator.finish()
+    return outcome
 
 
 def fit_each(
@@ -287,7 +319,6 @@ def fit_each(
     *,
     accountant: str,
     events: Sequence[Event],
-    run: Callable[..., Outcome] = carry_out,
     random_state: Any = None,
     notes: tuple[str, ...] = (),
     checkpoint: str | os.PathLike[str] | None = None,
@@ -309,7 +340,6 @@ def fit_each(
         Of the ledger.
     events : sequence of Event
         What all the runs will spend: a BudgetAccountant refuses the whole fit, not its last steps.
-    run : callable, default=carry_out
     random_state, notes, checkpoint, accounts
         As for :func:`solve`.
     distinction : tuple
@@ -325,14 +355,15 @@ def fit_each(
             f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
-    ledger = Ledger(budget, accountant, settled.adaptive, accounts)
+    pricing = "auto" if accountant == LAST_ITERATE else accountant
+    ledger = Ledger(budget, pricing, settled.adaptive, accounts)
     rng = SecureGenerator(random_state)
     with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:
             outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
         else:
             ledger.check(*events)
-            outcomes = [run(settled, make(), rng, ledger) for make in problems]
+            outcomes = [carry_out(settled, make(), rng, ledger) for make in problems]
             if log is not None:
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
@@ -398,7 +429,7 @@ def solve(
     >>> bool(result.w[0] > result.w[1]), result.privacy.epsilon <= 1.0
     (True, True)
     """
-    if not isinstance(problem, Problem | Saddle) and not hasattr(problem, "value_and_gradient"):
+    if not isinstance(problem, RowSums | Saddle) and not hasattr(problem, "value_and_gradient"):
         raise TypeError(
             f"problem must be a Problem (or an objective); got {type(problem).__name__}."
         )
@@ -415,68 +446,12 @@ def solve(
         [lambda: problem],
         problem,
         settled.budget,
-        accountant="auto" if accountant == LAST_ITERATE else accountant,
+        accountant=accountant,
         events=settled.events,
         random_state=random_state,
         notes=notes,
         checkpoint=checkpoint,
         accounts=accounts,
         distinction=(options,),
-    )
-    return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)
-
-
-def solve_multinomial(
-    problem: Problem,
-    labels: NDArray[np.float64],
-    n_classes: int,
-    budget: Budget,
-    *,
-    accountant: str = "auto",
-    random_state: Any = None,
-    notes: tuple[str, ...] = (),
-    accounts: Sequence[Charged] | None = None,
-    **settings: Any,
-) -> Result:
-    """Fit the multinomial loss privately.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its targets are not used.
-    labels : ndarray of shape (n_samples,)
-        Classes 0, 1, ..., K - 1 as floating-point numbers.
-    n_classes, budget, accountant, **settings
-        As for :func:`dpfast.solvers.multinomial.plan_multinomial`.
-    random_state, notes, accounts
-        As for :func:`solve`.
-
-    Returns
-    -------
-    Result
-        Its weights have the shape (n_classes, dim).
-
-    Raises
-    ------
-    TypeError, ValueError, BudgetExceeded
-        As for :func:`solve`; nothing is spent.
-    """
-    settled = plan_multinomial(problem.shape, n_classes, budget, accountant=accountant, **settings)
-
-    def run(settled: Plan[Any], made: Any, rng: SecureGenerator, ledger: Ledger) -> Outcome:
-        check_planned(settled, made)
-        return run_multinomial(settled, Curator(made, ledger, rng))
-
-    (outcome,), report = fit_each(
-        settled,
-        [lambda: problem.with_labels(labels)],
-        problem,
-        budget,
-        accountant=accountant,
-        events=settled.events,
-        run=run,
-        random_state=random_state,
-        notes=notes,
-        accounts=accounts,
     )
     return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)

@@ -408,7 +408,7 @@ def _start(w0: ArrayLike | None, shape: ProblemShape) -> Vector:
             f"w0 must hold {shape.dim} finite numbers; got shape {start.shape}"
             f"{'' if start.shape != (shape.dim,) else ' with NaN, infinity or a huge number'}."
         )
-    start.flags.writeable = False
+    start.setflags(write=False)
     return start
 
 

@@ -15,7 +15,7 @@ from dpfast.privacy import Budget
 from dpfast.queries.minimizer import refusal
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN
-from dpfast.solvers.papers import _predictions
+from dpfast.solvers.papers import _rules
 
 #: Rules for the ridge by name.
 RIDGES = ("auto", "lowy2021", "zhang2017")
@@ -102,9 +102,9 @@ def settle_alpha(task: Task, alpha: float | str | None, *, iterate: bool) -> flo
     if alpha is None:
         alpha = task.problem.alpha if task.problem.alpha is not None else "auto"
     if alpha == "lowy2021":
-        alpha = _predictions.lowy_ridge(task)
+        alpha = _rules.lowy_ridge(task)
     elif alpha == "zhang2017":
-        alpha = _predictions.zhang_ridge(task, iterate)
+        alpha = _rules.zhang_ridge(task, iterate)
     elif alpha == "auto":
         if task.name == "erm" and math.isfinite(task.problem.smoothness):
             alpha = auto_alpha(task.problem, task.relation, task.factor, task.norm)

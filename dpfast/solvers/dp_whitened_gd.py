@@ -11,6 +11,10 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
    with momentum where there are rows enough, and averages the late iterates: `descend`.
 
+Losses with a log link come with no scale of their slopes: a run learns mean and spread of the
+targets first, and corrects intercept and length of the weights in the end
+(`dpfast/solvers/_log_link.py`).
+
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
@@ -44,11 +48,19 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, bounded, upper_triangle
+from dpfast.queries import (
+    ColumnMoments,
+    CoordinateGradient,
+    Gram,
+    RelativeGradient,
+    bounded,
+    upper_triangle,
+)
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _seconds
+from dpfast.solvers import _log_link, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._log_link import LogLink, Spread
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -100,6 +112,7 @@ class Settings:
     learning_share: float
     correlation_share: float
     classes: int | None = None
+    link: LogLink | None = None
 
 
 def plan(
@@ -138,7 +151,7 @@ def plan(
         Gradient steps.
     clip : float or "auto"
         Radius of the gradients in the learned coordinates is ``clip √dim`` times the largest slope
-        of the loss.
+        of the loss; with a log link, times the spread of the slopes, which is learned.
     rounds : int or "auto"
         Rounds in which the columns' moments are learned.
     learning_clip : float or "auto"
@@ -151,7 +164,7 @@ def plan(
         Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
     step, intercept_step : float or "auto"
         Steps of the weights and of the intercept, in units of one over the loss's largest
-        curvature; at most 2.
+        curvature (with a log link, over that at the mean, which is learned); at most 2.
     momentum : float or "auto"
         Nesterov's, less than 1.
     shrinkage : float or "auto"
@@ -185,7 +198,10 @@ def plan(
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    linked = shape.loss.log_link
     settings = automatic_settings(u, shape)
+    if linked:
+        settings |= _log_link.automatic_settings(u)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -215,15 +231,20 @@ def plan(
     stein = check_flag("james_stein", settings["james_stein"])
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
-    if for_moments + for_correlation >= 1.0:
+    for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
+    if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
-            "learning_share + correlation_share must be less than 1, or nothing is left for the "
-            f"gradients; got {for_moments} + {for_correlation}."
+            f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
+            f"nothing is left for the gradients; got {for_moments} + {for_correlation}."
         )
     average = check_real("average", average, low=0.0, high=1.0)
 
     radius = reach * math.sqrt(shape.dim)
-    clip_norm = clip * math.sqrt(shape.dim) * shape.loss.lipschitz
+    # With a log link slopes and curvatures are in units that the run learns.
+    slope, largest = shape.loss.lipschitz, shape.loss.smoothness * shape.max_weight
+    if linked:
+        slope, largest = 1.0, 1.0
+    clip_norm = clip * math.sqrt(shape.dim) * slope
     limit = reach_limit(shape, clip_norm, radius)
 
     def release(share: float, query: Query, where: str) -> Gaussian:
@@ -238,15 +259,21 @@ def plan(
     correlation = None
     if for_correlation > 0.0:
         correlation = release(for_correlation, Gram(shape, radius, limit), _CORRELATION)
-    for_gradients = 1.0 - for_moments - for_correlation
-    query = CoordinateGradient(shape, clip_norm, limit)
+    for_gradients = 1.0 - for_moments - for_correlation - for_targets
+    query: Query = CoordinateGradient(shape, clip_norm, limit)
+    link = _log_link.planned(shape, u, limit, release) if linked else None
+    if linked:
+        longest = _log_link.longest_row(shape)
+        query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
     gradient = release(for_gradients / steps, query, _GRADIENT)
     accesses = [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
         accesses.append((correlation, 1))
     accesses.append((gradient, steps))
+    if link is not None:
+        accesses = [link.accesses[0], *accesses, link.accesses[1]]
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
-    curvature = shape.loss.smoothness * shape.max_weight / 4.0
+    curvature = largest / 4.0
     variance = (gradient.stddev / shape.n_samples) ** 2 / max(1.0, average * steps)
     by_noise = 0.5 * shape.dim * variance / curvature
     return Plan(
@@ -259,7 +286,7 @@ def plan(
             moments=moments,
             correlation=correlation,
             gradient=gradient,
-            curvature=shape.loss.smoothness * shape.max_weight,
+            curvature=largest,
             radius=radius,
             limit=limit,
             regime="near a constant prediction" if stride < _FULL_STEP else "all weights",
@@ -277,6 +304,7 @@ def plan(
             james_stein=stein,
             learning_share=for_moments,
             correlation_share=for_correlation,
+            link=link,
         ),
         expected=MappingProxyType(
             {
@@ -335,11 +363,14 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     dict
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
-    slope = min(1.0, 0.5 / shape.loss.lipschitz) if shape.loss.even else 1.0
+    even = shape.loss.even
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if even else 1.0
     # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
     # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
     by_step = shape.loss.lipschitz / shape.loss.smoothness
-    way = 1.0 if shape.loss.even else min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
+    way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
+    if even or shape.loss.log_link:
+        way = 1.0
     most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     ample = math.sqrt(_AMPLE / max(u, _AMPLE))
@@ -371,8 +402,17 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    w, norms = descend(plan, curator, learn_coordinates(plan, curator))
-    return Outcome(w, MappingProxyType({"gradient_norm": norms}))
+    link = plan.settings.link
+    if link is None:
+        transform = learn_coordinates(plan, curator)
+        v, norms = descend(plan, curator, transform)
+    else:
+        spread = _log_link.learn_spread(link, plan.shape, curator)
+        transform = learn_coordinates(plan, curator)
+        v, norms = descend(plan, curator, transform, spread)
+        ridge = plan.settings.ridge
+        v = _log_link.calibrated(link, plan.shape, curator, transform, v, spread, ridge)
+    return Outcome(transform @ v, MappingProxyType({"gradient_norm": norms}))
 
 
 def learn_coordinates(plan: Plan[Settings], curator: Curator) -> Matrix:
@@ -452,7 +492,9 @@ def _correlation(
     return change
 
 
-def descend(plan: Plan[Settings], curator: Curator, transform: Matrix) -> tuple[Matrix, Vector]:
+def descend(
+    plan: Plan[Settings], curator: Curator, transform: Matrix, spread: Spread | None = None
+) -> tuple[Matrix, Vector]:
     """Noisy gradient descent in the coordinates of `transform`.
 
     Parameters
@@ -463,10 +505,13 @@ def descend(plan: Plan[Settings], curator: Curator, transform: Matrix) -> tuple[
     curator : Curator
     transform : ndarray of shape (dim, dim)
         ``W``, released before.
+    spread : Spread or None, default=None
+        Of the targets, released before, for a loss with a log link.
 
     Returns
     -------
-    w : ndarray of shape (dim,) or (dim, classes)
+    v : ndarray of shape (dim,) or (dim, classes)
+        Weights in the coordinates.
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the learned coordinates.
     """
@@ -490,11 +535,22 @@ def descend(plan: Plan[Settings], curator: Curator, transform: Matrix) -> tuple[
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
     v = last = np.zeros(shape.dim if classes is None else (shape.dim, classes))
+    unit: tuple[float, ...] = ()
+    change = 1.0
+    if spread is not None:
+        # Slopes are in units of the spread, and the curvature is that at the mean.
+        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
+        change = relative / spread.weight
+        unit = (relative * float(_log_link.curvature(shape.loss, spread.mean)[0]),)
+        step, pull = step * change, pull / change
+        damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
+        if shape.intercept != 0.0:
+            v[-1] = math.log(spread.mean)
     total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
-        noisy = curator.release(mechanism, at, transform @ z).reshape(v.shape) / n
+        noisy = curator.release(mechanism, at, transform @ z, *unit).reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)
@@ -506,8 +562,9 @@ def descend(plan: Plan[Settings], curator: Curator, transform: Matrix) -> tuple[
     if settings.james_stein:
         free = mean[: shape.n_features]
         noisy_entries = free.size if classes is None else free.size - len(free)
-        free *= kept(free, noise_gain(settings) * mechanism.stddev / n, noisy_entries)
-    return transform @ mean, norms
+        deviation = noise_gain(settings) * change * mechanism.stddev / n
+        free *= kept(free, deviation, noisy_entries)
+    return mean, norms
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:

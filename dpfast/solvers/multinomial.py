@@ -147,6 +147,11 @@ def _more_steps(n_classes: int, u: float) -> float:
     return 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
 
 
+def is_multinomial(plan: Plan[Any]) -> bool:
+    """Whether a plan was made by :func:`plan_multinomial`."""
+    return isinstance(plan.settings, Settings) and plan.settings.classes is not None
+
+
 def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Learn coordinates and descend in them, all classes at once.
 
@@ -169,5 +174,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     transform = dp_whitened_gd.learn_coordinates(plan, curator)
-    w, norms = dp_whitened_gd.descend(plan, curator, transform)
-    return Outcome(np.ascontiguousarray(w.T), MappingProxyType({"gradient_norm": norms}))
+    v, norms = dp_whitened_gd.descend(plan, curator, transform)
+    return Outcome(
+        np.ascontiguousarray((transform @ v).T), MappingProxyType({"gradient_norm": norms})
+    )

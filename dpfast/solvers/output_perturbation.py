@@ -38,7 +38,7 @@ from dpfast.queries.minimizer import has_kinks, least_tolerance
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._ridge import Task, Unridged, risk_bound, settle_alpha
-from dpfast.solvers.papers import _predictions
+from dpfast.solvers.papers import _rules
 from dpfast.theory import lowy2021, zhang2017
 
 Vector = NDArray[np.float64]
@@ -68,7 +68,7 @@ _KINK_SHARE = 1e-2
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a run follows, and what lowy2021 would have chosen; None: of the other mode."""
+    """What a run follows; None: of the other mode."""
 
     mechanism: Gaussian | L2Laplace
     mode: str
@@ -84,11 +84,6 @@ class Settings:
     w0: Vector | None = None
     minimizer_sensitivity: float
     radius: float
-    lowy2021_source: str | None = None
-    lowy2021_accuracy: float | None = None
-    lowy2021_optimizer: str | None = None
-    lowy2021_iterations: float | None = None
-    lowy2021_ridge: float | None = None
 
 
 def plan(
@@ -208,9 +203,6 @@ def plan(
         query, noise, budget, neighboring_relation, accountant, calibration, _WHERE[mode]
     )
     deviation = factor * mechanism.charged_sensitivity
-    # What papers say of a mean without a ridge, they say of one with any.
-    described = ErmShape(goal.problem, 1.0) if isinstance(goal, Unridged) else goal
-    theorem = _predictions.theorem(task, described)
     return Plan(
         solver=NAME,
         shape=task.problem.with_alpha(ridge) if task.problem is not None and ridge else task.bare,
@@ -226,14 +218,12 @@ def plan(
             **settled.settings,
             minimizer_sensitivity=settled.exact_sensitivity,
             radius=min(settled.radius, w_radius) if w_radius is not None else settled.radius,
-            **_predictions.choices(theorem),
         ),
         expected=MappingProxyType(
             {
                 "noise_stddev_per_weight": deviation,
                 "excess_risk_bound": settled.optimization_risk
                 + risk_bound(goal, ridge, deviation, task.norm, noise),
-                **_predictions.risks(task, described, ridge, theorem),
                 **_expected_seconds(task, query),
             }
         ),
@@ -348,7 +338,7 @@ def _settle_iterate(
     beta = shape.smoothness + mu
     if step is None:
         step = 1.0 / beta if mu == 0.0 else (1.0 if paper else 2.0) / (beta + mu)
-    count = _predictions.zhang_iterations(task, mu, beta) if iterations is None else iterations
+    count = _rules.zhang_iterations(task, mu, beta) if iterations is None else iterations
     query = DescentIterate(shape, mu, count, step, w0, paper=paper)
     away = task.norm + float(np.linalg.norm(query.start))
     return _Settled(

@@ -11,11 +11,14 @@ from sklearn.base import clone, is_classifier
 
 from dpfast._validation import check_real
 from dpfast.estimators import (
+    GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
+    TweedieRegressor,
 )
 from dpfast.privacy import PrivacyReport
 from dpfast.tabular.schema import TableSchema
@@ -28,6 +31,9 @@ FAMILIES: dict[str, type] = {
     "linear": LinearRegression,
     "huber": HuberRegressor,
     "quantile": QuantileRegressor,
+    "poisson": PoissonRegressor,
+    "gamma": GammaRegressor,
+    "tweedie": TweedieRegressor,
 }
 """Name to estimator. A new one needs a line here, and nothing else in this room."""
 
@@ -148,7 +154,8 @@ def scores_of(
     """
     if not is_classifier(estimator):
         check_threshold(threshold, None)
-        return regression_scores(y, output, getattr(estimator, "quantile", None))
+        quantile = getattr(estimator, "quantile", None)
+        return regression_scores(y, output, quantile, getattr(estimator, "deviance_power", None))
     probability = output if hasattr(estimator, "predict_proba") else None
     check_threshold(threshold, probability)
     if output.ndim == 2 and output.shape[1] == 2:

@@ -58,11 +58,14 @@ def classification_scores(
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
-def regression_scores(y: Vector, prediction: Vector, quantile: float | None = None) -> Scores:
+def regression_scores(
+    y: Vector, prediction: Vector, quantile: float | None = None, power: float | None = None
+) -> Scores:
     """Scores of a regressor: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its loss.
 
-    ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), or of
-    the pinball loss, whose constant is the quantile of these rows.
+    ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
+    the pinball loss, whose constant is the quantile of these rows, or of the deviance of the laws
+    whose variance is a power of the mean, if there is a power and no target is outside their range.
     """
     error = y - prediction
     spread = float(np.mean((y - y.mean()) ** 2))
@@ -78,6 +81,11 @@ def regression_scores(y: Vector, prediction: Vector, quantile: float | None = No
         constant = _pinball(y - np.quantile(y, quantile), quantile)
         if constant > 0.0:
             found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
+    elif power is not None:
+        if spread > 0.0 and y.min() >= 0.0 and (power < 2.0 or y.min() > 0.0):
+            from sklearn.metrics import d2_tweedie_score  # takes long to import
+
+            found["deviance_explained"] = float(d2_tweedie_score(y, prediction, power=power))
     elif "r2" in found:
         found["deviance_explained"] = found["r2"]
     return found

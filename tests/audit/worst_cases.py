@@ -52,8 +52,13 @@ LOSSES = {
     "squared": Loss("squared"),
     "pinball": Loss("pinball", 0.5),
     "sigmoid": Loss("sigmoid"),
+    "poisson": Loss("poisson"),
+    "gamma": Loss("gamma", width=0.5),
+    "tweedie": Loss("tweedie", 1.1, 2.0),
+    "negative-binomial": Loss("negative-binomial", 0.1, 2.3),
 }
-SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball")
+LOG_LINKED = tuple(name for name, loss in LOSSES.items() if loss.log_link)
+SMOOTH = ("huberized-hinge", "logistic", "squared-hinge", "huber", "pinball", *LOG_LINKED)
 _FAR = 1e6  # a target so far off that its residual's slope never changes
 
 
@@ -284,13 +289,13 @@ def canaries(
 ) -> tuple[Problem, Problem]:
     """Canaries ``e_j`` and rows of zeros; exchanged, a canary pulls the other way or is absent."""
     made = LOSSES[loss]
+    low, high = np.clip(made.target_range, -_FAR, _FAR)
     X, y = np.zeros((columns + rest, columns)), np.ones(columns + rest)
     X[:columns] = np.eye(columns)
-    if made.kind == "regression":
-        y = np.concatenate([np.full(columns, _FAR), np.zeros(rest)])
+    y[:columns] = high
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
-        other_y[:columns] *= -1.0
+        other_y[:columns] = low
     else:
         other_X[:columns] = 0.0
     return tuple(
@@ -396,10 +401,10 @@ def _gradient(loss: str, relation: str, kind: str) -> Pair:
     if kind == "pure":
         # One gradient: of several, whose epsilons add up, the last weights show the sum alone.
         options |= {"data_l1_norm": 1.0, "iterations": 1}
-    if loss == "squared":
+    if loss == "squared" or loss in LOG_LINKED:
         # Gradients are clipped in l2, so that Laplace noise has to grow with the dimension.
         options.pop("data_l1_norm", None)
-        options["clip_norm"] = 1.0
+        options["clip_norm"] = 1.0 if loss == "squared" else 0.2
         columns = 1 if kind == "pure" else columns
     if loss == "logistic":
         pair = tilted_canaries(relation, columns, 0.1)
@@ -533,18 +538,18 @@ def _privgene(loss: str, relation: str, kind: str) -> Pair:
     """
     options: dict[str, Any] = {"generations": 1, "parents": 1, "population": 8}
     made = LOSSES[loss]
-    target = 1.0
+    low, target = np.clip(made.target_range, -1.0, 1.0)
     if made.kind == "classification":
         options |= {"radius": 1e4, "loss_clip": 0.5 if loss == "sigmoid" else 1.0}
     else:
-        worst = float(made(np.array([-1.0]), np.array([1.0]))[0][0])
+        worst = float(made(np.array([-1.0]), np.array([target]))[0][0])
         options |= {"radius": 1.0, "loss_clip": worst}
     # So rare that the ratio of probabilities is near its bound, and not much rarer than delta.
     rows = 4 if relation == "replace_one" else 2
     X, y = np.ones((rows, 1)), np.full(rows, target)
     other_X, other_y = X.copy(), y.copy()
     if relation == "replace_one":
-        other_y[0] = -target
+        other_y[0] = low
     else:
         other_X[0] = 0.0
     pair = [

@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 from hostile_files import damaged, replaced
 
-from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression, Problem, solve
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    BudgetExceeded,
+    LogisticRegression,
+    Loss,
+    Problem,
+    solve,
+)
 from dpfast._files import checksum
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import CheckpointError, DataError
+from dpfast.estimators._targets import Affine
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
 
 SOLVERS = {
@@ -378,3 +387,7 @@ def test_fingerprints_know_values_and_not_addresses():
     assert fingerprint({"a": 1}) != fingerprint({"a": 2})
     assert fingerprint(functools.partial(first, 1)) == fingerprint(functools.partial(first, 1))
     assert fingerprint(functools.partial(first, 1)) != fingerprint(functools.partial(first, 2))
+    loss = Loss("huber")
+    narrow, wide = (Affine.of(loss, -a, a, centered=True) for a in (1.0, 2.0))
+    assert fingerprint(narrow) == fingerprint(Affine.of(loss, -1.0, 1.0, centered=True))
+    assert fingerprint(narrow) != fingerprint(wide)

@@ -41,7 +41,7 @@ def collections(*arrays, rows=110):
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_every_full_batch_solver_finds_the_same(solver, options, rows):
     X, y, _ = rows
-    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
+    loss = SOLVERS[solver].loss if solver in SOLVERS else "logistic"
     source = from_dask(*collections(X, y))
     assert source.sizes == (110, 110, 110, 110, 60)
     found = [
@@ -172,9 +172,9 @@ def test_a_held_partition_is_pure_and_travels_without_what_was_made_of_it(rows):
     w, direction = np.random.default_rng(1).standard_normal((2, 6))
     source = _OneBlock(held)
     problem = BlockProblem(source, data_norm=2.0, max_weight=1.0)
-    first = next(iter(problem.map_shards(search)))
-    list(problem.map_shards(functools.partial(_step, w=w + 0.5 * direction)))
-    again = next(iter(problem.map_shards(search)))
+    first = next(iter(problem.map_blocks(search)))
+    list(problem.map_blocks(functools.partial(_step, w=w + 0.5 * direction)))
+    again = next(iter(problem.map_blocks(search)))
     np.testing.assert_array_equal(first, again)
     travelled = pickle.loads(pickle.dumps(held))
     assert travelled.block.made == {}
@@ -319,7 +319,7 @@ class _FindTests:
 @pytest.mark.parametrize(("solver", "options"), FULL_BATCH)
 def test_two_worker_processes_find_the_same(solver, options, keep, rows, cluster):
     X, y, _ = rows
-    loss = (SOLVERS[solver].loss if solver in SOLVERS else "logistic")
+    loss = SOLVERS[solver].loss if solver in SOLVERS else "logistic"
     expected = solve(Problem(X, y, loss, data_norm=2.0), solver, Budget(5.0, 1e-6), random_state=7,
                      **options)  # fmt: skip
     source = from_dask(*collections(X, y), client=cluster, keep=keep)

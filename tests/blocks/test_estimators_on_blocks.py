@@ -8,11 +8,14 @@ from rich.console import Console
 
 from dpfast import (
     Budget,
+    GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
+    TweedieRegressor,
     plan,
     solve,
 )
@@ -44,10 +47,17 @@ def test_classifiers(kind, table):
     assert model.privacy_.epsilon <= 5.0
 
 
-@pytest.mark.parametrize("kind", [HuberRegressor, LinearRegression, QuantileRegressor])
-def test_regressors(kind, table):
+@pytest.mark.parametrize(
+    ("kind", "bounds"),
+    [
+        (HuberRegressor, (-3.0, 3.0)), (LinearRegression, (-3.0, 3.0)),
+        (QuantileRegressor, (-3.0, 3.0)), (PoissonRegressor, (0.0, 3.0)),
+        (GammaRegressor, (0.5, 3.0)), (TweedieRegressor, (0.0, 3.0)),
+    ],
+)  # fmt: skip
+def test_regressors(kind, bounds, table):
     X, y = table
-    model = kind(epsilon=5.0, data_norm=2.0, target_bounds=(-3.0, 3.0), random_state=1)
+    model = kind(epsilon=5.0, data_norm=2.0, target_bounds=bounds, random_state=1)
     expected = model.fit(X, y).coef_, model.predict(X)
     source = from_npy(X, y, block_rows=70)
     np.testing.assert_allclose(model.fit(source).coef_, expected[0], rtol=1e-10)

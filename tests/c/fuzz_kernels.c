@@ -113,7 +113,7 @@ static dpfast_loss loss_of(source *s)
     loss.id = (int)(byte_of(s) % (unsigned)(dpfast_loss_count() + !s->tame));
     loss.parameter = loss.width = 0.5;
     if (dpfast_loss_describe(loss.id, &info) == DPFAST_OK) {
-        loss.parameter = positive(s, 0.9);
+        loss.parameter = positive(s, 0.9) + (info.parameter_low > 0.0 ? info.parameter_low : 0.0);
         loss.width = positive(s, 4.0);
     }
     if (s->tame) DEMAND(dpfast_loss_valid(&loss));
@@ -142,8 +142,11 @@ static extras extras_of(source *s, ptrdiff_t n, ptrdiff_t d, const dpfast_loss *
     e.clip = flags & 2 ? positive(s, 8.0) : INFINITY;
     e.loss_clip = flags & 4 ? positive(s, 8.0) : INFINITY;
     e.target = numbers(s, n);
-    if (s->tame && info.kind == DPFAST_CLASSIFICATION)
-        for (i = 0; i < n; i++) e.target[i] = e.target[i] < 0.0 ? -1.0 : 1.0;
+    for (i = 0; i < n && s->tame; i++) {
+        const double low = dpfast_loss_lowest_target(loss), high = dpfast_loss_highest_target(loss);
+        e.target[i] = info.targets == DPFAST_SIGNS ? (e.target[i] < 0.0 ? -1.0 : 1.0)
+                                                   : fmin(fmax(e.target[i], low), high);
+    }
     e.weight = flags & 8 ? numbers(s, n) : NULL;
     e.scale = flags & 16 ? numbers(s, n) : NULL;
     e.weight_sum = 0.0;

@@ -64,10 +64,10 @@ static void check_sums(const problem *p, const dpfast_loss *loss, const double *
         CHECK(dpfast_dense_margins(&p->dense, w, margin) == DPFAST_OK);
         for (i = 0; i < n && what == 2; i++) {
             const double r = margin[i] - p->dense.target[i];
-            margin[i] = info.kind == DPFAST_CLASSIFICATION
+            margin[i] = info.targets == DPFAST_SIGNS
                             ? margin[i] - 0.3 * p->dense.target[i]
                             : p->dense.target[i] + sqrt(r * r + 0.2 * 0.2) + 0.3;
-            s[i] = info.kind == DPFAST_CLASSIFICATION ? 1.0 : r / sqrt(r * r + 0.2 * 0.2);
+            s[i] = info.targets == DPFAST_SIGNS ? 1.0 : r / sqrt(r * r + 0.2 * 0.2);
         }
         dpfast_loss_points(loss, n, margin, p->dense.target, value, slope, NULL);
         for (i = 0; i < n; i++) top = value[i] > top ? value[i] : top;
@@ -81,7 +81,7 @@ static void check_sums(const problem *p, const dpfast_loss *loss, const double *
             } else {
                 first += value[i];
                 second +=
-                    info.kind == DPFAST_CLASSIFICATION ? -p->dense.target[i] * slope[i] : slope[i];
+                    info.targets == DPFAST_SIGNS ? -p->dense.target[i] * slope[i] : slope[i];
                 s[i] *= slope[i];
             }
         }
@@ -212,7 +212,7 @@ static void check_problem(ptrdiff_t n, ptrdiff_t d, const char *name, double par
     loss.parameter = parameter;
     dpfast_loss_describe(loss.id, &info);
     for (i = 0; i < n; i++) {
-        if (info.kind == DPFAST_CLASSIFICATION) y[i] = y[i] > 0.0 ? 1.0 : -1.0;
+        if (info.targets == DPFAST_SIGNS) y[i] = y[i] > 0.0 ? 1.0 : -1.0;
     }
     for (i = 0; i <= n; i++) indptr[i] = i * d;
     for (i = 0; i < n * d; i++) columns[i] = (int32_t)(i % d);

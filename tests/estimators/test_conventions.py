@@ -17,12 +17,15 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import dpfast
 from dpfast import (
+    GammaRegressor,
     HuberRegressor,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     PrivacyLeakWarning,
     QuantileRegressor,
+    TweedieRegressor,
 )
 from dpfast.estimators import __all__ as names
 
@@ -37,6 +40,9 @@ OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
         HuberRegressor(delta=0.0),
         QuantileRegressor(solver="output-perturbation"),
         LinearRegression(solver="dp-adassp"),
+        PoissonRegressor(delta=0.0),
+        GammaRegressor(solver="output-perturbation"),
+        TweedieRegressor(),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -53,11 +59,24 @@ def test_scikit_learn_checks_with_the_defaults(cls):
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
 
+def positive(cls):
+    """Whether its targets are."""
+    return cls().__sklearn_tags__().target_tags.positive_only
+
+
+@pytest.fixture
+def data(request, classification):
+    """Rows, and targets that the test's class takes."""
+    X, y = classification
+    return X, np.exp(y) if positive(request.node.callspec.params["cls"]) else y
+
+
 def of(cls, **settings):
     """An estimator with everything public declared."""
     declared = {"data_norm": 2.0, "random_state": 0, "strict": True}
     declared |= {"classes": [-1, 1]} if "classes" in cls().get_params() else {}
-    declared |= {"target_bounds": (-1, 1)} if "target_bounds" in cls().get_params() else {}
+    if "target_bounds" in cls().get_params():
+        declared["target_bounds"] = (0.3, 3.0) if positive(cls) else (-1, 1)
     return cls(**{**declared, **settings})
 
 
@@ -121,8 +140,8 @@ class TestEveryEstimator:
         for name in parameters:
             assert f"\n    {name} : " in cls.__doc__, f"{name} is not documented"
 
-    def test_the_report_states_what_was_asked(self, cls, classification):
-        X, y = classification
+    def test_the_report_states_what_was_asked(self, cls, data):
+        X, y = data
         for delta, relation in ((1e-7, "add_or_remove_one"), (0.0, "replace_one")):
             model = of(cls, epsilon=0.7, delta=delta, neighboring_relation=relation)
             privacy = model.fit(X, y).privacy_
@@ -132,8 +151,8 @@ class TestEveryEstimator:
             assert privacy.notes == ()
             assert privacy.reproducible
 
-    def test_clone_pickle_pipeline_cross_validation(self, cls, classification):
-        X, y = classification
+    def test_clone_pickle_pipeline_cross_validation(self, cls, data):
+        X, y = data
         model = of(cls, epsilon=50.0)
         assert clone(model).get_params() == model.get_params()
         again = pickle.loads(pickle.dumps(model.fit(X, y)))
@@ -144,46 +163,46 @@ class TestEveryEstimator:
         assert cross_val_score(pipeline, frame, y, cv=2).mean() > 0.1
         assert list(pipeline.fit(frame, y)[-1].feature_names_in_) == list("abcdef")
 
-    def test_layouts_give_the_same_model(self, cls, classification, tmp_path):
-        X, y = classification
+    def test_layouts_give_the_same_model(self, cls, data, tmp_path):
+        X, y = data
         X = np.where(np.abs(X) < 0.5, 0.0, X)
         expected = of(cls, delta=0.0).fit(X, y)
         np.save(tmp_path / "X.npy", X)
         names = list("abcdef")
-        for data in (
+        for table in (
             X.tolist(), np.asfortranarray(X), np.load(tmp_path / "X.npy", mmap_mode="r"),
             pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names),
             scipy.sparse.csr_array(X), scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X),
         ):  # fmt: skip
-            model = of(cls, delta=0.0).fit(data, y)
+            model = of(cls, delta=0.0).fit(table, y)
             np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
             np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-9)
-            np.testing.assert_array_equal(model.predict(data), model.predict(data))
-            assert hasattr(model, "feature_names_in_") == hasattr(data, "columns")
+            np.testing.assert_array_equal(model.predict(table), model.predict(table))
+            assert hasattr(model, "feature_names_in_") == hasattr(table, "columns")
 
-    def test_arrow_tables(self, cls, classification):
+    def test_arrow_tables(self, cls, data):
         pyarrow = pytest.importorskip("pyarrow")
-        X, y = classification
+        X, y = data
         table = pyarrow.table(dict(zip("abcdef", X.T, strict=True)))
         model = of(cls, delta=0.0).fit(table, pyarrow.array(y))
         expected = of(cls, delta=0.0).fit(X, y)
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
         np.testing.assert_array_equal(model.predict(table), expected.predict(X))
 
-    def test_what_is_left_on_the_model(self, cls, classification):
-        X, y = classification
+    def test_what_is_left_on_the_model(self, cls, data):
+        X, y = data
         fitted = {name for name in vars(of(cls).fit(X, y)) if name.endswith("_")}
         classes = {"classes_"} if "classes" in cls().get_params() else set()
         assert fitted == {"coef_", "intercept_", "n_features_in_", "privacy_"} | classes
 
-    def test_verbose_prints_the_plan(self, cls, classification, capsys):
-        X, y = classification
+    def test_verbose_prints_the_plan(self, cls, data, capsys):
+        X, y = data
         of(cls, verbose=1).fit(X, y)
         assert "on 500 rows x 6 columns" in capsys.readouterr().out
 
-    def test_bad_parameters_spend_nothing(self, cls, classification):
+    def test_bad_parameters_spend_nothing(self, cls, data):
         """Argument, expectation and value in the message, before any budget is charged."""
-        X, y = classification
+        X, y = data
         with dpfast.BudgetAccountant(dpfast.Budget(10.0, 1e-5)) as account:
             for settings, error, message in BAD:
                 if settings.keys() <= cls().get_params().keys():
@@ -191,8 +210,8 @@ class TestEveryEstimator:
                         of(cls, **settings).fit(X, y)
         assert account.events == ()
 
-    def test_bad_data_spends_nothing(self, cls, classification):
-        X, y = classification
+    def test_bad_data_spends_nothing(self, cls, data):
+        X, y = data
         wrong = X.copy()
         wrong[3, 2] = np.nan
         with dpfast.BudgetAccountant(dpfast.Budget(10.0, 1e-5)) as account:

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression as Reference
 
 import dpfast
 from dpfast import Budget, BudgetAccountant, LinearSVC, LogisticRegression, Problem
-from dpfast.estimators._one_vs_rest import share_of, solve_each
+from dpfast.estimators._one_vs_rest import share_of
 from dpfast.privacy import budget_mu
 from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS
@@ -195,9 +195,3 @@ def test_weights_and_bounds_go_with_the_rows(trees, noiseless):
         problem.with_target(np.zeros(len(y)))
     with pytest.raises(ValueError, match="y must have shape"):
         problem.with_target([1.0])
-    found = solve_each(
-        problem, [lambda t=t: t for t in target], "auto", Budget(1.0, 1e-6), accountant="auto",
-        random_state=None,
-    )  # fmt: skip
-    assert found.w.shape == (3, 3)
-    assert found.privacy.epsilon <= 1.0

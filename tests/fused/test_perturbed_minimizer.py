@@ -73,8 +73,6 @@ def test_the_released_point_is_near_the_exact_minimizer(classification):
         assert 0.0 < np.linalg.norm(released - exact) < 20 * output.noise + output.sensitivity
 
 
-
-
 def made(shape=None, relation="replace_one", **changes):
     settings = {"noise": "gaussian", "scale": 2.0, "tolerance": 1e-6, "output_noise": 0.1}
     return PerturbedMinimizer(shape or SHAPE.with_alpha(0.1), relation, **{**settings, **changes})

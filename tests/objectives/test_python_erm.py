@@ -124,7 +124,7 @@ def test_sums_of_rows(layout, intercept, case, isa):
 
 def test_kernels_refuse_bad_ranges(case):
     problem = case("float64", "logistic").problem
-    kernel = next(problem.blocks())[0]
+    kernel = next(problem.chunks())[0]
     loss, w = problem.shape.loss.spec, np.zeros(7)
     with pytest.raises(ValueError, match="at least one row"):
         _kernels.tilted_sum(kernel, 3, 3, loss, 1.0, w, None, np.empty(7))

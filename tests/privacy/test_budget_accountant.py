@@ -80,7 +80,9 @@ def test_a_refused_release_does_not_touch_the_data(path):
     mechanism = Gaussian(1.0, sensitivity=1.0, dimension=2, neighboring_relation="replace_one")
     ledger = Ledger(Budget(rho=100.0))
     with BudgetAccountant(Budget(rho=0.1), path), pytest.raises(BudgetExceeded):
-        release(mechanism, lambda: pytest.fail("data was touched"),
+        release(
+            mechanism,
+            lambda: pytest.fail("data was touched"),
             rng=SecureGenerator(),
             ledger=ledger,
             where="x",

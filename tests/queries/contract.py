@@ -35,7 +35,9 @@ from dpfast.queries import (
     LineSearchLosses,
     ProductSums,
     RankScores,
+    RelativeGradient,
     ScoreSum,
+    TargetCounts,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -217,6 +219,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 # ---- the table ----------------------------------------------------------------------------------
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
 ALL = tuple(STORAGES)
 
@@ -255,8 +258,10 @@ def _cases() -> list[Case]:
         Case(
             f"moments, radius {radius}",
             lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
-            lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
-            + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))],
+            lambda query: (
+                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+            ),
             ball(3, (1.0,)),
             problem_of(LOGISTIC),
             # √4.5 of √6 is all that a replaced row can do.
@@ -305,6 +310,38 @@ def _cases() -> list[Case]:
                     ball(3, targets),
                     problem_of(loss),
                     dict.fromkeys(RELATIONS, 0.9),
+                    ALL,
+                )
+            )
+    for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
+        cases.append(
+            Case(
+                f"targets by size, {loss.name}",
+                lambda size, loss=loss: TargetCounts(shape_of(loss, size, 3), 6),
+                lambda query: [()],
+                ball(3, targets, count=1),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
+        )
+        for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf)):
+            cases.append(
+                Case(
+                    f"relative gradient, {loss.name}, {columns} columns, to {longest}",
+                    lambda size, loss=loss, columns=columns, longest=longest: RelativeGradient(
+                        shape_of(loss, size, 3), 0.7, 60.0, columns, longest
+                    ),
+                    lambda query: [
+                        (transform[:, -query.dimension :], w, unit)
+                        for transform in (transform_of(query), stretched(query))
+                        for w in weights_of(4)
+                        for unit in (1e-3, 1.0, 30.0)
+                    ],
+                    ball(3, targets, count=6),
+                    problem_of(loss),
+                    # Two slopes that pull in opposite directions need a target of zero.
+                    {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
                     ALL,
                 )
             )
@@ -435,10 +472,10 @@ def _cases() -> list[Case]:
                 lambda size, loss=loss: LineSearchLosses(
                     shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
                 ),
-                lambda query: [
-                    (-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)
-                ]
-                + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)],
+                lambda query: (
+                    [(-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)]
+                    + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)]
+                ),
                 ball(3, targets),
                 problem_of(loss),
                 dict.fromkeys(RELATIONS, 0.9),
@@ -489,7 +526,8 @@ def _cases() -> list[Case]:
             "counts beyond places",
             lambda size: _Counted(2, size),
             lambda query: [
-                (np.array([[-0.5, 0.5], [0.5, -0.5]]),), (np.array([[0.5, 0.5], [-0.5, -0.5]]),)
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
+                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
             ],
             [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
             table_of,

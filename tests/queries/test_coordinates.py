@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpfast import Problem, ProblemShape
-from dpfast.queries import ColumnMoments, CoordinateGradient, Gram, bounded, coordinates
+from dpfast import Loss, Problem, ProblemShape
+from dpfast.queries import (
+    ColumnMoments,
+    CoordinateGradient,
+    Gram,
+    RelativeGradient,
+    bounded,
+    coordinates,
+)
 from dpfast.queries.coordinates import column_transform, upper_triangle
 
 
@@ -56,8 +63,37 @@ def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
     computed = CoordinateGradient(problem.shape, 0.4, 1e6).evaluate(problem, W, w)
     np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-6)
     # Rounded to the safe side: no row is longer than the clip.
-    one = Problem(X[:1], y[:1], data_norm=0.7).clipped_by(lengths[:1]).clipped_gradient(w, 1e-3)[0]
+    single = Problem(X[:1], y[:1], data_norm=0.7).clipped_by_lengths(lambda rows: lengths[:1])
+    one = single.clipped_gradient(w, 1e-3)[0]
     assert np.linalg.norm(W.T @ one) <= 1e-3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_relative_gradients_against_whole_arrays(sparse, weighted):
+    rng = np.random.default_rng(2)
+    X, _ = correlated(500)
+    y = rng.uniform(0.0, 7.0, 500)
+    weight = rng.uniform(0.0, 2.0, 500) if weighted else None
+    loss = Loss("poisson", width=2.0)
+    problem = Problem(
+        scipy.sparse.csr_array(X) if sparse else X, y, loss, data_norm=0.7, sample_weight=weight,
+        max_weight=2.0 if weighted else None,
+    )  # fmt: skip
+    X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]
+    rows = np.column_stack([X, np.ones(len(X))])
+    W = column_transform(problem.shape, np.full(6, 0.3), np.linspace(0.1, 1.0, 6))
+    w = np.linspace(-0.5, 0.5, 7)
+    for transform in (W, W[:, 4:]):
+        length = np.maximum(np.linalg.norm(rows @ transform, axis=1), 1.0)
+        for longest in (1.7, math.inf):
+            query = RelativeGradient(problem.shape, 0.4, 1e6, transform.shape[1], longest)
+            for unit in (0.05, 3.0):
+                counted = np.minimum(1.0, longest / length) * (1.0 if weight is None else weight)
+                bound = 0.4 / np.minimum(length, longest)
+                slope = np.clip((np.exp(rows @ w) - y) / unit, -bound, bound) * counted
+                found = query.evaluate(problem, transform, w, unit)
+                np.testing.assert_allclose(found, (rows @ transform).T @ slope, rtol=1e-5)
 
 
 def test_the_transform_is_bounded():

@@ -47,7 +47,10 @@ def test_clipping_in_l1_and_sums_of_samples(classification):
         with pytest.warns() if getattr(matrix, "format", "") == "csc" else _nothing():
             problem = Problem(matrix, y, data_norm=1.5, intercept=0.5)
         for order, which in itertools.product((1, 2), (None, rows)):
-            got, _ = problem.clipped_gradient(w, 0.4, clip_order=order, rows=which)
+            if which is None:
+                got, _ = problem.clipped_gradient(w, 0.4, clip_order=order)
+            else:
+                got = problem.sampled_gradient(which, w, 0.4, order)
             Z = np.asarray(X if matrix.dtype == np.float64 else X.astype(np.float32), np.float64)
             Z = Z * np.minimum(1.0, 1.5 / np.linalg.norm(Z, axis=1))[:, None]
             Z = np.column_stack([Z, np.full(len(Z), 0.5)])
@@ -56,7 +59,7 @@ def test_clipping_in_l1_and_sums_of_samples(classification):
             expected = (G if which is None else G[which]).sum(axis=0)
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="rows must be in"):
-        problem.clipped_gradient(w, rows=np.array([500]))
+        problem.sampled_gradient(np.array([500]), w, 0.4)
 
 
 class _nothing:

@@ -58,9 +58,54 @@ def sigmoid(y, z, p, h):
     return v, -y * v * (1 - v), v * (1 - v) * (1 - 2 * v)
 
 
+def extended(f, slope, bend, z, end):
+    """A function with its slope and curvature, and its tangent at `end` for z beyond it."""
+    beyond = z > end > 0 or z < end < 0
+    at = end if beyond else z
+    return f(at) + slope(at) * (z - at), slope(at), 0.0 if beyond else bend(at)
+
+
+def added(y, first, second, constant=0.0):
+    """First plus y times second, value by slope by curvature, and a constant in the value."""
+    value, slope, bend = (a + y * b for a, b in zip(first, second, strict=True))
+    return value + constant, slope, bend
+
+
+def poisson(y, z, p, h):
+    return added(y, extended(math.exp, math.exp, math.exp, z, h), (h - z, -1.0, 0.0))
+
+
+def gamma(y, z, p, h):
+    def fall(t):
+        return math.exp(-t)
+
+    return added(y, (z, 1.0, 0.0), extended(fall, lambda t: -fall(t), fall, z, -h), h)
+
+
+def tweedie(y, z, p, h):
+    def mean(power):  # the antiderivative of exp(power z), its slope and its curvature
+        return (
+            lambda t: math.exp(power * t) / power,
+            lambda t: math.exp(power * t),
+            lambda t: power * math.exp(power * t),
+        )
+
+    value, slope, bend = (lambda t, f=f: -f(t) for f in mean(1 - p))
+    return added(y, extended(*mean(2 - p), z, h), extended(value, slope, bend, z, -h))
+
+
+def negative_binomial(y, z, p, h):
+    m = math.exp(z)
+    value = (y + 1 / p) * math.log1p(p * m) - y * z + h * y
+    return value, (m - y) / (1 + p * m), m * (1 + p * y) / (1 + p * m) ** 2
+
+
 LOSSES = {
     f.__name__.replace("_", "-"): f
-    for f in (logistic, hinge, huberized_hinge, squared_hinge, huber, squared, pinball, sigmoid)
+    for f in (
+        *(logistic, hinge, huberized_hinge, squared_hinge, huber, squared, pinball, sigmoid),
+        *(poisson, gamma, tweedie, negative_binomial),
+    )
 }
 
 

@@ -342,7 +342,7 @@ def test_a_block_is_looked_at_once_a_round(classification, monkeypatch):
     monkeypatch.setattr(
         Problem, "clipped_gradient", lambda *args, **kwargs: pytest.fail("the data was touched")
     )
-    with pytest.raises(BudgetExceeded, match="was not paid for"):
+    with pytest.raises(ValueError, match="the next is 'step size'"):
         part.release(accesses.gradient, np.zeros(7))
     monkeypatch.undo()
     other.release(accesses.gradient, np.zeros(7))

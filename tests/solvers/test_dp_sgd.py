@@ -58,9 +58,7 @@ def test_noiseless_steps_follow_the_drawn_batches(noiseless, classification, rel
     capacity = poisson_capacity(25, 500)
     rng = SecureGenerator(4)
     with rng.stream() as stream:
-        drawn = [
-            _kernels.draw_batch(stream, sampling, 500, 25, capacity) for _ in range(20)
-        ]
+        drawn = [_kernels.draw_batch(stream, sampling, 500, 25, capacity) for _ in range(20)]
     expected, _, _ = twin.private_epoch(
         np.column_stack([X, np.ones(500)]), y, np.ones(500),
         lambda z, t: -t / (1.0 + np.exp(t * z)), np.zeros(7), drawn, np.full(20, 0.5),

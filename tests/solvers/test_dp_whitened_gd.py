@@ -82,10 +82,7 @@ def test_audit_of_whole_runs(relation, broken, monkeypatch):
     for seed, problem in enumerate(problems):
         rng = SecureGenerator(seed)
         scores.append(
-            [
-                carry_out(settled, problem, rng, Ledger(Budget(mu=mu))).w[0]
-                for _ in range(500)
-            ]
+            [carry_out(settled, problem, rng, Ledger(Budget(mu=mu))).w[0] for _ in range(500)]
         )
     result = audit_mu(*scores, confidence=1 - 1e-6)
     assert (result.value > mu) == broken

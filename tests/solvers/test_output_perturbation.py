@@ -103,9 +103,7 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
     def outputs(data, seed):
         rng, point = SecureGenerator(seed), unperturbed(settled, data)
         assert np.array_equal(point, unperturbed(settled, data))
-        return np.array(
-            [perturbed(settled, point, rng)[0] for _ in range(3000 if pure else 800)]
-        )
+        return np.array([perturbed(settled, point, rng)[0] for _ in range(3000 if pure else 800)])
 
     audit = audit_epsilon if pure else audit_mu
     claim = 1.0 if pure else gaussian_mu(5.0, 1e-6)

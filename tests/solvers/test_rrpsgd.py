@@ -86,7 +86,7 @@ def test_gradient_norm_is_below_theorem_5_in_expectation(schedule):
 
 
 def test_gradient_norm_is_below_theorem_6_with_its_probability():
-    theory = pytest.importorskip("dpfast.theory.zhang2017")
+    theory = pytest.importorskip("bench.papers.zhang2017")
     problem = sigmoid_problem(100)
     settled = plan(problem, "rrpsgd", Budget(8.0, 1e-3))
     shape, size = settled.shape, settled.settings.step
@@ -106,7 +106,7 @@ def test_gradient_norm_is_below_theorem_6_with_its_probability():
 
 
 def test_bound_is_that_of_the_theory_module():
-    theory = pytest.importorskip("dpfast.theory.zhang2017")
+    theory = pytest.importorskip("bench.papers.zhang2017")
     settled = plan(ProblemShape(1000, 5, 1.0, Loss("sigmoid")), "rrpsgd", BUDGET)
     shape, deviation = settled.shape, settled.settings.access.stddev
     variance = theory.rrpsgd_variance(shape.lipschitz, shape.dim, deviation)

@@ -163,7 +163,9 @@ class TestModels:
     def test_every_family(self, name, table, tmp_path):
         classifier = is_classifier(FAMILIES[name]())
         target = "ill" if classifier else "cost"
-        bounds = {**BOUNDS, "cost": [0, 15000], "target": target}
+        # Costs of gamma regression are above 0.
+        table = table.assign(cost=np.maximum(table["cost"], 50.0))
+        bounds = {**BOUNDS, "cost": [50, 15000], "target": target}
         del bounds["ill" if target == "cost" else "cost"]
         model = fitted(table, bounds=bounds, estimator=name)
         assert model.family == name
@@ -404,7 +406,7 @@ class TestLearnedRanges:
             model = fitted(table, **settings)
         report = model.privacy_
         assert report.epsilon <= 4.0 and report.delta <= delta
-        assert report.events == account.events
+        assert condensed(report.events) == condensed(account.events)
         assert condensed(report.events) == condensed(plan.events)
         assert report.events[0].where == "ranges of the columns"
         # What is left over is little.

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from bench.papers import kuru2020 as bounds
 from dpfast.theory import kuru2020 as theory
 
 MU, L, DIM = 0.05, 1.0, 4
@@ -41,7 +42,7 @@ def responses(method, stages):
     if method == "descent":
         return [theory.gradient_descent_response(T, stage.step, MU, L, CURVATURES.sum())]
     if method == "heavy-ball":
-        found = theory.heavy_ball_certificates(stage.step, stage.momentum, MU, L)
+        found = bounds.heavy_ball_certificates(stage.step, stage.momentum, MU, L)
         assert found
         return [c.response(T, stage.step, MU, L, DIM) for c in found]
     return [theory.accelerated_response(stages, MU, L, DIM)]
@@ -96,8 +97,8 @@ def test_the_heavy_ball_has_its_own_rate():
     """The paper's (26) is Nesterov's: it misses the heavy ball's speed, on both sides."""
     step, momentum = 1.0, 0.9
     for curvatures in ([MU], [L], [MU, L]):
-        heavy = theory.heavy_ball_rate(step, momentum, curvatures)
-        paper = theory.nesterov_rate(step, momentum, curvatures)
+        heavy = bounds.heavy_ball_rate(step, momentum, curvatures)
+        paper = bounds.nesterov_rate(step, momentum, curvatures)
         T = 400
         for rate, nesterov in ((heavy, False), (paper, True)):
             measured = theory.quadratic_response(T, step, momentum, curvatures, nesterov=nesterov)
@@ -106,21 +107,21 @@ def test_the_heavy_ball_has_its_own_rate():
                 assert math.log(max(measured.initial, 1e-300)) / (2 * T) == pytest.approx(
                     math.log(rate), abs=0.03
                 )
-    assert theory.heavy_ball_rate(step, momentum, [L]) == pytest.approx(math.sqrt(momentum))
-    assert theory.nesterov_rate(step, momentum, [L]) == 0.0
+    assert bounds.heavy_ball_rate(step, momentum, [L]) == pytest.approx(math.sqrt(momentum))
+    assert bounds.nesterov_rate(step, momentum, [L]) == 0.0
     # Polyak's parameters reach his rate.
     root = math.sqrt(MU / L)
     best = 4 / (math.sqrt(MU) + math.sqrt(L)) ** 2, ((1 - root) / (1 + root)) ** 2
-    assert theory.heavy_ball_rate(*best, [MU, L]) == pytest.approx(
+    assert bounds.heavy_ball_rate(*best, [MU, L]) == pytest.approx(
         (1 - root) / (1 + root), rel=1e-6
     )
-    assert theory.nesterov_rate(*best, [MU, L]) > 1.0
+    assert bounds.nesterov_rate(*best, [MU, L]) > 1.0
 
 
 def test_stationary_noise_of_the_heavy_ball():
     step, momentum = 0.5, 0.7
     response = theory.quadratic_response(3000, step, momentum, CURVATURES)
-    stationary = theory.heavy_ball_noise(step, momentum, CURVATURES)
+    stationary = bounds.heavy_ball_noise(step, momentum, CURVATURES)
     assert response.noise.sum() == pytest.approx(0.5 * float(CURVATURES @ stationary), rel=1e-9)
 
 
@@ -130,14 +131,14 @@ def test_the_bound_for_quadratics_holds_and_is_reached(step, momentum):
     variance, initial = 0.3, 5.0
     for T in (0, 1, 2, 7, 60, 5000):
         exact = theory.quadratic_response(T, step, momentum, CURVATURES)
-        bound = theory.heavy_ball_quadratic_bound(
+        bound = bounds.heavy_ball_quadratic_bound(
             T, step, momentum, CURVATURES, initial_error=initial, variance=variance
         )
         assert exact.bound(initial, variance) <= bound * (1 + 1e-12)
     # In the long run nothing but the noise is left, and of that the bound gives no more away.
     assert exact.bound(initial, variance) == pytest.approx(bound, rel=1e-6)
     with pytest.raises(ValueError, match="rate below 1"):
-        theory.heavy_ball_quadratic_bound(
+        bounds.heavy_ball_quadratic_bound(
             5, 4.5, momentum, CURVATURES, initial_error=initial, variance=variance
         )
 
@@ -145,16 +146,16 @@ def test_the_bound_for_quadratics_holds_and_is_reached(step, momentum):
 @pytest.mark.parametrize("momentum", [0.0, 0.3, 0.5])
 def test_certificates_solve_the_matrix_inequality(momentum):
     step = 0.5
-    found = theory.heavy_ball_certificates(step, momentum, MU, L)
+    found = bounds.heavy_ball_certificates(step, momentum, MU, L)
     for certificate in found:
-        constant, M = theory.heavy_ball_inequality(step, momentum, MU, L, certificate.rate_squared)
+        constant, M = bounds.heavy_ball_inequality(step, momentum, MU, L, certificate.rate_squared)
         P = certificate.P
         theta = np.array([P[0, 0], P[0, 1], P[1, 1], certificate.c0])
         scale = np.abs(P).max() + 1.0
         assert np.linalg.eigvalsh(constant + np.tensordot(theta, M, 1))[0] >= -1e-13 * scale
         assert np.linalg.eigvalsh(P)[0] >= -1e-13 * scale
         # No certificate is faster than the worst quadratic.
-        assert certificate.rate_squared >= theory.heavy_ball_rate(step, momentum, [MU, L]) ** 2
+        assert certificate.rate_squared >= bounds.heavy_ball_rate(step, momentum, [MU, L]) ** 2
     # The grid finds rates that the closed form does not reach.
     assert min(c.rate_squared for c in found) < found[0].rate_squared - 0.1 * MU * step
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from bench.papers import zhang2017 as bounds
 from dpfast.theory import zhang2017
 
 N, BETA = 50, 4.0
@@ -49,11 +50,11 @@ def test_steps_that_may_diverge_are_refused():
     with pytest.raises(ValueError, match="step must be <= 2 / smoothness"):
         zhang2017.descent_sensitivity(5, 0.51, 0.1, BETA, 1.0)
     with pytest.raises(ValueError, match="step must be < 2 / smoothness"):
-        zhang2017.rrpsgd_gradient_bound(0.5, BETA, 1.0, 1.0, 10)
+        bounds.rrpsgd_gradient_bound(0.5, BETA, 1.0, 1.0, 10)
     with pytest.raises(ValueError, match="step must hold numbers"):
-        zhang2017.stopping_weights([0.1, 0.5], BETA)
+        bounds.stopping_weights([0.1, 0.5], BETA)
     with pytest.raises(ValueError, match="epsilon must be"):
-        zhang2017.rrpsgd_noise_stddev(1.0, 100, 2.0, 1e-5)
+        bounds.rrpsgd_noise_stddev(1.0, 100, 2.0, 1e-5)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.05])
@@ -69,7 +70,7 @@ def test_descent_and_its_noise_stay_below_their_bounds(mu):
             assert gap <= bound * (1 + 1e-12)
     z = 0.3 * rng.standard_normal((4000, 4))
     rise = 0.5 * (z**2 @ curvature).mean()
-    assert rise <= zhang2017.noise_bound(BETA, 4 * 0.3**2)
+    assert rise <= bounds.noise_bound(BETA, 4 * 0.3**2)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -80,13 +81,13 @@ def test_rates_and_iterations_of_theorems_2_and_3(delta):
     iterations = zhang2017.convex_iterations(BETA, 1.0, distance, n, d, epsilon, delta)
     optimization = BETA * distance**2 / iterations
     noise = BETA * width * (iterations / (n * BETA * epsilon)) ** 2
-    rate = zhang2017.convex_rate(BETA, 1.0, distance, n, d, epsilon, delta)
+    rate = bounds.convex_rate(BETA, 1.0, distance, n, d, epsilon, delta)
     assert optimization == pytest.approx(rate, rel=0.1)
     assert noise == pytest.approx(rate, rel=0.2)
 
     mu = 0.1
     iterations = zhang2017.strongly_convex_iterations(mu, BETA, 1.0, distance, n, d, epsilon, delta)
-    rate = zhang2017.strongly_convex_rate(mu, BETA, 1.0, n, d, epsilon, delta)
+    rate = bounds.strongly_convex_rate(mu, BETA, 1.0, n, d, epsilon, delta)
     step = 1.0 / (BETA + mu)
     assert zhang2017.descent_bound(iterations, step, mu, BETA, distance) <= rate
     # A weak budget needs no steps to speak of, and more budget needs more.
@@ -106,7 +107,7 @@ def test_theorems_2_and_3_with_constants_bound_algorithm_1(mu, epsilon, delta):
     best = np.array([2.0, -1.0, 1.0])
     distance = float(np.linalg.norm(best))
     common = (1.0, distance, n, d, epsilon, delta)
-    bound = zhang2017.excess_risk_bound(mu, BETA, *common)
+    bound = bounds.excess_risk_bound(mu, BETA, *common)
     if mu:
         count = zhang2017.strongly_convex_iterations(mu, BETA, *common)
     else:
@@ -120,7 +121,7 @@ def test_theorems_2_and_3_with_constants_bound_algorithm_1(mu, epsilon, delta):
         z *= math.sqrt(2.0 * math.log(2.0 / delta)) * scale
     excess = 0.5 * ((w + z - best) ** 2 @ curvature).mean()
     assert excess <= bound
-    assert excess >= 0.5 * zhang2017.noise_bound(BETA, float((z**2).sum(axis=1).mean()))
+    assert excess >= 0.5 * bounds.noise_bound(BETA, float((z**2).sum(axis=1).mean()))
 
 
 def rounds(value_gradient, dim, steps, noise_stddev, seed):
@@ -148,17 +149,15 @@ def test_rrpsgd_stays_below_theorems_5_and_6():
         return value.mean(), slopes.mean(axis=0), slopes[rng.integers(40)]
 
     beta, lipschitz = 1.0 / (6.0 * math.sqrt(3.0)), 0.25
-    variance = zhang2017.rrpsgd_variance(lipschitz, 3, noise)
-    step = zhang2017.rrpsgd_step(count, beta, variance, math.sqrt(2 * 0.5 / beta))
-    bound = zhang2017.rrpsgd_gradient_bound(step, beta, variance, 0.5, count)
+    variance = bounds.rrpsgd_variance(lipschitz, 3, noise)
+    step = bounds.rrpsgd_step(count, beta, variance, math.sqrt(2 * 0.5 / beta))
+    bound = bounds.rrpsgd_gradient_bound(step, beta, variance, 0.5, count)
     steps = np.full(count, step)
-    assert zhang2017.rrpsgd_gradient_bound(steps, beta, variance, 0.5) == pytest.approx(bound)
-    weights = zhang2017.stopping_weights(steps, beta)
+    assert bounds.rrpsgd_gradient_bound(steps, beta, variance, 0.5) == pytest.approx(bound)
+    weights = bounds.stopping_weights(steps, beta)
     means = [weights @ rounds(sigmoid, 3, steps, noise, seed)[0] for seed in range(20)]
     assert np.mean(means) <= bound
-    sure = zhang2017.rrpsgd_high_probability_bound(
-        step, beta, lipschitz, 3, noise, 0.5, 0.01, count
-    )
+    sure = bounds.rrpsgd_high_probability_bound(step, beta, lipschitz, 3, noise, 0.5, 0.01, count)
     assert max(means) <= sure
     assert sure > bound
 
@@ -171,9 +170,9 @@ def test_rrpsgd_stays_below_theorems_5_and_6():
     for _ in range(500):
         w = w - logistic(w, data)[1]
     least = logistic(w, data)[0]
-    variance = zhang2017.rrpsgd_variance(1.0, 3, noise)
-    step = zhang2017.rrpsgd_step(count, 0.75, variance, np.linalg.norm(w))
-    weights = zhang2017.stopping_weights(np.full(count, step), 0.75)
+    variance = bounds.rrpsgd_variance(1.0, 3, noise)
+    step = bounds.rrpsgd_step(count, 0.75, variance, np.linalg.norm(w))
+    weights = bounds.stopping_weights(np.full(count, step), 0.75)
     excess = [
         weights @ rounds(logistic, 3, np.full(count, step), noise, seed)[1] - least
         for seed in range(20)
@@ -181,13 +180,13 @@ def test_rrpsgd_stays_below_theorems_5_and_6():
     assert (
         0.0
         < np.mean(excess)
-        <= zhang2017.rrpsgd_convex_bound(step, 0.75, variance, np.linalg.norm(w), count)
+        <= bounds.rrpsgd_convex_bound(step, 0.75, variance, np.linalg.norm(w), count)
     )
 
 
 def test_noise_of_algorithm_2_is_that_of_theorem_4():
     n, epsilon, delta = 1000, 0.5, 1e-6
-    stddev = zhang2017.rrpsgd_noise_stddev(2.0, n, epsilon, delta)
+    stddev = bounds.rrpsgd_noise_stddev(2.0, n, epsilon, delta)
     # exp(-ε²‖z‖²/(8L² log(3n/δ) log(2/δ))) is a Gaussian of twice that in 2σ².
     exponent = 8 * 4.0 * math.log(3 * n / delta) * math.log(2 / delta) / epsilon**2
     assert 2.0 * stddev**2 == pytest.approx(exponent)

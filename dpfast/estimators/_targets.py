@@ -1,0 +1,130 @@
+"""From the targets of a table to those of a loss, and from its weights back to coefficients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.losses import Loss
+
+Vector = NDArray[np.float64]
+
+# Means from a twentieth of the highest target are above the margin 0, from which solvers start.
+_COUNT_WIDTH = 3.0
+# A range of log-means is at least so wide, lest rounding matter.
+_LEAST_WIDTH = 0.1
+
+
+class Targets(Protocol):
+    """How targets are brought into the range of a loss; can be pickled."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the targets that come out."""
+
+    @property
+    def unit(self) -> float:
+        """What weights are multiplied by to be coefficients."""
+
+    @property
+    def center(self) -> float:
+        """What is added to the intercept."""
+
+    def __call__(self, y: NDArray[Any]) -> Vector:
+        """The loss's targets of some rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signs:
+    """+1 for one of the declared classes, -1 for the others."""
+
+    loss: Loss
+    classes: NDArray[Any]
+    positive: Any
+    unit: ClassVar[float] = 1.0
+    center: ClassVar[float] = 0.0
+
+    def __call__(self, y: NDArray[Any]) -> Vector:
+        """The signs.
+
+        Raises
+        ------
+        ValueError
+            If a label was not declared; it is private, and not quoted.
+        """
+        if not np.all(np.isin(y, self.classes)):
+            raise ValueError(
+                f"y must hold only the declared classes {self.classes.tolist()}; it has at least "
+                "one other label."
+            )
+        return np.where(y == self.positive, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Targets brought to [-1, 1]; those beyond the public range are clipped."""
+
+    loss: Loss
+    center: float
+    unit: float
+
+    @classmethod
+    def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> Affine:
+        """The range is brought to [-1, 1]; without an intercept it is only divided."""
+        if not centered:
+            return cls(loss, 0.0, max(abs(low), abs(high)) or 1.0)
+        return cls(loss, 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0)
+
+    def __call__(self, y: NDArray[Any]) -> Vector:
+        """The loss's targets."""
+        scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
+        return np.clip(scaled, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LogMean:
+    """Targets of a loss with a log link: divided by a public constant, which moves the intercept.
+
+    `low` and `high` are the range of the targets, and what predictions are kept in.
+    """
+
+    loss: Loss
+    center: float
+    low: float
+    high: float
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> LogMean:
+        """From the loss, of any width, and the public range of the targets.
+
+        With an intercept margins are 0 in the middle of the range of positive targets (in
+        logarithms), and at a twentieth of the highest one for those that can be 0; without one
+        nothing can be divided.
+        """
+        positive = loss.target_range[0] > 0.0
+        log_low, log_high = math.log(low) if positive else -math.inf, math.log(high)
+        if centered and positive:
+            center, width = 0.5 * (log_low + log_high), 0.5 * (log_high - log_low)
+        elif centered:
+            center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
+        else:
+            center, width = 0.0, max(log_high, -log_low if positive else 0.0)
+        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
+        return cls(wide, center, low, high)
+
+    def __call__(self, y: NDArray[Any]) -> Vector:
+        """The loss's targets."""
+        clipped = np.clip(np.asarray(y, dtype=np.float64), self.low, self.high)
+        scaled: Vector = np.clip(clipped / math.exp(self.center), *self.loss.target_range)
+        return scaled
+
+    def means(self, margins: Vector) -> Vector:
+        """Means of the targets, kept in their range and above 0."""
+        lowest = self.low or self.high * 2.0**-500
+        means: Vector = np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)
+        return means

@@ -1,0 +1,61 @@
+"""How the targets are spread: counts by size."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.mechanisms import Query
+from dpfast.privacy import records_apart
+from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums
+
+Vector = NDArray[np.float64]
+
+
+class TargetCounts(Query):
+    """Rows by the size of their target, one count an octave below the highest, each by its weight.
+
+    The first count is of all targets up to ``edges[0]``, the one after of those up to ``edges[1]``,
+    and so on; ``edges[-1]`` is the highest target.
+
+    Sensitivity: ``√k c``, c the largest weight.  One row adds its weight, at most c, to one count;
+    of two rows each does, to two counts or with opposite signs to the same.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Of a loss with a highest target.
+    octaves : int
+        How many edges there are.
+    """
+
+    def __init__(self, shape: ProblemShape, octaves: int) -> None:
+        self.shape = shape
+        self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
+        self.dimension = octaves
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        return math.sqrt(records_apart(neighboring_relation)) * self.shape.max_weight
+
+    def rounding_error(self) -> float:
+        """Return the error of n additions of weights."""
+        n = self.shape.n_samples
+        return 1.01 * UNIT * (n + 8.0) * n * self.shape.max_weight
+
+    def __call__(self, prepared: RowSums) -> Vector:
+        """The counts."""
+        total = np.zeros(self.dimension)
+        for part in prepared.map_blocks(partial(_counts, edges=self.edges)):
+            total += part
+        return total
+
+
+def _counts(problem: RowAccess, edges: Vector) -> Vector:
+    """The counts of some rows."""
+    octave = np.searchsorted(edges[:-1], problem.target)
+    return np.bincount(octave, problem.sample_weight, len(edges)).astype(np.float64)

@@ -1,0 +1,223 @@
+"""Regressors of counts, costs and durations: what they minimize, their range, how well they do."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+from sklearn.metrics import d2_tweedie_score
+
+from dpfast import Budget, GammaRegressor, PoissonRegressor, PrivacyLeakWarning, TweedieRegressor
+from dpfast.privacy.calibration import budget_mu
+
+CASES = {
+    "poisson": (PoissonRegressor, {}, 1.0, (0.0, 40.0)),
+    "gamma": (GammaRegressor, {}, 2.0, (0.05, 40.0)),
+    "tweedie": (TweedieRegressor, {}, 1.5, (0.0, 40.0)),
+    "tweedie 1.2": (TweedieRegressor, {"power": 1.2}, 1.2, (0.0, 40.0)),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    """An estimator's maker, the power, and rows with targets around 2 of its law."""
+    cls, settings, power, bounds = CASES[request.param]
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((6000, 3))
+    X *= 2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1))[:, None]
+    mean = np.exp(0.5 + X @ [0.5, -0.3, 0.1])
+    y = {
+        1.0: rng.poisson(mean), 2.0: rng.gamma(3.0, mean / 3.0),
+        1.5: rng.gamma(np.maximum(rng.poisson(2.0 * mean), 1e-300), 0.5),
+        1.2: rng.gamma(np.maximum(rng.poisson(2.0 * mean), 1e-300), 0.5),
+    }[power].astype(float)  # fmt: skip
+
+    def make(**given):
+        public = {"data_norm": 2.0, "target_bounds": bounds, "random_state": 0}
+        return cls(**{**public, **settings, **given})
+
+    return make, power, X, np.clip(y, *bounds)
+
+
+def half_deviance(y, mean, power):
+    """Up to terms of y alone."""
+    if power == 1.0:
+        return mean - y * np.log(mean)
+    if power == 2.0:
+        return np.log(mean) + y / mean
+    return mean ** (2 - power) / (2 - power) + y * mean ** (1 - power) / (power - 1)
+
+
+def minimizer(X, y, power, *, center, fit_intercept, alpha):
+    """Weights for targets divided by exp(center), the intercept's last, and back."""
+    rows = np.hstack([X, np.ones((len(X), 1))]) if fit_intercept else X
+    target = y / np.exp(center)
+
+    def objective(w):
+        return half_deviance(target, np.exp(rows @ w), power).mean() + 0.5 * alpha * w @ w
+
+    best = scipy.optimize.minimize(objective, np.zeros(rows.shape[1]), tol=1e-10).x
+    return best[:3], best[3] + center if fit_intercept else 0.0
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_without_noise_it_minimizes_the_deviance(noiseless, case, fit_intercept):
+    make, power, X, y = case
+    settings = {"solver": "output-perturbation", "alpha": 0.01, "fit_intercept": fit_intercept}
+    model = make(epsilon=1e4, **settings).fit(X, y)
+    low, high = model.target_bounds
+    center = 0.5 * np.log(low * high) if power == 2.0 else np.log(high) - 3.0
+    coef, intercept = minimizer(
+        X, y, power, center=center if fit_intercept else 0.0, fit_intercept=fit_intercept,
+        alpha=0.01,
+    )  # fmt: skip
+    np.testing.assert_allclose(model.coef_, coef, atol=2e-3)
+    assert model.intercept_ == pytest.approx(intercept, abs=2e-3)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_with_much_budget_the_default_is_near_the_minimizer(case, fit_intercept):
+    """Rows that are far out count less in learned coordinates, and slopes are clipped there."""
+    make, power, X, y = case
+    model = make(epsilon=1e5, fit_intercept=fit_intercept).fit(X, y)
+    coef, intercept = minimizer(X, y, power, center=0.0, fit_intercept=fit_intercept, alpha=0.0)
+    np.testing.assert_allclose(model.coef_, coef, atol=0.06)
+    assert model.intercept_ == pytest.approx(intercept, abs=0.06)
+
+
+@pytest.mark.parametrize("epsilon, share", [(0.3, 0.5), (1.0, 0.8), (8.0, 0.97)])
+def test_a_share_of_the_deviance_is_explained(case, epsilon, share):
+    make, _, X, y = case
+    best = make(epsilon=1e5).fit(X, y).score(X, y)
+    scores = [make(epsilon=epsilon, random_state=seed).fit(X, y).score(X, y) for seed in range(4)]
+    assert np.mean(scores) > share * best
+
+
+def test_budgets_without_delta(case):
+    make, _, X, y = case
+    model = make(epsilon=20.0, delta=0.0).fit(X, y)
+    assert model.privacy_.delta == 0.0
+    assert model.score(X, y) > 0.5 * make(epsilon=1e5).fit(X, y).score(X, y)
+
+
+def test_the_score_is_the_deviance_explained(case):
+    make, power, X, y = case
+    model = make().fit(X, y)
+    weight = np.linspace(0.0, 2.0, len(y))
+    predicted = np.exp(X @ model.coef_ + model.intercept_)
+    assert model.score(X, y) == pytest.approx(d2_tweedie_score(y, predicted, power=power))
+    expected = d2_tweedie_score(y, predicted, power=power, sample_weight=weight)
+    assert model.score(X, y, sample_weight=weight) == pytest.approx(expected)
+
+
+def test_predictions_stay_in_the_bounds(case):
+    make, _, X, y = case
+    model = make().fit(X, y)
+    low, high = model.target_bounds
+    found = model.predict(np.vstack([1e6 * X, -1e6 * X]))
+    assert found.max() == high
+    assert found.min() > 0.0 and found.min() >= low
+
+
+def test_the_unit_of_the_target_does_not_matter(case):
+    make, _, X, y = case
+    first = make().fit(X, y)
+    low, high = first.target_bounds
+    second = make(target_bounds=(1000.0 * low, 1000.0 * high)).fit(X, 1000.0 * y)
+    np.testing.assert_allclose(second.predict(X), 1000.0 * first.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(second.coef_, first.coef_, rtol=1e-6)
+
+
+def test_targets_beyond_the_bounds_are_clipped(case):
+    make, _, X, y = case
+    narrow = (0.5, 3.0)
+    first = make(target_bounds=narrow).fit(X, y)
+    second = make(target_bounds=narrow).fit(X, np.clip(y, *narrow))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert np.any(first.coef_ != make().fit(X, y).coef_)
+
+
+def test_bounds_from_the_data(case):
+    make, power, X, y = case
+    with pytest.warns(PrivacyLeakWarning, match="target_bounds were not given"):
+        model = make(target_bounds=None).fit(X, y)
+    assert model.privacy_.notes == ("target_bounds were taken from the data",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        with pytest.raises(ValueError, match=r"target_bounds\[0\] must be >=? ?0"):
+            make(target_bounds=None).fit(X, np.where(np.arange(len(y)) == 5, -1.0, y))
+        if power == 2.0:
+            with pytest.raises(ValueError, match=r"target_bounds\[0\] must be > 0"):
+                make(target_bounds=None).fit(X, np.where(np.arange(len(y)) == 5, 0.0, y))
+        constant = make(target_bounds=None, epsilon=100.0).fit(X, np.full(len(y), 4.0))
+    np.testing.assert_allclose(constant.predict(X), 4.0, rtol=0.2)
+
+
+def test_zeros_alone():
+    X = np.linspace(-1.0, 1.0, 500)[:, None]
+    for cls in (PoissonRegressor, TweedieRegressor):
+        model = cls(data_norm=1.0, target_bounds=(0, 9), random_state=0).fit(X, np.zeros(500))
+        assert np.all(np.isfinite(model.predict(X))) and np.all(model.predict(X) < 4.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"target_bounds": (-1, 5)}, ValueError, r"target_bounds\[0\] must be >=? 0.*got -1"),
+        ({"target_bounds": (3, 3)}, ValueError, "must hold the lower number first"),
+        ({"solver": "dp-adassp"}, ValueError, "loss must be 'squared'"),
+        ({"solver": "exponential", "delta": 0.0}, ValueError, "loss must be one of classification"),
+    ],
+)
+def test_bad_parameters(case, settings, error, message):
+    make, _, X, y = case
+    with pytest.raises(error, match=message):
+        make(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.9, 2.1, 3.0])
+def test_powers_without_bounded_gradients(power):
+    with pytest.raises(ValueError, match=r"power must be a real number in \[1, 2\]"):
+        TweedieRegressor(power=power, target_bounds=(0, 1), data_norm=1.0).fit([[1.0]] * 9, [1] * 9)
+
+
+@pytest.mark.parametrize(("power", "cls"), [(1.0, PoissonRegressor), (2.0, GammaRegressor)])
+def test_the_ends_of_the_powers(power, cls):
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1.0, 1.0, (500, 2)), rng.uniform(0.5, 4.0, 500)
+    public = {"data_norm": 1.5, "target_bounds": (0.2, 5.0), "random_state": 0}
+    first, second = TweedieRegressor(power=power, **public), cls(**public)
+    np.testing.assert_array_equal(first.fit(X, y).coef_, second.fit(X, y).coef_)
+    assert first.score(X, y) == second.score(X, y)
+
+
+def test_intervals_are_of_the_logarithm(case):
+    make, _, X, y = case
+    model = make(solver="output-perturbation", alpha=0.01, epsilon=10.0).fit(X, y)
+    interval = model.confidence_interval()
+    assert np.all((interval.low < model.coef_) & (model.coef_ < interval.high))
+    assert interval.intercept_low < model.intercept_ < interval.intercept_high
+    middle = 0.5 * (interval.intercept_low + interval.intercept_high)
+    assert middle == pytest.approx(model.intercept_)
+
+
+def test_sample_weights(case):
+    """Rows of weight zero are as good as absent, up to the noise of so many rows."""
+    make, _, X, y = case
+    wild = np.concatenate([y, np.full(3000, make().target_bounds[1])])
+    rows = np.vstack([X, X[:3000]])
+    weight = np.concatenate([np.full(6000, 2.0), np.zeros(3000)])
+    model = make(epsilon=20.0, max_weight=2.0).fit(rows, wild, sample_weight=weight)
+    expected = make(epsilon=20.0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=0.05)
+    assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.05)
+
+
+def test_default_is_whitened_descent_however_many_rows():
+    from dpfast import Loss, ProblemShape, plan
+
+    shape = ProblemShape(10**8, 3, 1.0, Loss("poisson"))
+    settled = plan(shape, "auto", Budget(8.0, 1e-6))
+    assert settled.solver == "dp-whitened-gd"
+    charged = sum(count * access.events()[0].mu ** 2 for access, count in settled.accesses)
+    assert charged <= budget_mu(Budget(8.0, 1e-6)) ** 2

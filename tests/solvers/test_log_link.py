@@ -1,0 +1,120 @@
+"""Whitened descent on losses with a log link: what it learns of the targets, and its plan."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, plan, solve
+from dpfast.curator import Curator
+from dpfast.privacy.ledger import merged
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _log_link
+
+LOSSES = [
+    Loss("poisson"), Loss("gamma", width=4.0), Loss("tweedie", 1.3), Loss("negative-binomial", 0.5),
+]  # fmt: skip
+
+
+def counts(loss, n=20_000, mean=0.4, seed=0, **settings):
+    """Skewed targets of this mean, and rows that explain a part of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    y = mean * np.exp(0.8 * X[:, 0]) * rng.gamma(0.7, 1.0 / 0.7, n)
+    y *= mean / y.mean()
+    return Problem(X, np.clip(y, *loss.target_range), loss, data_norm=2.0, **settings)
+
+
+def learned(problem, budget):
+    settled = plan(problem, "dp-whitened-gd", budget)
+    curator = Curator(problem, Ledger(budget), SecureGenerator(1))
+    return _log_link.learn_spread(settled.settings.link, problem.shape, curator)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("mean", [0.1, 1.0, 5.0])
+def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
+    problem = counts(loss, mean=mean)
+    y = problem.target
+    found = learned(problem, Budget(8.0, 1e-6))
+    assert found.mean == pytest.approx(y.mean(), rel=0.12)
+    assert found.relative == pytest.approx(y.std() / y.mean(), rel=0.15)
+    assert 0.25 * y.max() <= found.top <= 2.0 * y.max()
+    assert found.weight == pytest.approx(1.0, abs=0.01)
+
+
+def test_what_cannot_be_seen_is_left_out():
+    """Few rows: the highest octaves do not stand out of the noise, but the mean is no less than
+    what the rest of the targets have."""
+    problem = counts(LOSSES[0], n=400)
+    found = learned(problem, Budget(0.3, 1e-6))
+    low, high = problem.shape.loss.target_range
+    assert low < found.mean <= high and found.top <= high
+    assert 0.3 <= found.relative <= 8.0
+    empty = Problem(np.zeros((400, 1)), np.zeros(400), LOSSES[0], data_norm=1.0)
+    assert 0.0 < learned(empty, Budget(1.0, 1e-6)).mean < 0.5
+
+
+def test_weights_count():
+    weight = np.full(20_000, 0.5)
+    problem = counts(LOSSES[0], sample_weight=weight, max_weight=1.0)
+    found = learned(problem, Budget(8.0, 1e-6))
+    assert found.weight == pytest.approx(0.5, abs=0.01)
+    assert found.mean == pytest.approx(problem.target.mean(), rel=0.12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_curvature_at_a_mean_is_a_slope_over_a_relative_residual(loss):
+    mean, change = np.array([0.2, 1.0, 6.0]), 1e-5
+    slope = loss(np.log(mean), mean * (1.0 - change))[1]
+    np.testing.assert_allclose(_log_link.curvature(loss, mean), slope / change, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("intercept", [0.0, 1.0])
+def test_every_loss_is_served_within_the_budget(loss, intercept):
+    problem = counts(loss, n=3000, intercept=intercept)
+    for budget in (Budget(0.5, 1e-6), Budget(mu=0.3), Budget(rho=0.05)):
+        result = solve(problem, "dp-whitened-gd", budget, random_state=3)
+        assert np.all(np.isfinite(result.w))
+        assert merged(result.privacy.events) == merged(result.plan.events)
+    best = solve(problem, "dp-whitened-gd", Budget(mu=1e3), random_state=3).w
+    assert problem.objective(best) < problem.objective(np.zeros(len(best)))
+
+
+def test_a_ridge_draws_the_weights_together():
+    problem = counts(LOSSES[0])
+    lengths = [
+        np.linalg.norm(
+            solve(problem, "dp-whitened-gd", Budget(mu=50.0), alpha=alpha, random_state=3).w[:-1]
+        )
+        for alpha in (1e-6, 0.3, 10.0)
+    ]
+    assert lengths[0] > 1.2 * lengths[1] > 2.0 * lengths[2]
+
+
+def test_shares_must_leave_something():
+    shape = ProblemShape(1000, 3, 1.0, LOSSES[0])
+    with pytest.raises(ValueError, match=r"correlation_share must be less than 0"):
+        plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6), learning_share=0.9)
+
+
+def test_the_calibration_corrects_intercept_and_length():
+    """From a direction that is right, and a length and intercept that are not."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 2)) * [1.0, 1.0]
+    X *= 4.0 / np.maximum(4.0, np.linalg.norm(X, axis=1))[:, None]
+    y = rng.poisson(np.exp(0.3 + 0.6 * X[:, 0]))
+    problem = Problem(X, np.minimum(y, 20.0), LOSSES[0], data_norm=4.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(8.0, 1e-6))
+    curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(1))
+    link = settled.settings.link
+    spread = _log_link.learn_spread(link, problem.shape, curator)
+    for length, intercept in ((0.2, -1.0), (1.4, 1.0)):
+        start = np.array([length, 0.0, intercept])
+        found = _log_link.calibrated(
+            link, problem.shape, curator, np.eye(3), start, spread, ridge=0.0
+        )
+        np.testing.assert_allclose(found, [0.6, 0.0, 0.3], atol=0.06)
+        curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(2))
+    assert math.isclose(spread.weight, 1.0, abs_tol=0.01)

@@ -1,0 +1,241 @@
+"""The curator holds a run to its plan, and pays for all of it."""
+
+from dataclasses import dataclass, replace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, BudgetExceeded, Ledger, Problem
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import ClippedGradient
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
+
+BUDGET, RELATION = Budget(1.0, 1e-6), "replace_one"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the solvers made up here."""
+
+    first: Gaussian
+    second: Gaussian
+
+
+@pytest.fixture
+def problem(classification):
+    return Problem(*classification, "logistic", data_norm=2.0)
+
+
+@pytest.fixture
+def settled(problem):
+    """One access of one kind and three of another, of unequal price."""
+    query = ClippedGradient(problem.shape)
+    first, second = (
+        Gaussian.calibrate(Budget(mu=mu), query, RELATION, where=where)
+        for mu, where in ((0.06, "once"), (0.03, "thrice"))
+    )
+    return Plan(
+        solver="dp-gd", shape=problem.shape, budget=BUDGET, neighboring_relation=RELATION,
+        settings=Settings(first, second), accesses=((first, 1), (second, 3)),
+    )  # fmt: skip
+
+
+def faithful(settled, curator):
+    w = np.zeros(settled.shape.dim)
+    w = w - curator.release(settled.settings.first, w)
+    for _ in range(3):
+        w = w - curator.release(settled.settings.second, w)
+    return Outcome(w)
+
+
+def made_up(run):
+    """A solver of that run takes the place of the plan's."""
+    return mock.patch.dict(SOLVERS, {"dp-gd": replace(SOLVERS["dp-gd"], run=run)})
+
+
+def carried_out(settled, problem, run, seed=0, **ledger):
+    ledger = Ledger(BUDGET, **ledger)
+    with made_up(run):
+        return carry_out(settled, problem, SecureGenerator(seed), ledger), ledger
+
+
+def test_what_was_planned_is_released(settled, problem):
+    _, ledger = carried_out(settled, problem, faithful)
+    assert [e.where for e in ledger.events] == ["once"] + ["thrice"] * 3
+
+
+def twice(settled, curator):
+    """Chooses by what was released."""
+    w = np.zeros(settled.shape.dim)
+    noisy = curator.release(settled.settings.first, w)
+    again = settled.settings.first if noisy[0] != 0.0 else settled.settings.second
+    return Outcome(curator.release(again, w))
+
+
+def other_order(settled, curator):
+    return Outcome(curator.release(settled.settings.second, np.zeros(settled.shape.dim)))
+
+
+def once_more(settled, curator):
+    faithful(settled, curator)
+    return Outcome(curator.release(settled.settings.second, np.zeros(settled.shape.dim)))
+
+
+def its_own(settled, curator):
+    """An access of the same price is another one."""
+    w = np.zeros(settled.shape.dim)
+    return Outcome(curator.release(settled.settings.first.named("another"), w))
+
+
+@pytest.mark.parametrize(
+    ("run", "made", "message"),
+    [
+        (twice, 1, "the next is 'thrice'; got 'once'"),
+        (other_order, 0, "the next is 'once'; got 'thrice'"),
+        (once_more, 4, "there are no more; got 'thrice'"),
+        (its_own, 0, "the next is 'once'; got 'another'"),
+    ],
+)
+def test_what_was_not_planned_is_refused_before_it_is_paid_for(
+    settled, problem, run, made, message
+):
+    asked = []
+
+    class Watched(Ledger):
+        def spend_all(self, events):
+            asked.append(events)
+            super().spend_all(events)
+
+    ledger = Watched(BUDGET)
+    curator = Curator(problem, ledger, SecureGenerator(0), settled.accesses)
+    with pytest.raises(ValueError, match=rf"{message}. Nothing was spent\."):
+        run(settled, curator)
+    assert curator.made == len(asked) == len(ledger.events) == made
+
+
+def test_what_only_looks_like_an_access_is_refused(settled, problem):
+    class Lookalike:
+        query, where = None, "free of charge"
+
+        def events(self, count=1):
+            return ()
+
+        def answer(self, prepared, rng):
+            return prepared
+
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+    with pytest.raises(TypeError, match="access must be a mechanism"):
+        curator.release(Lookalike())
+
+
+@pytest.mark.parametrize("run", [twice, other_order, once_more, its_own])
+def test_without_a_plan_the_ledger_alone_decides(settled, problem, run):
+    ledger = Ledger(BUDGET, adaptive=True)
+    run(settled, Curator(problem, ledger, SecureGenerator(0)))
+    assert ledger.events
+
+
+def stops(settled, curator):
+    """By what was released, or so it might be."""
+    return Outcome(curator.release(settled.settings.first, np.zeros(settled.shape.dim)))
+
+
+def never_asks(settled, curator):
+    return Outcome(np.zeros(settled.shape.dim))
+
+
+@pytest.mark.parametrize("run", [stops, never_asks])
+def test_what_a_run_leaves_out_is_paid_for(settled, problem, run):
+    _, ledger = carried_out(settled, problem, run)
+    _, whole = carried_out(settled, problem, faithful)
+    assert ledger.events == whole.events
+    assert ledger.guarantee() == whole.guarantee()
+
+
+def fails(settled, curator):
+    """By what was released, or so it might be."""
+    stops(settled, curator)
+    raise RuntimeError("a number that I do not like")
+
+
+def test_a_run_that_fails_has_paid_for_all_of_it(settled, problem):
+    ledger = Ledger(BUDGET)
+    with pytest.raises(RuntimeError, match="do not like"), made_up(fails):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
+    assert ledger.events == carried_out(settled, problem, faithful)[1].events
+
+
+def test_a_run_that_fails_before_it_has_seen_anything_has_paid_nothing(settled, problem):
+    def fails_early(settled, curator):
+        raise RuntimeError
+
+    ledger = Ledger(BUDGET)
+    with pytest.raises(RuntimeError), made_up(fails_early):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
+    assert ledger.events == ()
+
+
+def test_an_interrupted_run_has_paid_for_what_it_saw(settled, problem):
+    """Ctrl-C comes from outside."""
+
+    def interrupted(settled, curator):
+        stops(settled, curator)
+        raise KeyboardInterrupt
+
+    ledger = Ledger(BUDGET)
+    with pytest.raises(KeyboardInterrupt), made_up(interrupted):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
+    assert [e.where for e in ledger.events] == ["once"]
+
+
+def test_a_budget_that_is_too_small_for_the_rest_pays_for_what_it_can(settled, problem):
+    ledger = Ledger(Budget(mu=0.07))
+    with pytest.raises(BudgetExceeded), made_up(stops):
+        carry_out(settled, problem, SecureGenerator(0), ledger)
+    assert [e.where for e in ledger.events] == ["once", "thrice"]
+
+
+class TestParts:
+    """Each part of the rows answers what was paid for, once and in order."""
+
+    EDGES = (0, 100, 250, 500)
+
+    @pytest.fixture
+    def ledger(self):
+        return Ledger(BUDGET)
+
+    @pytest.fixture
+    def parts(self, settled, problem, ledger):
+        curator = Curator(problem, ledger, SecureGenerator(0), settled.accesses)
+        pair = settled.settings.first, settled.settings.second
+        return curator.disjoint(self.EDGES, *pair)
+
+    def test_one_payment_for_all(self, settled, ledger, parts):
+        w = np.zeros(settled.shape.dim)
+        for part in parts:
+            part.release(settled.settings.first, w)
+            part.release(settled.settings.second, w)
+        assert len(parts) == 3
+        assert [e.where for e in ledger.events] == ["once", "thrice"]
+
+    def test_no_part_is_seen_twice(self, settled, ledger, parts):
+        w = np.zeros(settled.shape.dim)
+        for part in parts:
+            with pytest.raises(ValueError, match="the next is 'once'"):
+                part.release(settled.settings.second, w)
+            part.release(settled.settings.first, w)
+            with pytest.raises(ValueError, match="the next is 'thrice'"):
+                part.release(settled.settings.first, w)
+            part.release(settled.settings.second, w)
+            with pytest.raises(ValueError, match="there are no more"):
+                part.release(settled.settings.second, w)
+        assert len(ledger.events) == 2
+
+    def test_a_plan_holds_for_them(self, settled, problem, ledger):
+        curator = Curator(problem, ledger, SecureGenerator(0), settled.accesses)
+        with pytest.raises(ValueError, match="the next is 'thrice'; got 'once'"):
+            curator.disjoint(self.EDGES, settled.settings.first, settled.settings.first)
+        assert ledger.events == ()
