@@ -41,11 +41,14 @@ static inline uint64_t wide_multiply(uint64_t a, uint64_t b, uint64_t *high)
     /*@ assert a == 0x100000000 * a1 + a0; */
     /*@ assert b == 0x100000000 * b1 + b0; */
     /*@ assert a0 * b0 == 0x100000000 * c00 + r00; */
+    /*@ assert p10 == a1 * b0 + c00; */
+    /*@ assert p01 == a0 * b1 + r10; */
     /*@ assert a1 * b0 + c00 == 0x100000000 * c10 + r10; */
     /*@ assert a0 * b1 + r10 == 0x100000000 * c01 + r01; */
     /*@ assert a * b == (0x100000000 * a1 + a0) * (0x100000000 * b1 + b0); */
     *high = multiply_halves(a1, b1) + c10 + c01;
     /*@ assert *high == a1 * b1 + c10 + c01; */
+    /*@ assert *high * 0x10000000000000000 + 0x100000000 * r01 + r00 == a * b; */
     return ((uint64_t)r01 << 32) + r00;
 #endif
 }

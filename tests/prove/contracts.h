@@ -1,5 +1,6 @@
 /* Contracts of the integer arithmetic behind the exact samplers, on a source of words that may be
- * anything.  wp_wide.c, wp_exact.c and wp_samplers.c prove them; each uses those of the others. */
+ * anything.  wp_wide.c, wp_exact.c, wp_discrete.c and wp_noisy_max.c prove them; each uses those of
+ * the others. */
 #ifndef CONTRACTS_H
 #define CONTRACTS_H
 
@@ -10,7 +11,7 @@
 
 #define WORDS 0x10000000000000000
 
-/* Proved in wp_wide.c; the second line follows by the last lemma. */
+/* Proved in wp_wide.c. */
 /*@ requires \valid(high);
     assigns *high;
     ensures *high * WORDS + \result == a * b;
