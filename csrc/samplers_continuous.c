@@ -18,6 +18,7 @@ static inline int leading_zeros(uint64_t word)
     return __builtin_clzll(word);
 #else
     int leading = 0;
+    /*@ loop unroll 64; */
     while (word < UINT64_C(1) << 63) {
         word <<= 1;
         leading++;

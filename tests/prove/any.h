@@ -81,14 +81,27 @@ static int64_t *any_indices(ptrdiff_t n, int below)
 
 #define PERHAPS(pointer) (any_int(0, 1) ? (pointer) : NULL)
 
-/* A loss that exists, with arbitrary parameters. */
-static dpfast_loss any_loss(void)
+/* With arbitrary parameters. */
+static dpfast_loss loss_of(int id)
 {
     dpfast_loss loss;
-    loss.id = any_int(0, MOST_LOSSES);
+    loss.id = id;
     loss.parameter = any_double();
     loss.width = any_double();
     return loss;
+}
+
+static dpfast_loss any_loss(void)
+{
+    return loss_of(any_int(0, MOST_LOSSES));
+}
+
+/* What walks over rows and columns treats the logistic loss in ways of its own and all others alike:
+ * eva_losses.c and
+ * eva_dense.c analyze each. */
+static dpfast_loss some_loss(void)
+{
+    return loss_of(any_int(0, 1) ? DPFAST_LOSS_logistic : DPFAST_LOSS_huber);
 }
 
 /* A stream in any state whatever, keyed or not. */

@@ -8,7 +8,7 @@ static void check_kernels(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_csr rows =
         any_csr(n, d, each, more, indptr_type, index_type, value_type, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     const double *w = any_doubles(dim);
     double *per_row = any_doubles(n), *gradient = any_doubles(dim), sum;
     double *hessian = any_doubles(dim * dim);

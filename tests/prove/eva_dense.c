@@ -1,11 +1,11 @@
 /* Dense rows of any content, in the shapes below. */
 #include "any.h"
 
-static void check(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar scalar, int sign)
+static void check(dpfast_loss loss, ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar scalar,
+                  int sign)
 {
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
-    const dpfast_loss loss = any_loss();
     const double *w = any_doubles(dim);
     double *per_row = any_doubles(n), *gradient = any_doubles(dim), sum;
     double *curvature_rows = any_doubles(n * dim);
@@ -38,10 +38,10 @@ static void check_refusals(void)
 }
 
 #define SHAPE(n, d)                                                                                \
-    check(n, d, 0, DPFAST_FLOAT64, 0);                                                             \
-    check(n, d, 3, DPFAST_FLOAT64, 1);                                                             \
-    check(n, d, 0, DPFAST_FLOAT32, -1);                                                            \
-    check(n, d, 3, DPFAST_FLOAT32, 0);
+    check(some_loss(), n, d, 0, DPFAST_FLOAT64, 0);                                                \
+    check(some_loss(), n, d, 3, DPFAST_FLOAT64, 1);                                                \
+    check(some_loss(), n, d, 0, DPFAST_FLOAT32, -1);                                               \
+    check(some_loss(), n, d, 3, DPFAST_FLOAT32, 0);
 
 int main(void)
 {
@@ -55,7 +55,10 @@ int main(void)
     SHAPE(9, 2)
     SHAPE(19, 17)
     SHAPE(5, 70) /* rows taken one at a time */
-    check(9, 260, 1, DPFAST_FLOAT64, 1); /* two blocks; more than 2048 bytes a row */
-    check(514, 1, 0, DPFAST_FLOAT32, 0); /* two blocks of the most rows */
+    check(any_loss(), 5, 3, 0, DPFAST_FLOAT64, 0);
+    /* Two blocks; more than 2048 bytes a row. */
+    check(loss_of(DPFAST_LOSS_huber), 9, 260, 1, DPFAST_FLOAT64, 1);
+    /* Two blocks of the most rows. */
+    check(loss_of(DPFAST_LOSS_logistic), 514, 1, 0, DPFAST_FLOAT32, 0);
     return 0;
 }

@@ -52,7 +52,7 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
 {
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     dpfast_sgd epoch = any_sgd(n, dim, 1, gap > 0);
     dpfast_katyusha katyusha = any_katyusha(n, dim, gap > 0 ? any_positive() : INFINITY);
     dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
@@ -74,7 +74,7 @@ static void check_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t more,
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_csr rows =
         any_csr(n, d, each, more, indptr_type, index_type, value_type, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     dpfast_sgd epoch = any_sgd(n, dim, 1, sign > 0);
     dpfast_katyusha katyusha = any_katyusha(n, dim, INFINITY);
     dpfast_csr_sgd_epoch(&rows, &loss, &epoch);
@@ -94,7 +94,7 @@ static void check_refusals(void)
 {
     dpfast_dense dense = any_dense(3, 2, 0, DPFAST_FLOAT64, 1);
     dpfast_csr csr = any_csr(3, 2, 1, 2, DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64, 1);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     dpfast_sgd epoch = any_sgd(3, 3, 1, 0);
     dpfast_katyusha katyusha = any_katyusha(3, 3, INFINITY);
     dpfast_loss none;

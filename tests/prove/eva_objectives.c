@@ -6,7 +6,7 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
 {
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     const double *w = any_doubles(dim), *weights = any_doubles(n_classes * dim);
     double *scratch = any_doubles(dpfast_objective_scratch(n, dim));
     double *gradient = any_doubles(dim), *gradients = any_doubles(n_classes * dim), a, b;
@@ -24,7 +24,7 @@ static void check_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t more,
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_csr rows =
         any_csr(n, d, each, more, indptr_type, index_type, value_type, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     const double *w = any_doubles(dim), *weights = any_doubles(n_classes * dim);
     double *scratch = any_doubles(dpfast_objective_scratch(n, dim));
     double *gradient = any_doubles(dim), *gradients = any_doubles(n_classes * dim), a, b;

@@ -84,7 +84,7 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
                         dpfast_sampling sampling, dpfast_step_noise noise)
 {
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     const dpfast_private_epoch epoch =
         any_epoch(n, dimension_of(d, sign), sampling, noise, gap > 0);
     dpfast_stream stream = any_stream();
@@ -96,7 +96,7 @@ static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int val
                       dpfast_sampling sampling, dpfast_step_noise noise)
 {
     const dpfast_csr rows = any_csr(4, 6, 2, 5, indptr_type, index_type, value_type, sign);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     const dpfast_private_epoch epoch =
         any_epoch(4, dimension_of(6, sign), sampling, noise, sign > 0);
     dpfast_stream stream = any_stream();
@@ -114,7 +114,7 @@ static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int val
 static void check_refusals(void)
 {
     dpfast_dense dense = any_dense(3, 2, 0, DPFAST_FLOAT64, 1);
-    const dpfast_loss loss = any_loss();
+    const dpfast_loss loss = some_loss();
     dpfast_private_epoch epoch = any_epoch(3, 3, DPFAST_BATCH_GIVEN, DPFAST_NOISE_NONE, 0);
     dpfast_stream stream = any_stream();
     ((int64_t *)epoch.indices)[4] = Frama_C_long_interval(3, INT64_MAX);
