@@ -92,11 +92,10 @@ static dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const doub
 {
     ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
-        const ptrdiff_t label = target[i] >= 0.0 && target[i] < (double)n_classes
-                                    ? (ptrdiff_t)target[i]
-                                    : -1;
+        const double y = target[i];
+        const ptrdiff_t label = y >= 0.0 && y < (double)n_classes ? (ptrdiff_t)y : -1;
         double top = z[i], own;
-        if (label < 0 || (double)label != target[i]) {
+        if (label < 0 || (double)label != y) {
             return DPFAST_ERR_ARGUMENT;
         }
         own = z[label * m + i];

@@ -58,13 +58,13 @@ static void check_offsets(dpfast_index index_type)
     dpfast_csr rows = any_csr(3, 2, 1, 1, DPFAST_INT64, index_type, DPFAST_FLOAT64, 0);
     int64_t *indptr = (int64_t *)rows.indptr;
     int first, second;
+    rows.indices = any_bytes(3 * bytes_of(index_type));
     /*@ loop unroll 4; */
     for (first = 0; first <= 3; first++) {
         /*@ loop unroll 4; */
         for (second = first; second <= 3; second++) {
             indptr[1] = first;
             indptr[2] = second;
-            rows.indices = any_bytes(3 * bytes_of(index_type));
             dpfast_csr_check(&rows, 3, NULL);
         }
     }

@@ -131,15 +131,25 @@ static void check_refusals(void)
     check_csr(n, d, each, more, DPFAST_INT64, DPFAST_UINT16, DPFAST_FLOAT32, 1);                   \
     check_csr(n, d, each, more, DPFAST_INT64, DPFAST_UINT16, ONES, 0);
 
-int main(void)
+void dense(void)
 {
     check_refusals();
     DENSE(0, 2)
     DENSE(3, 0)
     DENSE(2, 1)
     DENSE(4, 13)
-    CSR(0, 2, 0, 0)
+}
+
+void csr(void)
+{
+    check_csr(0, 2, 0, 0, DPFAST_INT64, DPFAST_INT32, DPFAST_FLOAT64, 0);
     CSR(4, 3, 2, 3) /* every column updated */
-    CSR(4, 30, 1, 4) /* lazily */
-    return 0;
+}
+
+/* Of many columns only those of a step's rows are updated. */
+void lazy(void)
+{
+    check_csr(4, 30, 1, 4, DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64, 1);
+    check_csr(4, 30, 1, 4, DPFAST_INT64, DPFAST_INT64, DPFAST_FLOAT32, 0);
+    check_csr(4, 30, 1, 4, DPFAST_INT32, DPFAST_UINT16, ONES, -1);
 }

@@ -131,16 +131,19 @@ static void check_refusals(void)
     dpfast_dense_private_epoch(&dense, &loss, &epoch, &stream);
 }
 
-int main(void)
+void dense(void)
 {
     check_refusals();
     DENSE(3, 0)
     DENSE(2, 1)
     DENSE(4, 13)
+}
+
+void csr(void)
+{
     check_csr(DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64, 1, DPFAST_BATCH_GIVEN, DPFAST_NOISE_GIVEN);
     check_csr(DPFAST_INT64, DPFAST_INT64, DPFAST_FLOAT32, 0, DPFAST_BATCH_POISSON,
               DPFAST_NOISE_GAUSSIAN);
     check_csr(DPFAST_INT64, DPFAST_UINT16, ONES, -1, DPFAST_BATCH_FIXED_SIZE,
               DPFAST_NOISE_DISCRETE);
-    return 0;
 }
