@@ -93,9 +93,14 @@ static dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const doub
     ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
         const double y = target[i];
-        const ptrdiff_t label = y >= 0.0 && y < (double)n_classes ? (ptrdiff_t)y : -1;
         double top = z[i], own;
-        if (label < 0 || (double)label != y) {
+        ptrdiff_t label;
+        if (!(y >= 0.0 && y < (double)n_classes)) { /* so also if it is NaN */
+            return DPFAST_ERR_ARGUMENT;
+        }
+        /*@ admit \is_finite(y); */
+        label = (ptrdiff_t)y;
+        if ((double)label != y) {
             return DPFAST_ERR_ARGUMENT;
         }
         own = z[label * m + i];
@@ -110,6 +115,8 @@ static dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const doub
     }
     dpfast_exp_points(n_classes * m, z, z);
     for (i = 0; i < m; i++) {
+        /* The targets were looked at above. */
+        /*@ admit \is_finite(target[i]) && 0 <= target[i] < n_classes; */
         const ptrdiff_t label = (ptrdiff_t)target[i];
         const double c = weight != NULL ? weight[i] : 1.0;
         double sum = 0.0, square = 0.0, factor, length;

@@ -95,6 +95,7 @@ static int add_discrete(ptrdiff_t dim, double grid, const int64_t *noise, double
         finite &= !isnan(steps);
         steps = steps < limit ? steps : limit;
         steps = steps > -limit ? steps : -limit;
+        /*@ admit \is_finite(steps); */ /* NaN has become the limit */
         sum[j] = (double)((int64_t)steps + noise[j]) * grid;
     }
     return finite;

@@ -21,7 +21,8 @@ SCALES = (1, 2, 3, 5)
 def exp_of(x):
     """exp(x) within 2^-200."""
     with mpmath.workprec(240):
-        return Fraction(int(mpmath.nint(mpmath.exp(mpmath.mpf(x.numerator) / x.denominator) * 2**200)), 2**200)
+        value = mpmath.exp(mpmath.mpf(x.numerator) / x.denominator)
+        return Fraction(int(mpmath.nint(value * 2**200)), 2**200)
 
 
 def assert_law(law, expected):
@@ -29,7 +30,8 @@ def assert_law(law, expected):
     assert law.error < CLOSE
     total = sum(expected.values())
     for value, weight in expected.items():
-        assert abs(law.probability(value) - weight / total) <= law.error + Fraction(1, 2**150), value
+        gap = abs(law.probability(value) - weight / total)
+        assert gap <= law.error + Fraction(1, 2**150), value
     assert set(law.weights) <= set(expected)
 
 
@@ -146,7 +148,8 @@ def test_discrete_laplace(monkeypatch, scale):
         "exact.trees.Path.__next__", lambda path: path.choose([Fraction(1, 2)] * 2), raising=False
     )
     law = law_of(lambda source: twin.discrete_laplace(source, scale), Fraction(1, 2**250))
-    assert_law(law, {x: exp_of(Fraction(-abs(x), scale)) for x in range(-values[-1], values[-1] + 1)})
+    both = range(-values[-1], values[-1] + 1)
+    assert_law(law, {x: exp_of(Fraction(-abs(x), scale)) for x in both})
 
 
 def test_the_cells_of_the_discrete_gaussian():
@@ -191,10 +194,7 @@ def test_discrete_gaussian(exponential_events, monkeypatch, scale):
     assert len(law.weights) > 20 * scale
 
 
-NEIGHBORS = [((0, 0, 0), (1, 1, 1)), ((0, 3, 1), (1, 2, 2)), ((2, 2), (1, 3)), ((0, 1, 1, 4), (1,) * 4)]
-
-
-@pytest.mark.parametrize("scores", sorted({scores for pair in NEIGHBORS for scores in pair}), ids=str)
+@pytest.mark.parametrize("scores", [(0, 0, 0), (0, 3, 1), (2, 2), (0, 1, 1, 4)], ids=str)
 @pytest.mark.parametrize("scale", [1, 3])
 def test_the_exponential_mechanism(exponential_events, scores, scale):
     law = law_of(lambda source: twin.noisy_max(source, scores, scale, "gumbel"))
