@@ -3,7 +3,7 @@
 The mechanisms are the library's own, calibrated and charged as always, on a grid that is so coarse
 that every output can be listed: the laws of the noise are those that test_laws finds.  Neighbors
 are at the corners of what the declared sensitivity allows, at positions between the grid's points
-where rounding moves them apart as far as it can.  delta(epsilon) = sum of max(0, P - exp(epsilon) Q)
+where rounding moves them apart as far as it can.  delta(epsilon) = sum max(0, P - exp(epsilon) Q)
 is compared with the ledger's claim at the delta of the budget, and for choices at epsilon itself.
 """
 

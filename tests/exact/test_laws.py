@@ -1,9 +1,9 @@
 """The laws of the exact samplers, by enumeration of their choices in rational arithmetic.
 
 From the bottom up: numbers and events from words, events of probability exp(-x) from those, the
-samplers from these, each with the level below it replaced by the law that was found for it.  What is
-enumerated are the twins of tests/reference, which give the same values as the kernels word for word
-(tests/test_samplers.py).
+samplers from these, each with the level below it replaced by the law that was found for it. What
+is enumerated are the twins of tests/reference, which give the same values as the kernels word for
+word (tests/test_samplers.py).
 """
 
 import itertools
