@@ -210,6 +210,26 @@ static void margins(const dpfast_csr *rows, const double *w, double *out)
     }
 }
 
+static void add_rows(const dpfast_csr *rows, const double *s, double *sum)
+{
+    const inner_loops *loops = inner_loops_of(rows);
+    ptrdiff_t offset[DPFAST_BLOCK_ROWS + 1];
+    double t[DPFAST_BLOCK_ROWS], constant = 0.0;
+    ptrdiff_t start, m, i;
+    for (start = 0; start < rows->n; start += m) {
+        m = block_offsets(rows, start, offset);
+        for (i = 0; i < m; i++) {
+            t[i] = rows->row_scale != NULL ? s[start + i] * rows->row_scale[start + i]
+                                           : s[start + i];
+        }
+        constant += block_sum(m, s + start);
+        loops->scatter(m, offset, rows->indices, rows->values, t, sum);
+    }
+    if (rows->intercept != 0.0) {
+        sum[rows->d] += constant * rows->intercept;
+    }
+}
+
 static double gradient(const dpfast_csr *rows, const dpfast_loss *loss, const double *w,
                        double clip_norm, double loss_clip, double *out)
 {

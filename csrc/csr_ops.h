@@ -11,6 +11,8 @@
 
 typedef struct dpfast_csr_ops {
     void (*margins)(const dpfast_csr *rows, const double *w, double *margins);
+    /* sum += sum_i s_i x~_i */
+    void (*add_rows)(const dpfast_csr *rows, const double *s, double *sum);
     /* gradient may be NULL: the loss sum alone */
     double (*gradient)(const dpfast_csr *rows, const dpfast_loss *loss, const double *w,
                        double clip_norm, double loss_clip, double *gradient);

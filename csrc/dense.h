@@ -24,6 +24,7 @@ typedef struct dpfast_dense {
     const double *row_scale;   /* n factors in (0, 1], or NULL: all ones */
     const float *inverse_norm; /* n lower bounds of 1 / ||x~_i||, or NULL: no gradient clipping */
     double intercept;          /* value of the constant column; 0: none */
+    int alike;                 /* whether a row's margin is the same to the last bit wherever it is */
 } dpfast_dense;
 
 /* norms[i] = an upper bound of ||x_i||_2, within (d / 2 + 8) 2^-52 relative; overflow and

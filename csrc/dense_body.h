@@ -84,22 +84,36 @@ DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
     vec_store(out, vec_sums(s));
 }
 
-/* Margins of rows [start, start + m). */
-DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w,
-                                       ptrdiff_t start, ptrdiff_t m, double *DPFAST_RESTRICT z)
+/* <x_i, w> of m rows.  Rows of 512 bytes to 4 KB stream best one after another, others several at a
+ * time; those that are left over are added up in another order, unless `alike`: then a row's value
+ * does not depend on its place. */
+DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w, ptrdiff_t d,
+                              ptrdiff_t m, int alike, double *DPFAST_RESTRICT z)
 {
-    const ptrdiff_t d = rows->d, stride = rows->row_stride;
-    const SCALAR *x = (const SCALAR *)rows->x + start * stride;
+    const int many = d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048;
+    double same[DPFAST_LANES];
     ptrdiff_t i = 0;
-    /* Rows of 512 bytes to 4 KB stream best one after another, others several at a time. */
-    if (d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048) {
-        for (; i + DPFAST_LANES <= m; i += DPFAST_LANES) {
-            NAME(dot_many)(x + i * stride, stride, w, d, z + i);
-        }
+    for (; many && i + DPFAST_LANES <= m; i += DPFAST_LANES) {
+        NAME(dot_many)(x + i * stride, stride, w, d, z + i);
     }
     for (; i < m; i++) {
-        z[i] = NAME(dot)(x + i * stride, w, d);
+        if (many && alike) {
+            NAME(dot_many)(x + i * stride, 0, w, d, same);
+            z[i] = same[0];
+        } else {
+            z[i] = NAME(dot)(x + i * stride, w, d);
+        }
     }
+}
+
+/* Margins of rows [start, start + m). */
+DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w, ptrdiff_t start,
+                                       ptrdiff_t m, double *DPFAST_RESTRICT z)
+{
+    const ptrdiff_t d = rows->d, stride = rows->row_stride;
+    ptrdiff_t i;
+    NAME(dots)((const SCALAR *)rows->x + start * stride, stride, w, d, m,
+               rows->alike, z);
     if (rows->row_scale != NULL) {
         for (i = 0; i < m; i++) {
             z[i] *= rows->row_scale[start + i];
@@ -198,6 +212,26 @@ static void NAME(margins)(const dpfast_dense *rows, const double *w, double *out
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
         NAME(margins_block)(rows, w, start, m, out + start);
+    }
+}
+
+static void NAME(add_rows)(const dpfast_dense *rows, const double *s, double *sum)
+{
+    const ptrdiff_t d = rows->d, block = NAME(block_rows)(d);
+    double t[DPFAST_BLOCK_ROWS], constant = 0.0;
+    ptrdiff_t start, i;
+    for (start = 0; start < rows->n; start += block) {
+        const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
+        for (i = 0; i < m; i++) {
+            t[i] = rows->row_scale != NULL ? s[start + i] * rows->row_scale[start + i]
+                                           : s[start + i];
+        }
+        constant += block_sum(m, s + start);
+        NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
+                               rows->row_stride, m, d, t, sum, 0);
+    }
+    if (rows->intercept != 0.0) {
+        sum[d] += constant * rows->intercept;
     }
 }
 

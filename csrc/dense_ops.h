@@ -9,6 +9,8 @@
 typedef struct dpfast_dense_ops {
     void (*row_square_sums)(const dpfast_dense *rows, double *sums);
     void (*margins)(const dpfast_dense *rows, const double *w, double *margins);
+    /* sum += sum_i s_i x~_i */
+    void (*add_rows)(const dpfast_dense *rows, const double *s, double *sum);
     /* gradient may be NULL: the loss sum alone */
     double (*gradient)(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                        double clip_norm, double loss_clip, double *gradient);
@@ -22,6 +24,16 @@ typedef struct dpfast_vector_ops {
                         double loss_clip, ptrdiff_t n_steps, const double *steps, double *out);
     void (*exp_points)(ptrdiff_t n, const double *x, double *out);
     double (*read_sum)(ptrdiff_t n, const double *x);
+    /* loss sum, and the derivatives without the weights */
+    double (*losses)(ptrdiff_t n, const double *margin, const double *target, const double *weight,
+                     const dpfast_loss *loss, double loss_clip, double *derivative);
+    /* lower triangle, row by row, of the products of n rows of d entries each */
+    void (*products)(ptrdiff_t n, ptrdiff_t d, const double *rows, double *triangle);
+    /* s^T A s, less its diagonal's part, for the symmetric A of a lower triangle; scratch of n
+     * entries */
+    double (*form)(ptrdiff_t n, const double *triangle, const double *s, double *scratch);
+    /* ||A^T s||^2 for A (n x n, row-major); scratch of n entries */
+    double (*square_through)(ptrdiff_t n, const double *a, const double *s, double *scratch);
 } dpfast_vector_ops;
 
 /* dpfast_dense_ops_<isa> is indexed by dpfast_scalar. */

@@ -15,6 +15,7 @@
 #include "dense.h"
 #include "dispatch.h"
 #include "epochs.h"
+#include "groups.h"
 #include "line_search.h"
 #include "loss.h"
 #include "loss_list.h"

@@ -2,6 +2,8 @@
 #include "line_search.h"
 #include "loss_list.h"
 #include "objectives.h"
+#include "parts.h"
+#include "softmax.h"
 #include "vecmath.h"
 
 #include <math.h>
@@ -84,62 +86,6 @@ ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_cla
     return (n_classes + 1) * block + 2 * dim;
 }
 
-/* z[k m + i], the margin of row i for class k, becomes minus the clipped and weighted derivative
- * of its loss by that margin; lost[i] its weighted loss. */
-static dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const double *target,
-                                    const double *weight, const float *inverse_norm,
-                                    double clip_norm, double *z, double *lost)
-{
-    ptrdiff_t i, k;
-    for (i = 0; i < m; i++) {
-        const double y = target[i];
-        double top = z[i], own;
-        ptrdiff_t label;
-        if (!(y >= 0.0 && y < (double)n_classes)) { /* so also if it is NaN */
-            return DPFAST_ERR_ARGUMENT;
-        }
-        /*@ admit \is_finite(y); */
-        label = (ptrdiff_t)y;
-        if ((double)label != y) {
-            return DPFAST_ERR_ARGUMENT;
-        }
-        own = z[label * m + i];
-        for (k = 1; k < n_classes; k++) {
-            top = z[k * m + i] > top ? z[k * m + i] : top;
-        }
-        /* NaN and infinity, which may be lost in the comparisons, come back here. */
-        for (k = 0; k < n_classes; k++) {
-            z[k * m + i] -= top;
-        }
-        lost[i] = top - own;
-    }
-    dpfast_exp_points(n_classes * m, z, z);
-    for (i = 0; i < m; i++) {
-        /* The targets were looked at above. */
-        /*@ admit \is_finite(target[i]) && 0 <= target[i] < n_classes; */
-        const ptrdiff_t label = (ptrdiff_t)target[i];
-        const double c = weight != NULL ? weight[i] : 1.0;
-        double sum = 0.0, square = 0.0, factor, length;
-        for (k = 0; k < n_classes; k++) {
-            sum += z[k * m + i];
-        }
-        for (k = 0; k < n_classes; k++) {
-            const double slope = (k == label) - z[k * m + i] / sum;
-            z[k * m + i] = slope;
-            square += slope * slope;
-        }
-        /* The gradient is the outer product of the slopes and the row. */
-        length = sqrt(square);
-        factor = inverse_norm != NULL ? clip_norm * (double)inverse_norm[i] : INFINITY;
-        factor = length > factor ? c * (factor / length) : c;
-        for (k = 0; k < n_classes; k++) {
-            z[k * m + i] *= factor;
-        }
-        lost[i] = c * (lost[i] + log(sum));
-    }
-    return DPFAST_OK;
-}
-
 static ptrdiff_t dense_block(const dpfast_dense *rows)
 {
     const ptrdiff_t entry = rows->scalar == DPFAST_FLOAT64 ? 8 : 4;
@@ -148,38 +94,10 @@ static ptrdiff_t dense_block(const dpfast_dense *rows)
     return block < 8 ? 8 : (block > 1024 ? 1024 : block);
 }
 
-static dpfast_dense dense_part(const dpfast_dense *rows, ptrdiff_t start, ptrdiff_t m)
-{
-    dpfast_dense part = *rows;
-    part.n = m;
-    part.x = rows->scalar == DPFAST_FLOAT64
-                 ? (const void *)((const double *)rows->x + start * rows->row_stride)
-                 : (const void *)((const float *)rows->x + start * rows->row_stride);
-    part.target = rows->target != NULL ? rows->target + start : NULL;
-    part.weight = rows->weight != NULL ? rows->weight + start : NULL;
-    part.row_scale = rows->row_scale != NULL ? rows->row_scale + start : NULL;
-    part.inverse_norm = NULL;
-    return part;
-}
-
 static ptrdiff_t csr_block(const dpfast_csr *rows)
 {
     (void)rows;
     return DPFAST_OBJECTIVE_BLOCK;
-}
-
-static dpfast_csr csr_part(const dpfast_csr *rows, ptrdiff_t start, ptrdiff_t m)
-{
-    dpfast_csr part = *rows;
-    part.n = m;
-    part.indptr = rows->indptr_type == DPFAST_INT32
-                      ? (const void *)((const char *)rows->indptr + 4 * start)
-                      : (const void *)((const char *)rows->indptr + 8 * start);
-    part.target = rows->target != NULL ? rows->target + start : NULL;
-    part.weight = rows->weight != NULL ? rows->weight + start : NULL;
-    part.row_scale = rows->row_scale != NULL ? rows->row_scale + start : NULL;
-    part.inverse_norm = NULL;
-    return part;
 }
 
 #define ROWS dpfast_dense

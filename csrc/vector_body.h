@@ -163,3 +163,71 @@ static double read_sum(ptrdiff_t n, const double *x)
     }
     return vec_sum(s[0]) + tail;
 }
+
+static double losses(ptrdiff_t n, const double *margin, const double *target, const double *weight,
+                     const dpfast_loss *loss, double loss_clip, double *derivative)
+{
+    double sum = 0.0;
+    ptrdiff_t start;
+    for (start = 0; start < n; start += DPFAST_BLOCK_ROWS) {
+        const ptrdiff_t m = n - start < DPFAST_BLOCK_ROWS ? n - start : DPFAST_BLOCK_ROWS;
+        sum += loss_blocks[loss->id](m, margin + start, target + start,
+                                     weight != NULL ? weight + start : NULL, loss, loss_clip,
+                                     derivative + start);
+    }
+    return sum;
+}
+
+/* y += a x over n entries. */
+DPFAST_INLINE void add_multiple(ptrdiff_t n, double a, const double *DPFAST_RESTRICT x,
+                                double *DPFAST_RESTRICT y)
+{
+    const vec factor = vec_set(a);
+    ptrdiff_t i = 0;
+    for (; i + DPFAST_LANES <= n; i += DPFAST_LANES) {
+        vec_store(y + i, vec_mul_add(vec_load(x + i), factor, vec_load(y + i)));
+    }
+    for (; i < n; i++) {
+        y[i] += a * x[i];
+    }
+}
+
+static void products(ptrdiff_t n, ptrdiff_t d, const double *rows, double *triangle)
+{
+    ptrdiff_t i, j;
+    for (i = 0; i < n; i++) {
+        for (j = 0; j <= i; j++) {
+            *triangle++ = dot_float64(rows + i * d, rows + j * d, d);
+        }
+    }
+}
+
+static double form(ptrdiff_t n, const double *triangle, const double *s, double *scratch)
+{
+    double sum = 0.0;
+    ptrdiff_t i;
+    /* Twice what is left of the diagonal; its own part is the caller's. */
+    for (i = 1; i < n; i++) {
+        scratch[i - 1] = 0.0;
+        triangle += i;
+        add_multiple(i, 2.0 * s[i], triangle, scratch);
+    }
+    for (i = 0; i + 1 < n; i++) {
+        sum += scratch[i] * s[i];
+    }
+    return sum;
+}
+
+static double square_through(ptrdiff_t n, const double *a, const double *s, double *scratch)
+{
+    double sum = 0.0;
+    ptrdiff_t i;
+    memset(scratch, 0, (size_t)n * sizeof *scratch);
+    for (i = 0; i < n; i++) {
+        add_multiple(n, s[i], a + i * n, scratch);
+    }
+    for (i = 0; i < n; i++) {
+        sum += scratch[i] * scratch[i];
+    }
+    return sum;
+}

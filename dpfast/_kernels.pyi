@@ -21,7 +21,9 @@ class DenseRows:
     n_features: int
     dim: int
     intercept: float
-    def __init__(self, x: _F64 | _F32, target: _F64, intercept: float = ...) -> None: ...
+    def __init__(
+        self, x: _F64 | _F32, target: _F64, intercept: float = ..., alike: bool = ...
+    ) -> None: ...
     def set_weight(self, weight: _F64 | None) -> None: ...
     def set_row_scale(self, row_scale: _F64 | None) -> None: ...
     def set_inverse_norm(self, inverse_norm: _F32 | None) -> None: ...
@@ -159,6 +161,34 @@ def multinomial_sum(
     clip_norm: float,
     out: _F64,
 ) -> float: ...
+
+class RowGroups:
+    n_groups: int
+    n_samples: int
+    longest: int
+    start: NDArray[np.int64]
+    gram: _F64
+    def __init__(
+        self,
+        start: NDArray[np.int64],
+        gram_start: NDArray[np.int64],
+        transform: _F64 | None = ...,
+    ) -> None: ...
+    def set_products(self, first: int, last: int, z: _F64) -> None: ...
+
+def group_gradient(
+    rows: DenseRows | CsrRows,
+    start: int,
+    groups: RowGroups,
+    first: int,
+    last: int,
+    loss: LossSpec | None,
+    label: _F64 | None,
+    w: _F64,
+    clip: dict[str, float],
+    out: _F64,
+) -> float: ...
+def group_addition_depth(n: int, longest: int) -> int: ...
 def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...

@@ -16,6 +16,7 @@ cdef extern from "dpfast.h" nogil:
         const double *row_scale
         const float *inverse_norm
         double intercept
+        int alike
 
     dpfast_status dpfast_dense_row_norms(const dpfast_dense *rows, double *norms)
     dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, double *margins)
@@ -46,6 +47,8 @@ cdef class DenseRows:
     target : float64 array (n,)
     intercept : float
         Value of the constant column; 0 means none.
+    alike : bool
+        Whether a row's margin is to be the same to the last bit wherever the row is.
     """
 
     cdef readonly ptrdiff_t n_samples, n_features, dim
@@ -57,7 +60,8 @@ cdef class DenseRows:
     cdef const float[::1] _inverse_norm
     cdef dpfast_dense _rows
 
-    def __init__(self, x, const double[::1] target not None, double intercept=0.0):
+    def __init__(self, x, const double[::1] target not None, double intercept=0.0,
+                 bint alike=False):
         cdef const double[:, :] x64
         cdef const float[:, :] x32
         cdef ptrdiff_t n, d, size, row_bytes, column_bytes
@@ -103,6 +107,7 @@ cdef class DenseRows:
         self._rows.row_scale = NULL
         self._rows.inverse_norm = NULL
         self._rows.intercept = intercept
+        self._rows.alike = alike
 
     cdef int _check_rows(self, str name, ptrdiff_t length) except -1:
         if length != self.n_samples:

@@ -126,6 +126,7 @@ class Curator:
                 f"{type(query).__name__} has {query.fixed} fixed arguments; got {len(values)}."
             )
         copies = tuple(_copy(value) for value in values)
+        query.check_point(*copies)
         query.check(*copies)
         return Fixed(query, copies)
 

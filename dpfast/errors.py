@@ -53,5 +53,9 @@ class UndeclaredValueWarning(UserWarning):
     """A table has values that its declaration does not know, or numbers outside their range."""
 
 
+class QuestionableSettingWarning(UserWarning):
+    """A setting that is allowed and makes a weak promise or a useless model."""
+
+
 class RepeatedFitWarning(UserWarning):
     """Several fits to the same rows, which no accountant adds up."""

@@ -17,6 +17,9 @@ contribution in its place) in the same one:
 * if it is held out, the fit has one and the same law, and given its outcome the scores differ by
   one row's: numbers in [0, 1] whose sum moves by at most 1, whether a row is replaced or absent.
 
+With `groups`, whole groups of rows are held out, and a group's score is the mean over its rows:
+what is said above of a record is true of a group.
+
 So a run costs the fit *or* the score, never both: for the Renyi divergence, the larger one
 (parallel composition), and over the random draw of the candidate the largest of any candidate's.
 The event lists these alternatives.  The noise of the score is calibrated to the same budget as the
@@ -31,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +47,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.curator import Curator
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
+from dpfast.groups import GroupedRows, index_groups
 from dpfast.mechanisms import Access, Gaussian, Laplace
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -56,8 +60,11 @@ from dpfast.privacy import (
     SelectionEvent,
     budget_filter,
     gaussian_epsilon,
+    relation_of,
 )
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.ledger import merged
+from dpfast.privacy.repeats import FITS
 from dpfast.privacy.selection import REPETITIONS, law_parameter, number_of_runs
 from dpfast.queries import ScoreSum
 from dpfast.random import SecureGenerator
@@ -77,6 +84,7 @@ _LOG_LOSS_LIMIT = 3.0
 # The Poisson law has fewer runs far from its mean: preferred where it costs this little in noise.
 _POISSON_WORTH = 0.9
 _SHRINKAGE = 0.99
+_UNITS: tuple[Literal["row"], Literal["group"]] = ("row", "group")
 _MAX_TURNS = 200
 
 
@@ -143,7 +151,8 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
     ledger of its own, whose budget is what the event charges a run for.  A run that fails counts as
     the worst, since that it failed would be a statement about the rows.
 
-    The rows are two pairs (X, y): those to be fitted, and those held out.
+    The rows are two parts, those to be fitted and those held out: X, y, and whose rows they are, or
+    None.
     """
 
     def __init__(
@@ -172,17 +181,20 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
 
     def _run(self, index: int, parts: Any, rng: SecureGenerator) -> tuple[float, Any]:
         """Fit one candidate and release its score."""
-        training, (X_held, y_held) = parts
+        training, held_out = parts
+        _, y_held, groups = held_out
+        # One number for each record: a group's rows have one score.
+        records = y_held if groups is None else np.zeros(groups.count)
         model = None
         with suppress(Exception):
             model = self._fit(index, training, rng)
         ledger = Ledger(self._settled.run_budget, accounts=())
-        noisy = Curator((X_held, y_held), ledger, rng).release(
+        noisy = Curator((held_out, records), ledger, rng).release(
             self._settled.score, partial(self._scores, model)
         )
-        return float(noisy[0]) / len(y_held), model
+        return float(noisy[0]) / len(records), model
 
-    def _fit(self, index: int, training: tuple[Any, Any], rng: SecureGenerator) -> Any:
+    def _fit(self, index: int, training: tuple[Any, Any, Any], rng: SecureGenerator) -> Any:
         """The model of one candidate."""
         budget, params = self._settled.run_budget, self._candidates[index]
         seed = int(rng.uint64(1)[0] >> np.uint64(1)) if rng.reproducible else None
@@ -190,7 +202,8 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
             **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
             random_state=seed, verbose=0,
         )  # fmt: skip
-        model._fit(*training, {}, accounts=())
+        X, y, groups = training
+        model._fit(X, y, {} if groups is None else {"groups": groups}, accounts=(), alone=False)
         report = model.privacy_
         if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
             raise RuntimeError(
@@ -199,14 +212,26 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
             )
         return model
 
-    def _scores(self, model: Any, X: Any, y: NDArray[Any]) -> ArrayLike:
-        """What the scorer makes of the held-out rows; 0 if the fit or the scorer failed."""
-        if model is None:
-            return np.zeros(len(y))
-        try:
-            return self._score(model, X, y)
-        except Exception:
-            return np.zeros(len(y))
+    def _scores(
+        self, model: Any, held_out: tuple[Any, Any, GroupedRows | None], records: NDArray[Any]
+    ) -> ArrayLike:
+        """What the scorer makes of the held-out records; 0 if the fit or the scorer failed."""
+        X, y, groups = held_out
+        scores: ArrayLike = np.zeros(len(y))
+        if model is not None:
+            with suppress(Exception):
+                scores = self._score(model, X, y)
+        return scores if groups is None else _means(scores, groups, len(y))
+
+
+def _means(scores: ArrayLike, groups: GroupedRows, n_rows: int) -> Vector:
+    """Mean over the rows of each group of scores, cut to [0, 1]; 0 of those that are no numbers."""
+    each = np.asarray(scores, dtype=np.float64).ravel()
+    if len(each) != n_rows:
+        return np.zeros(groups.count)
+    cut = np.clip(np.nan_to_num(each, nan=0.0), 0.0, 1.0)
+    sums: Vector = np.add.reduceat(groups.ordered(cut), groups.start[:-1])
+    return np.minimum(sums / groups.sizes, 1.0)
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -317,13 +342,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
         """Search, and keep the best run.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,) or None, default=None
+            Whose row each is, as for the estimators' `fit`: the guarantee is for whole groups,
+            which are fitted or held out as a whole.
 
         Returns
         -------
@@ -343,17 +371,24 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rows, target = validate_data(
             self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
-        held_out = self._held_out(len(target))
+        indexed = None if groups is None else index_groups(groups, len(target), len(target))
+        count = len(target) if indexed is None else indexed.count
+        check_promise(budget, count)
+        held_out = self._held_out(count)
         self._check_target(candidates, target)
-        settled = self._settle(budget, candidates, len(target) - held_out, held_out, rows.shape[1])
+        shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])
+        settled = self._settle(budget, candidates, shape, held_out)
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, settled, score)
         # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
-        order = np.argsort(rng.uint64(len(target)), kind="stable")
+        order = np.argsort(rng.uint64(count), kind="stable")
+        training, tested = (
+            _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])
+        )
         parts = [
-            (_safe_indexing(rows, part), target[part])
-            for part in (np.sort(order[held_out:]), np.sort(order[:held_out]))
+            (_safe_indexing(rows, training[0]), target[training[0]], training[1]),
+            (_safe_indexing(rows, tested[0]), target[tested[0]], _indexed(tested[1])),
         ]
         noisy, (index, model) = Curator(parts, ledger, rng).release(search)
         if model is None:
@@ -364,7 +399,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
-        model.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        model.privacy_ = FITS.note(rows, report)
         found = {
             "privacy_": model.privacy_,
             "best_params_": best,
@@ -377,7 +413,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "rank_test_score": np.array([1]),
             },
             "n_candidates_": len(candidates),
-            "n_train_": len(target) - held_out,
+            "n_train_": count - held_out,
         }
         if self.refit:
             found["best_estimator_"] = model
@@ -446,9 +482,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         budget: Budget,
         candidates: list[dict[str, Any]],
-        n_train: int,
+        shape: ProblemShape,
         held_out: int,
-        n_features: int,
     ) -> _Settled:
         """Find the largest budget of a run with which the search is within `budget`."""
         mean_runs = self.mean_runs
@@ -458,7 +493,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for name in REPETITIONS if self.repetitions == "auto" else (self.repetitions,):
             law_parameter(name, mean_runs, self.shape)
         law = _best_law(budget, self.repetitions, float(mean_runs), float(self.shape))
-        relation = self.estimator.neighboring_relation
+        relation = relation_of(self.estimator.neighboring_relation, shape.unit)
         run_epsilon = _run_epsilon(budget, law)
         estimators = [
             clone(self.estimator).set_params(**params, accountant="auto") for params in candidates
@@ -467,7 +502,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             if not run_epsilon > 0.0:
                 break
             run_budget = Budget(run_epsilon, budget.delta)
-            fits = tuple(_events_of(one, run_budget, n_train, n_features) for one in estimators)
+            fits = tuple(_events_of(one, run_budget, shape) for one in estimators)
             mechanism = Gaussian if budget.delta > 0.0 else Laplace
             sums = ScoreSum(held_out, "l2" if budget.delta > 0.0 else "l1")
             score = mechanism.calibrate(run_budget, sums, relation, where=_SCORE)
@@ -564,6 +599,26 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return probabilities
 
 
+# ---- rows and whose they are --------------------------------------------------------------------
+
+
+def _rows_of(
+    records: NDArray[np.intp], indexed: GroupedRows | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The rows of records with these numbers, ascending, and whose rows they are."""
+    if indexed is None:
+        return records.astype(np.int64), None
+    owner = np.repeat(np.arange(indexed.count), indexed.sizes)
+    places = np.flatnonzero(np.isin(owner, records))
+    rows = places if indexed.order is None else indexed.order[places]
+    order = np.argsort(rows)
+    return rows[order], owner[places][order]
+
+
+def _indexed(owner: NDArray[np.int64] | None) -> GroupedRows | None:
+    return None if owner is None else index_groups(owner, len(owner), len(owner))
+
+
 # ---- budgets ----------------------------------------------------------------------------------
 
 
@@ -611,15 +666,15 @@ def _run_epsilon(budget: Budget, law: tuple[str, float, float]) -> float:
 
 
 def _events_of(
-    estimator: PrivateLinearModel, budget: Budget, n_train: int, n_features: int
+    estimator: PrivateLinearModel, budget: Budget, shape: ProblemShape
 ) -> tuple[Event, ...]:
     """Return what a fit of the estimator will be charged, whatever the rows."""
-    shape = ProblemShape(
-        n_train,
-        n_features,
-        estimator.data_norm,  # type: ignore[arg-type]
+    shape = replace(
+        shape,
+        data_norm=estimator.data_norm,  # type: ignore[arg-type]
         loss=estimator._loss(),
         intercept=estimator._constant(),
+        max_rows_per_group=estimator.max_rows_per_group,
     )
     settled, events = estimator._planned(shape, budget)
     if settled.adaptive:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -19,9 +19,10 @@ from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
 from dpfast.errors import PrivacyLeakWarning
+from dpfast.groups import GroupClip, GroupedRows, index_groups
 from dpfast.losses import Loss
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
-from dpfast.shape import UNIT, ProblemShape, gram_rows
+from dpfast.shape import MOST_ROWS, UNIT, ProblemShape, gram_rows
 from dpfast.sums import RowAccess, as_vector
 
 Vector = NDArray[np.float64]
@@ -74,6 +75,14 @@ class Problem(RowAccess):
     max_weight : float or None, default=None
         Public bound of the weights.  None takes it from the data, with a warning, where there are
         weights.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Whose row each is, a person's, say: integers, texts or other values that can be told apart.
+        Neighbors then differ in all rows of one group.  The number of groups is public, the number
+        of rows is not: ``F(w)`` is over the number of groups, and a row counts ``1/m`` of
+        `max_rows_per_group`, m, if that is given.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used: of a longer one so many, chosen evenly.
+        None: 1000, and only solvers that clip whole groups can be used.
     n_jobs : int or None, default=None
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False
@@ -104,13 +113,15 @@ class Problem(RowAccess):
         intercept: float = 1.0,
         sample_weight: ArrayLike | None = None,
         max_weight: float | None = None,
+        groups: ArrayLike | None = None,
+        max_rows_per_group: int | None = None,
         n_jobs: int | None = None,
         strict: bool = False,
     ) -> None:
-        if is_dask(X, y, sample_weight):
+        if is_dask(X, y, sample_weight, groups):
             # NumPy would compute it, and bring all rows here without saying so.
             raise TypeError(
-                "X, y and sample_weight must be in memory; got a dask collection. "
+                "X, y, sample_weight and groups must be in memory; got a dask collection. "
                 "dpfast.blocks.BlockProblem(dpfast.blocks.from_dask(X, y), ...) sums where the "
                 "partitions are."
             )
@@ -121,15 +132,40 @@ class Problem(RowAccess):
         if data_norm is not None:
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)
         matrix = check_matrix(X)
-        self._target = _as_target(y, loss, matrix.shape[0])
+        target = _as_target(y, loss, matrix.shape[0])
+        self._groups: GroupedRows | None = None
+        records = matrix.shape[0]
+        if groups is not None:
+            most = max_rows_per_group
+            if most is not None:
+                most = check_integer("max_rows_per_group", most, low=1, high=MOST_ROWS)
+            self._groups = index_groups(groups, records, most or MOST_ROWS)
+            records = self._groups.count
+            matrix, target = _rows_at(matrix, self._groups.order), self._groups.ordered(target)
+        elif max_rows_per_group is not None:
+            raise ValueError(
+                f"max_rows_per_group must be None without groups; got {max_rows_per_group!r}."
+            )
+        # What a group contributes must not depend on where its rows are.
+        self._alike = groups is not None and max_rows_per_group != 1
+        self._target = target
         self._matrix = matrix
-        self._rows = as_rows(matrix, self._target, intercept)
+        self._rows = as_rows(matrix, self._target, intercept, alike=self._alike)
         self._inverse_norms: tuple[int, NDArray[np.float32]] | None = None
         self._line: _Line | None = None
+        self._measured: _kernels.RowGroups | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
         self.shape = ProblemShape(
-            self._rows.n_samples, self._rows.n_features, data_norm or 1.0, loss, intercept, alpha
+            records,
+            self._rows.n_features,
+            data_norm or 1.0,
+            loss,
+            intercept,
+            alpha,
+            unit="row" if groups is None else "group",
+            max_rows_per_group=max_rows_per_group,
         )
+        self._layout = self.shape.of_rows(self._rows.n_samples)
         self._weight = self._settle_weights(sample_weight, max_weight, strict)
         self._settle_rows(data_norm, strict)
         self._labels: Vector | None = None
@@ -158,8 +194,8 @@ class Problem(RowAccess):
                 raise ValueError(
                     f"max_weight must be None without sample_weight; got {max_weight!r}."
                 )
-            return None
-        weight = as_vector("sample_weight", sample_weight, self.shape.n_samples)
+            return self._parts_of_records(None)
+        weight = self._per_row("sample_weight", sample_weight)
         if weight.min() < 0.0:
             raise ValueError("sample_weight must hold numbers >= 0; got a negative one.")
         if max_weight is None:
@@ -168,8 +204,23 @@ class Problem(RowAccess):
         elif weight.max() > max_weight:
             weight = np.minimum(weight, max_weight)
         self.shape = replace(self.shape, max_weight=max_weight)
+        return self._parts_of_records(weight)
+
+    def _parts_of_records(self, weight: Vector | None) -> Vector | None:
+        """Weights of which those of a group add up to at most the largest one."""
+        most = self.shape.max_rows_per_group or 1
+        if most > 1:
+            part = (1.0 - 8.0 * UNIT) / most
+            weight = np.full(self._rows.n_samples, part) if weight is None else weight * part
         self._rows.set_weight(weight)
         return weight
+
+    def _per_row(self, name: str, values: ArrayLike) -> Vector:
+        """A vector with a finite number for each of the rows that were given, as they are kept."""
+        if self._groups is None:
+            return as_vector(name, values, self._rows.n_samples)
+        ordered: Vector = self._groups.ordered(as_vector(name, values, self._groups.n_given))
+        return ordered
 
     def _settle_rows(self, data_norm: float | None, strict: bool) -> None:
         """Scale rows onto the ball of radius `data_norm`; rounding never leaves them outside."""
@@ -184,7 +235,7 @@ class Problem(RowAccess):
         self._row_scale: Vector | None = None
         if largest <= data_norm:
             return
-        scale = np.empty(self.shape.n_samples)
+        scale = np.empty(self._rows.n_samples)
 
         def work(start: int, stop: int) -> None:
             norms = self._norms(start, stop)
@@ -223,7 +274,7 @@ class Problem(RowAccess):
             matrix = np.array(matrix, dtype=np.float64)
             matrix *= factors[:, np.newaxis]
         self._matrix = matrix
-        self._rows = as_rows(matrix, self._target, self.shape.intercept)
+        self._rows = as_rows(matrix, self._target, self.shape.intercept, alike=self._alike)
         if self._weight is not None:
             self._rows.set_weight(self._weight)
         return True
@@ -245,7 +296,7 @@ class Problem(RowAccess):
         """Lower bounds of ``1/‖x̃_i‖`` in float32, so that they cost half the memory traffic."""
         if self._inverse_norms is not None and self._inverse_norms[0] == order:
             return
-        inverse = np.empty(self.shape.n_samples, dtype=np.float32)
+        inverse = np.empty(self._rows.n_samples, dtype=np.float32)
 
         def work(start: int, stop: int) -> None:
             if order == 1:
@@ -285,7 +336,7 @@ class Problem(RowAccess):
         which: slice | NDArray[np.int64] = _ALL,
     ) -> Rows:
         """Rows of `matrix`, which are those at `which` here, with all that belongs to them."""
-        rows = as_rows(matrix, target, self.shape.intercept)
+        rows = as_rows(matrix, target, self.shape.intercept, alike=self._alike)
         if self._weight is not None:
             rows.set_weight(self._weight[which])
         if self._row_scale is not None:
@@ -299,13 +350,14 @@ class Problem(RowAccess):
     def _map(self, work: Callable[[int, int], T], step: int | None = None) -> Iterator[T]:
         """`work` on every chunk; results in the order of the chunks, as they come."""
         threads = self.n_jobs if self._rows.nbytes > _THREADING_BYTES else 1
-        return map_in_order(work, self.shape.n_samples, step or self.shape.chunk_rows(), threads)
+        step = step or self._layout.chunk_rows()
+        return map_in_order(work, self._rows.n_samples, step, threads)
 
     def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
         return self._map(lambda start, stop: work(*self._rows.chunk(start, stop), start, stop))
 
     def chunks(self) -> Iterator[tuple[Any, int, int, int, int]]:
-        n, step = self.shape.n_samples, self.shape.chunk_rows()
+        n, step = self._rows.n_samples, self._layout.chunk_rows()
         for start in range(0, n, step):
             stop = min(start + step, n)
             yield (*self._rows.chunk(start, stop), start, stop)
@@ -316,14 +368,14 @@ class Problem(RowAccess):
 
     def margins(self, w: ArrayLike) -> Vector:
         vector = self._weights("w", w)
-        out = np.empty(self.shape.n_samples)
+        out = np.empty(self._rows.n_samples)
         finish(self._map(lambda start, stop: self._fill_margins(start, stop, [(vector, out)])))
         return out
 
     def _fill_margins(self, start: int, stop: int, pairs: list[tuple[Vector, Vector]]) -> None:
         """``out[start:stop]`` = margins at `w` for each pair ``(w, out)``, in one read of X."""
         kernel, first, last = self._rows.chunk(start, stop)
-        row_bytes = max(1, self._rows.nbytes // self.shape.n_samples)
+        row_bytes = max(1, self._rows.nbytes // self._rows.n_samples)
         # The rows of a block are in cache for the second vector.
         step = last - first if len(pairs) == 1 else max(64, _CACHE_BYTES // row_bytes)
         for at in range(first, last, step):
@@ -349,6 +401,7 @@ class Problem(RowAccess):
     def sampled_gradient(
         self, rows: NDArray[np.int64], w: ArrayLike, clip_norm: float, clip_order: int = 2
     ) -> Vector:
+        self._refuse_groups("samples of rows")
         picked = _as_indices(rows, self.shape)
         if clip_norm < math.inf:
             self._prepare_clipping(clip_order)
@@ -356,7 +409,7 @@ class Problem(RowAccess):
         sample = self._rows_of(self._sliceable()[picked], self._target[picked], inverse, picked)
         work = self._gradient_of(sample, w, clip_norm, math.inf, clip_order)
         total = np.zeros(self.shape.dim)
-        for part, _ in map_in_order(work, len(rows), self.shape.chunk_rows(), 1):
+        for part, _ in map_in_order(work, len(rows), self._layout.chunk_rows(), 1):
             total += part
         return total
 
@@ -404,11 +457,11 @@ class Problem(RowAccess):
         vector = self._weights("direction", direction)
         sizes = as_vector("steps", steps, None)
         loss_clip = check_real("loss_clip", loss_clip, low=0.0, low_open=True, allow_inf=True)
-        direction_margin = np.empty(self.shape.n_samples)
+        direction_margin = np.empty(self._rows.n_samples)
         unknown = [(vector, direction_margin)]
         kept = self._line.margins_at(start_point) if self._line is not None else None
         if kept is None:
-            margin, updates = np.empty(self.shape.n_samples), 0
+            margin, updates = np.empty(self._rows.n_samples), 0
             unknown.append((start_point, margin))
         else:
             assert self._line is not None
@@ -431,64 +484,128 @@ class Problem(RowAccess):
             return out
 
         total = np.zeros(len(sizes))
-        for part in self._map(work, step=self.shape.line_search_rows()):
+        for part in self._map(work, step=self._layout.line_search_rows()):
             total += part
         self._line = _Line(start_point, vector, sizes, margin, direction_margin, updates)
         return total
 
     def weighted_gram(
         self, w: Vector, loss: Loss, max_rows: int | None = None
-    ) -> tuple[Matrix, int]:
-        n, dim = self.shape.n_samples, self.shape.dim
-        total = np.zeros((dim, dim))
-        signs = (1,) if loss.convex else (1, -1)
+    ) -> tuple[Matrix, float]:
+        n, dim = self._rows.n_samples, self.shape.dim
         step, stride = min(n, gram_rows(dim)), 1
         if self.sparse:
-            # Each call touches all of a dim x dim matrix.
+            # Each chunk has a sum of its own, of dim x dim entries.
             step = max(step, -(-n // 16))
         if max_rows is not None and n > 2 * max_rows:
             # Short chunks, so that they are many.
             step = max(64, max_rows // (8 if self.sparse else 100))
             stride = n // max_rows
-        buffer = np.empty((0 if self.sparse else step, dim))
-        rows = 0
-        # One chunk after another: BLAS brings its own threads.
-        for start in range(0, n, stride * step):
-            stop = min(start + step, n)
-            rows += stop - start
-            kernel, first, last = self._rows.chunk(start, stop)
-            if self.sparse:
-                # Each chunk has a sum of its own, or an entry would pass through an addition for
-                # every row, and `ProblemShape.gram_additions` promises fewer.
-                own = np.zeros((dim, dim))
-                kernel.add_hessian(first, last, loss.spec, w, own)
-                total += own
-                continue
-            for sign in signs:
-                kernel.curvature_rows(first, last, loss.spec, w, buffer, sign)
-                part = buffer[: stop - start]
-                total += sign * (part.T @ part)
+        gram = self._sparse_gram if self.sparse else self._dense_gram
+
+        def work(start: int, _: int) -> Matrix:
+            return gram(*self._rows.chunk(start, min(start + step, n)), w, loss)
+
+        total = add_up(self._map(work, stride * step))
         if not np.all(np.isfinite(total)):
             raise FloatingPointError("Hessian: a result is too large for float64.")
-        return total, rows
+        rows = sum(min(step, n - start) for start in range(0, n, stride * step))
+        # Groups that these rows stand for, if a record is a group.
+        return total, rows * (self.shape.n_samples / n)
+
+    def _dense_gram(self, kernel: Any, first: int, last: int, w: Vector, loss: Loss) -> Matrix:
+        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` over rows of a kernel object, by BLAS."""
+        rows = np.empty((last - first, self.shape.dim))
+        kernel.curvature_rows(first, last, loss.spec, w, rows, 1)
+        total: Matrix = rows.T @ rows
+        if not loss.convex:
+            kernel.curvature_rows(first, last, loss.spec, w, rows, -1)
+            total -= rows.T @ rows
+        return total
+
+    def _sparse_gram(self, kernel: Any, first: int, last: int, w: Vector, loss: Loss) -> Matrix:
+        """The same over sparse rows, by their non-zeros."""
+        total = np.zeros((self.shape.dim, self.shape.dim))
+        kernel.add_hessian(first, last, loss.spec, w, total)
+        return total
 
     def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
-        dim, intercept, d = self.shape.dim, self.shape.intercept, self.shape.n_features
-        sparse = scipy.sparse.issparse(self._rows.matrix)
-
         def on_chunk(start: int, stop: int) -> T:
-            rows = np.empty((stop - start, dim))
-            part = self._rows.matrix[start:stop]
-            rows[:, :d] = part.toarray() if sparse else part
-            if self._row_scale is not None:
-                rows[:, :d] *= self._row_scale[start:stop, None]
-            rows[:, d:] = intercept
-            return work(rows)
+            return work(self._dense(start, stop))
 
-        return self._map(on_chunk, step=self.shape.dense_rows())
+        return self._map(on_chunk, step=self._layout.dense_rows())
+
+    def _dense(self, start: int, stop: int) -> Matrix:
+        """Rows [start, stop) as the sums see them, in an array of their own."""
+        d = self.shape.n_features
+        rows = np.empty((stop - start, self.shape.dim))
+        part = self._rows.matrix[start:stop]
+        rows[:, :d] = part.toarray() if scipy.sparse.issparse(part) else part
+        if self._row_scale is not None:
+            rows[:, :d] *= self._row_scale[start:stop, None]
+        rows[:, d:] = self.shape.intercept
+        return rows
 
     def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
         return add_up(self.map_rows(work))
+
+    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
+        groups = self._with_groups()
+        parts = np.repeat(1.0 / groups.sizes, groups.sizes)
+
+        def on_chunk(start: int, stop: int) -> Matrix:
+            return work(self._dense(start, stop), parts[start:stop])
+
+        return add_up(self._map(on_chunk, step=self._layout.dense_rows()))
+
+    def count_groups(self, edges: Vector) -> Vector:
+        counts = np.histogram(self._with_groups().sizes, edges)[0]
+        return counts.astype(np.float64)
+
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        groups, measured = self._with_groups(), self._measured
+        if measured is None:
+            raise ValueError("groups must be measured first; use measured_by.")
+        loss = self.shape.loss.spec if len(w) == 1 else None
+        how, points = asdict(clip), np.ascontiguousarray(w)
+
+        def work(first: int, last: int) -> tuple[Matrix, float]:
+            start, stop = int(groups.start[first]), int(groups.start[last])
+            kernel, at, _ = self._rows.chunk(start, stop)
+            labels = None if len(w) == 1 else self.labels[start:stop]
+            out = np.empty_like(points)
+            share = _kernels.group_gradient(
+                kernel, at, measured, first, last, loss, labels, points, how, out
+            )
+            return out, share
+
+        total, shares = np.zeros_like(points), 0.0
+        for part, share in self._map_groups(work, self._layout.chunk_rows()):
+            total += part
+            shares += share
+        return total, shares
+
+    def _map_groups(self, work: Callable[[int, int], T], step: int) -> Iterator[T]:
+        """`work` on ranges of whole groups with about `step` rows, in their order."""
+        edges = self._with_groups().edges(step)
+        threads = self.n_jobs if self._rows.nbytes > _THREADING_BYTES else 1
+
+        def on_range(number: int, _: int) -> T:
+            return work(int(edges[number]), int(edges[number + 1]))
+
+        return map_in_order(on_range, len(edges) - 1, 1, threads)
+
+    def _with_groups(self) -> GroupedRows:
+        if self._groups is None:
+            raise ValueError("problem must have groups; got none.")
+        return self._groups
+
+    def _refuse_groups(self, what: str) -> None:
+        if self.shape.several_rows:
+            raise TypeError(
+                f"problem must have no groups for {what}; got some: what rows promise holds for "
+                "one row of a group only."
+            )
 
     def map_blocks(self, function: Callable[[RowAccess], T]) -> Iterator[T]:
         yield function(self)
@@ -510,9 +627,10 @@ class Problem(RowAccess):
         return self._labels
 
     def kernel_rows(self, *, clipped: bool = False) -> Any:
+        self._refuse_groups("single rows in a random order")
         if clipped:
             self._prepare_clipping()
-        return self._rows.chunk(0, self.shape.n_samples)[0]
+        return self._rows.chunk(0, self._rows.n_samples)[0]
 
     # ---- other views ----------------------------------------------------------------------------
 
@@ -526,9 +644,10 @@ class Problem(RowAccess):
     def clipped_by_lengths(
         self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
     ) -> Self:
-        norms = as_vector(
-            "lengths", np.concatenate(list(self.map_rows(lengths))), self.shape.n_samples
-        )
+        return self._clipped_by(np.concatenate(list(self.map_rows(lengths))), longest)
+
+    def _clipped_by(self, lengths: Vector, longest: float = math.inf) -> Self:
+        norms = as_vector("lengths", lengths, self._rows.n_samples)
         weight = self._weight
         if longest < math.inf:
             counted = np.minimum(1.0, longest * (1.0 - 4.0 * UNIT) / np.maximum(norms, longest))
@@ -542,16 +661,47 @@ class Problem(RowAccess):
         twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
         return twin
 
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        groups = self._with_groups()
+        measured = _kernels.RowGroups(groups.start, groups.room(2 * self.shape.dim), transform)
+        lengths = np.empty(self._rows.n_samples)
+
+        def work(first: int, last: int) -> None:
+            start, stop = groups.start[first], groups.start[last]
+            z, lengths[start:stop] = measure(self._dense(start, stop))
+            measured.set_products(first, last, np.ascontiguousarray(z))
+
+        finish(self._map_groups(work, self._layout.dense_rows()))
+        return self._clipped_by(lengths)._view(_measured=measured)
+
     def with_target(self, y: Any) -> Self:
-        target = _as_target(y, self.shape.loss, self.shape.n_samples)
+        if callable(y):
+            target = _as_target(y(self._target), self.shape.loss, self._rows.n_samples)
+        else:
+            given = self._rows.n_samples if self._groups is None else self._groups.n_given
+            target = _as_target(y, self.shape.loss, given)
+            if self._groups is not None:
+                target = self._groups.ordered(target)
         inverse = None if self._inverse_norms is None else self._inverse_norms[1]
         rows = self._rows_of(self._rows.matrix, target, inverse)
         return self._view(_target=target, _rows=rows)
 
+    def weighted_by(self, factors: ArrayLike, most: float) -> Self:
+        weight = np.minimum(as_vector("factors", factors, self.shape.n_samples), most)
+        if self._weight is not None:
+            weight = weight * self._weight
+        twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))
+        inverse = None if self._inverse_norms is None else self._inverse_norms[1]
+        twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
+        return twin
+
     def with_labels(self, labels: ArrayLike) -> Self:
-        return self._view(_labels=as_vector("labels", labels, self.shape.n_samples))
+        return self._view(_labels=self._per_row("labels", labels))
 
     def part(self, start: int, stop: int) -> Self:
+        self._refuse_groups("parts of the rows")
         check_integer("start", start, low=0)
         check_integer("stop", stop, low=start + 1, high=self.shape.n_samples)
         which = slice(start, stop)
@@ -559,6 +709,7 @@ class Problem(RowAccess):
         inverse = None if self._inverse_norms is None else self._inverse_norms[1][which]
         return self._view(
             shape=replace(self.shape, n_samples=stop - start),
+            _layout=replace(self.shape, n_samples=stop - start),
             _matrix=matrix,
             _target=target,
             _rows=self._rows_of(matrix, target, inverse, which),
@@ -612,6 +763,15 @@ def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int6
             f"rows must be in [0, {shape.n_samples}); got {indices.min()} to {indices.max()}."
         )
     return indices.astype(np.int64, copy=False)
+
+
+def _rows_at(matrix: Any, order: NDArray[np.int64] | None) -> Any:
+    """A copy of the rows with these numbers; None: the matrix as it is."""
+    if order is None:
+        return matrix
+    if scipy.sparse.issparse(matrix) and matrix.format != "csr":
+        matrix = matrix.tocsr()
+    return matrix[order]
 
 
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:

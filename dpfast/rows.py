@@ -83,14 +83,16 @@ class ConvertedRows:
         Of any real dtype and any strides.
     target : ndarray of shape (n_samples,)
     intercept : float
+    alike : bool
+        As for :func:`as_rows`.
     """
 
     sparse = False
 
-    def __init__(self, array: NDArray[Any], target: Vector, intercept: float) -> None:
+    def __init__(self, array: NDArray[Any], target: Vector, intercept: float, alike: bool) -> None:
         self._array = self.matrix = array
         self._target = target
-        self._intercept = intercept
+        self._intercept, self._alike = intercept, alike
         self._parts: dict[str, NDArray[Any] | None] = {}
         self.n_samples, self.n_features = array.shape
         self.nbytes = 8 * array.size
@@ -110,14 +112,14 @@ class ConvertedRows:
     def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """A kernel object over a converted copy of the chunk."""
         copy = np.ascontiguousarray(self._array[start:stop], dtype=np.float64)
-        kernel = _kernels.DenseRows(copy, self._target[start:stop], self._intercept)
+        kernel = _kernels.DenseRows(copy, self._target[start:stop], self._intercept, self._alike)
         for setter, values in self._parts.items():
             if values is not None:
                 getattr(kernel, setter)(values[start:stop])
         return kernel, 0, stop - start
 
 
-def as_rows(matrix: Any, target: Vector, intercept: float) -> Rows:
+def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = False) -> Rows:
     """Rows of a matrix, in place where the kernels can read them.
 
     Parameters
@@ -127,6 +129,9 @@ def as_rows(matrix: Any, target: Vector, intercept: float) -> Rows:
         float64, contiguous.
     intercept : float
         Value of the constant column; 0 means none.
+    alike : bool, default=False
+        Whether a row's margin is to be the same to the last bit wherever the row is; that of a
+        sparse row is, anyway.
 
     Raises
     ------
@@ -137,10 +142,11 @@ def as_rows(matrix: Any, target: Vector, intercept: float) -> Rows:
         return _sparse_rows(matrix, target, intercept)
     if matrix.dtype in (np.float64, np.float32) and matrix.dtype.isnative:
         try:
-            return NativeRows(_kernels.DenseRows(matrix, target, intercept), matrix.nbytes, matrix)
+            kernel = _kernels.DenseRows(matrix, target, intercept, alike)
+            return NativeRows(kernel, matrix.nbytes, matrix)
         except _kernels.LayoutError:
             pass  # strides that the kernels do not read
-    return ConvertedRows(matrix, target, intercept)
+    return ConvertedRows(matrix, target, intercept, alike)
 
 
 def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:

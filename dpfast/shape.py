@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
 from dpfast import _kernels
-from dpfast._validation import check_integer, check_real
+from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
 
@@ -29,6 +30,11 @@ _MAX_CHUNKS = 256
 # Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
 # and the losses.
 _LINE_SEARCH_ROWS = 8192
+#: Whose data neighbors differ in: a row, or all rows of one group, such as a person.
+UNITS = ("row", "group")
+#: Rows of one group that are read at most: rounding errors of what a group contributes grow with
+#: their number.
+MOST_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class ProblemShape:
     Parameters
     ----------
     n_samples : int
-        Number of rows; public under both neighboring relations.
+        Number of records: rows, or groups of rows, see `unit`; public under both neighboring
+        relations.
     n_features : int
         Number of columns, the intercept not counted.
     data_norm : float
@@ -76,6 +83,13 @@ class ProblemShape:
         Bound of the rows' weights; multiplies all constants of the loss.
     blocks : BlockSizes or None, default=None
         Set where the rows come in blocks, each of which is summed by itself.
+    unit : {"row", "group"}, default="row"
+        What a record is.  Groups are all rows of one person, say: their number is public, and the
+        number of rows is not.
+    max_rows_per_group : int or None, default=None
+        Rows of a group that are used at most.  If it is given, every row counts this part of a
+        record, and a group counts at most as one record, as the sums over weighted rows need it
+        that are not clipped by group.  None: at most 1000 are read.
 
     Raises
     ------
@@ -97,6 +111,8 @@ class ProblemShape:
     alpha: float | None = None
     max_weight: float = 1.0
     blocks: BlockSizes | None = None
+    unit: Literal["row", "group"] = "row"
+    max_rows_per_group: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, str):
@@ -111,6 +127,14 @@ class ProblemShape:
         check_real("max_weight", self.max_weight, low=1e-100, high=1e100)
         if self.alpha is not None:
             check_real("alpha", self.alpha, low=1e-100, high=1e100)
+        check_choice("unit", self.unit, UNITS)
+        if self.max_rows_per_group is not None:
+            check_integer("max_rows_per_group", self.max_rows_per_group, low=1, high=MOST_ROWS)
+            if self.unit == "row":
+                raise ValueError(
+                    "max_rows_per_group must be None where a record is a row; got "
+                    f"{self.max_rows_per_group}. With unit='group' it is a group of rows."
+                )
 
     @property
     def dim(self) -> int:
@@ -134,9 +158,31 @@ class ProblemShape:
         """``β``: bound of the mean loss's Hessian norm, ``max|ℓ''| · row_norm² · max_weight``."""
         return self.loss.smoothness * self.row_norm**2 * self.max_weight
 
+    @property
+    def several_rows(self) -> bool:
+        """Whether a record can have several rows."""
+        return self.unit == "group" and self.max_rows_per_group != 1
+
+    @property
+    def most_rows(self) -> int:
+        """Bound of the number of rows, which is private where a record is a group."""
+        if self.unit == "row":
+            return self.n_samples
+        return self.n_samples * (self.max_rows_per_group or MOST_ROWS)
+
+    def of_rows(self, n_rows: int) -> ProblemShape:
+        """The shape of so many rows, whatever belongs together."""
+        if self.unit == "row" and n_rows == self.n_samples:
+            return self
+        return replace(self, n_samples=n_rows, unit="row", max_rows_per_group=None)
+
     def with_alpha(self, alpha: float) -> ProblemShape:
         """The same shape with the ridge `alpha`."""
         return replace(self, alpha=alpha)
+
+    def weighted_by(self, most: float) -> ProblemShape:
+        """The same shape with weights that are multiplied by factors of at most `most`."""
+        return replace(self, max_weight=self.max_weight * most)
 
     def minimizer_norm(self, alpha: float) -> float:
         """Bound of ``‖w*‖₂`` for the ridge `alpha`.
@@ -158,6 +204,10 @@ class ProblemShape:
         """
         records = records_apart(neighboring_relation)
         return records * self.lipschitz / (alpha * self.n_samples)
+
+    def group_additions(self) -> int:
+        """The same for :meth:`Problem.group_gradient`."""
+        return self.longest_chain(_group_additions)
 
     def chunk_rows(self) -> int:
         """Rows of one chunk; depends on the shape alone, never on the number of threads."""
@@ -200,7 +250,8 @@ class ProblemShape:
         -------
         int
         """
-        return additions(self) if self.blocks is None else _chain_over_blocks(self, additions)
+        shape = self.of_rows(self.most_rows)
+        return additions(shape) if self.blocks is None else _chain_over_blocks(shape, additions)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
@@ -279,6 +330,12 @@ def _additions(shape: ProblemShape) -> int:
 def _gram_additions(shape: ProblemShape) -> int:
     longest = min(shape.n_samples, max(gram_rows(shape.dim), -(-shape.n_samples // 16)))
     return max(_additions(shape), longest + -(-shape.n_samples // gram_rows(shape.dim)))
+
+
+def _group_additions(shape: ProblemShape) -> int:
+    chunk = min(shape.chunk_rows() + MOST_ROWS, shape.n_samples)
+    within = _kernels.group_addition_depth(chunk, min(MOST_ROWS, shape.n_samples))
+    return int(within) + -(-shape.n_samples // shape.chunk_rows())
 
 
 def _line_search_additions(shape: ProblemShape) -> int:

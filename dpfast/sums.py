@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_integer, check_real
+from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.shape import ProblemShape
 
@@ -162,13 +163,22 @@ class RowSums(ABC):
 
     @abstractmethod
     def with_target(self, y: Any) -> Self:
-        """The same rows, weights and bounds with other targets; shares the rows with this one."""
+        """The same rows, weights and bounds with other targets; shares the rows with this one.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or callable
+            A function makes them of what the targets are.
+        """
 
     @abstractmethod
     def weighted_gram(
         self, w: Vector, loss: Loss, max_rows: int | None = None
-    ) -> tuple[Matrix, int]:
-        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` over about `max_rows` rows (None: all), and their number."""
+    ) -> tuple[Matrix, float]:
+        """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` over about `max_rows` rows (None: all), and their number.
+
+        If a record is a group, the number of groups that so many rows are on average.
+        """
 
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
@@ -297,6 +307,48 @@ class RowAccess(RowSums):
         """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
 
     @abstractmethod
+    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
+        """As :meth:`sum_rows`, where a record is a group.
+
+        Parameters
+        ----------
+        work : callable
+            Takes one over the number of rows of each row's group, too.
+        """
+
+    @abstractmethod
+    def count_groups(self, edges: Vector) -> Vector:
+        """Groups whose numbers of rows are between two edges, from one to before the next."""
+
+    @abstractmethod
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        """The same problem, whose groups' gradients are measured in other coordinates.
+
+        Parameters
+        ----------
+        measure : callable
+            From a piece of the rows to their coordinates and upper bounds of their lengths there.
+        transform : ndarray of shape (dim, dim)
+            The coordinates are ``transform.T @ x̃_i``.
+        """
+
+    @abstractmethod
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        """Sum of the gradients of whole groups, each clipped as one vector.
+
+        Of the multinomial loss if `w` has several rows, one a class.
+
+        Returns
+        -------
+        gradient_sum : ndarray of the shape of `w`
+        share : float
+            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
+            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
+        """
+
+    @abstractmethod
     def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
         """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
 
@@ -329,6 +381,10 @@ class RowAccess(RowSums):
         ValueError
             If there is no such row.
         """
+
+    @abstractmethod
+    def weighted_by(self, factors: ArrayLike, most: float) -> Self:
+        """The same rows, each of whose weights is multiplied by a factor, cut at `most`."""
 
     @abstractmethod
     def with_labels(self, labels: ArrayLike) -> Self:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dpfast import _kernels
+from dpfast.privacy.repeats import FITS
 from dpfast.random import SecureGenerator
 
 # The same examples every time, and no verdict on how long they take: a slow machine is no failure.
@@ -26,6 +27,12 @@ def isa(request):
     _kernels.force_isa(request.param)
     yield request.param
     _kernels.force_isa(before)
+
+
+@pytest.fixture(autouse=True)
+def no_fits_before():
+    """Tests fit the same rows one after another; each knows of its own fits alone."""
+    FITS.forget()
 
 
 @pytest.fixture

@@ -38,13 +38,18 @@ class Recording(Curator):
     seen: list[Seen]
 
     def _answer(self, access, fixed, point):
-        exact = None
-        if isinstance(access, Mechanism):
-            exact = np.asarray(access.query(self._prepare(access.query, fixed), *point))
-        answer = super()._answer(access, fixed, point)
         values = () if fixed is None else fixed.values
+        try:
+            answer = super()._answer(access, fixed, point)
+        except Exception as error:
+            self.seen.append(Seen(access, values, point, None, error))
+            raise
+        exact = self._exact(access, fixed, point) if isinstance(access, Mechanism) else None
         self.seen.append(Seen(access, values, point, exact, answer))
         return answer
+
+    def _exact(self, access, fixed, point):
+        return np.asarray(access.query(self._prepare(access.query, fixed), *point))
 
     def disjoint(self, edges, *accesses):
         parts = super().disjoint(edges, *accesses)
@@ -68,9 +73,13 @@ class Forced(Recording):
         values = () if fixed is None else fixed.values
         unchanged = same((values, point), (before.fixed, before.point))
         assert unchanged, f"{access.where!r}: another point"
-        exact = None
-        if before.exact is not None:
-            exact = np.asarray(access.query(self._prepare(access.query, fixed), *point))
+        if isinstance(before.answer, Exception):
+            self.seen.append(before)
+            Curator._answer(self, access, fixed, point)  # which must fail alike
+            raise AssertionError(
+                f"{access.where!r} failed on one of two neighbors: {before.answer}"
+            )
+        exact = None if before.exact is None else self._exact(access, fixed, point)
         self.seen.append(Seen(access, values, point, exact, before.answer))
         return before.answer
 
@@ -88,16 +97,24 @@ def same(one: Any, two: Any) -> bool:
     return callable(one) or one == two
 
 
-def replay(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> list[tuple[float, float]]:
-    """Run `plan` on both; return how far apart each access's values were, and what it charged.
+def outcomes(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> tuple[Any, Any]:
+    """Run `plan` on both, the second time with the first run's releases.
+
+    Returns
+    -------
+    results : list of (outcome, share of the budget that is used)
+        Of each run; the outcome is the weights' bytes, or the error that it ended with.
+    accesses : list of (access, array, array)
+        With the exact values on both, of those that can be looked into.
 
     Raises
     ------
     AssertionError
-        If something else was asked, or by rounding charged too little.
+        If the second run asks for something else.
     """
     run = run or SOLVERS[plan.solver].run
-    curators = []
+    curators: list[Any] = []
+    results = []
     for kind, rows in ((Recording, data), (Forced, neighbor)):
         ledger = Ledger(plan.budget, adaptive=plan.adaptive)
         planned = None if plan.adaptive else plan.accesses
@@ -106,14 +123,38 @@ def replay(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> list[t
         if curators:
             curator.script = curators[0].seen
         curators.append(curator)
-        run(plan, curator)
+        try:
+            outcome: Any = run(plan, curator).w.tobytes()
+        except Exception as error:
+            if isinstance(error, AssertionError):
+                raise
+            outcome = repr(error)
+        results.append((outcome, ledger.used()))
     first, second = (curator.seen for curator in curators)
     assert len(first) == len(second)
+    looks = [
+        (one.access, one.exact, two.exact)
+        for one, two in zip(first, second, strict=True)
+        if one.exact is not None
+    ]
+    return results, looks
+
+
+def replay(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> list[tuple[float, float]]:
+    """Run `plan` on both; return how far apart each access's values were, and what it charged.
+
+    Raises
+    ------
+    AssertionError
+        If something else was asked or handed back, or by rounding charged too little.
+    """
+    (first, second), looks = outcomes(plan, data, neighbor, run)
+    assert isinstance(first[0], bytes), first
+    assert first == second
     found = []
-    for one, two in zip(first, second, strict=True):
-        if one.exact is not None:
-            found.append((distance(one.access, one.exact - two.exact), charged(one.access)))
-            assert found[-1][0] <= found[-1][1], f"{one.access.where!r}: {found[-1]}"
+    for access, one, two in looks:
+        found.append((distance(access, one - two), charged(access)))
+        assert found[-1][0] <= found[-1][1], f"{access.where!r}: {found[-1]}"
     return found
 
 

@@ -18,6 +18,7 @@ from dpfast.cli import _screen, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command
 from dpfast.solvers import SOLVERS
+from dpfast.solvers.meanings import EXPECTED, SETTINGS
 from dpfast.tabular import TableFit, TableModel, frames
 
 BOUNDS = {"age": [20, 70], "city": ["A", "B", "C"], "label": ["no", "yes"]}
@@ -425,7 +426,7 @@ class TestPlan:
         settled = plan(ProblemShape(10_000, 20, 1.0), "auto", Budget(1.0, 1e-6))
         assert settled.solver in out
         for name, value in settled.expected.items():
-            assert f"{value:.4g} {plan_command._MEANINGS.get(name, name.replace('_', ' '))}" in out
+            assert f"{value:.4g} {EXPECTED[name]}" in out
         assert "Nothing was spent." in out
 
     def test_picture(self, tmp_path, capsys):
@@ -475,17 +476,21 @@ class TestPlan:
             assert_one_error_line(capsys, code, "give --columns, or --bounds with --target")
 
     @pytest.mark.parametrize("solver", sorted(SOLVERS))
-    def test_every_expectation_is_explained(self, solver, capsys):
+    def test_every_number_is_explained(self, solver, capsys):
         loss = "squared" if solver == "dp-adassp" else "logistic"
         arguments = [*self.ARGUMENTS, "--solver", solver, "--loss", loss]
         assert cli.main(arguments) == 0
         shown = " ".join(capsys.readouterr().out.split())
         settled = plan(ProblemShape(10_000, 20, 1.0, loss), solver, Budget(1.0, 1e-6))
-        for name, value in settled.parameters.items():
+        for name, value in plan_command._scalars(settled.parameters).items():
+            assert name in SETTINGS, f"dpfast/solvers/meanings.py does not explain {name}"
             if isinstance(value, str):
-                assert f"{value} {name} {plan_command._SETTINGS.get(name, '')}".strip() in shown
+                assert f"{value} {name} {SETTINGS[name]}" in shown
+                assert f"    {name} = {value}: {SETTINGS[name]}\n" in str(settled)
         for name in settled.expected:
-            assert plan_command._MEANINGS.get(name, name.replace("_", " ")) in shown
+            assert name in EXPECTED, f"dpfast/solvers/meanings.py does not explain {name}"
+            assert EXPECTED[name] in shown
+            assert EXPECTED[name] in str(settled)
 
 
 class TestSolvers:

@@ -72,7 +72,11 @@ def regression(**target):
 class TestFit:
     def test_three_commands_and_no_bound_twice(self, run):
         code, out, err = run(*FIT, "--test", "t.csv")
-        assert (code, err) == (0, "note: not in b.json, so not used: id, grade, cost, w\n")
+        assert code == 0
+        assert err.splitlines() == [
+            "note: not in b.json, so not used: id, grade, cost, w",
+            "note: the test rows are those of the fit; fresh ones tell how good a model is.",
+        ]
         assert "True against False; family 'logistic'" in out
         assert "Ranges learned within this budget: dose [" in out
         for column in ("accuracy", "AUC", "recall", "log loss", "deviance explained"):
@@ -105,6 +109,22 @@ class TestFit:
         assert private["accuracy"] > 0.7 if classes else private["deviance_explained"] > 0.2
         code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv")
         assert (code, err.startswith("3,000 predictions of")) == (0, True)
+
+    def test_a_count_is_compared_by_its_deviance(self, run, table):
+        """Also scikit-learn's model, which does not say its deviance by itself."""
+        rng = np.random.default_rng(1)
+        cost = rng.poisson(np.exp(table["age"] / 30))
+        table.assign(cost=cost).to_csv("t.csv", index=False)
+        bounds = regression(range=[0, 100], learn=False)
+        code, out, err = run(
+            *FIT, "--family", "poisson", "--test", "t.csv", "--json", bounds=bounds
+        )
+        assert code == 0
+        assert "note: the test rows are those of the fit" in err
+        scores = json.loads(out)["test"]
+        usual, private = scores["non_private"], scores["private"]
+        assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
+        assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
@@ -159,14 +179,54 @@ class TestFit:
         assert "About to spend" not in out
         assert expected in err.splitlines()[-1]
 
-    def test_what_was_never_declared_is_said(self, run):
+    def test_what_was_never_declared_is_said_of_test_rows_only(self, run):
         bounds = {**BOUNDS, "ward": ["A", "B"], "age": [30, 90]}
         code, _, err = run(*FIT, "--test", "t.csv", bounds=bounds)
         assert code == 0
-        lines = [line for line in err.splitlines() if line.startswith("warning: t.csv:")]
-        assert len(lines) == 2
-        assert all(" in 'ward'; each has the average effect" in line for line in lines)
-        assert all("Outside the declared range" in line and "'age'" in line for line in lines)
+        (line,) = [line for line in err.splitlines() if line.startswith("warning:")]
+        assert line.startswith("warning: t.csv: Values that were never declared, of 3,000:")
+        assert "Outside the declared range" in line and "no guarantee covers it" in line
+
+    def test_the_screen_of_a_fit_is_the_same_for_neighbors(self, run, table):
+        screens = []
+        for ages, wards in (([40, 50], ["A", "B"]), ([40, 5000], ["A", "nowhere"])):
+            table.assign(age=[*ages, *table["age"][2:]], ward=[*wards, *table["ward"][2:]]).to_csv(
+                "t.csv", index=False
+            )
+            code, out, err = run(*FIT, bounds={**BOUNDS, "dose": [0, 100]})
+            assert code == 0
+            screens.append((out, err))
+        assert screens[0] == screens[1]
+
+
+class TestCheck:
+    """It looks at the rows without protection, and says so."""
+
+    CHECK = ("check", "t.csv", "--bounds", "b.json")
+
+    def test_all_was_declared(self, run):
+        code, out, err = run(*self.CHECK)
+        assert (code, err) == (0, "")
+        assert out.startswith("t.csv: every value of 3,000 rows is as it was declared.")
+        assert "WITHOUT PROTECTION" in out
+
+    def test_counts(self, run, table):
+        bounds = {**BOUNDS, "ward": ["A", "B"], "age": [30, 90]}
+        code, out, _ = run(*self.CHECK, bounds=bounds)
+        assert code == 0
+        assert "WITHOUT PROTECTION" in out and f"{(table['ward'] == 'C').sum():,}" in out
+        code, out, err = run(*self.CHECK, "--json", "--fail-on-undeclared", bounds=bounds)
+        found = json.loads(out)
+        assert (code, found["covered_by_guarantee"], found["rows"]) == (4, False, 3000)
+        assert found["undeclared"] == {"ward": int((table["ward"] == "C").sum())}
+        assert found["outside_range"] == {"age": int((table["age"] < 30).sum())}
+        assert err == "error: values were never declared, see above.\n"
+
+    def test_a_value_that_does_not_fit(self, run, table):
+        table.assign(age="old").to_csv("t.csv", index=False)
+        code, _, err = run(*self.CHECK)
+        assert code == 2
+        assert err.startswith("error: t.csv: column 'age', row 1 of the data")
 
 
 class TestPredict:
@@ -296,7 +356,7 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers_released: 6",
+            "numbers released: 6",
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",

@@ -217,3 +217,14 @@ def test_a_loss_can_be_pickled():
     loss = pickle.loads(pickle.dumps(Loss("pinball", 0.9, 0.2)))
     assert loss == Loss("pinball", 0.9, 0.2)
     assert pickle.loads(pickle.dumps(loss.spec)).constants() == loss.spec.constants()
+
+
+@pytest.mark.parametrize(("name", "power"), [("poisson", 1.0), ("tweedie", 1.5), ("gamma", 2.0)])
+def test_an_exposure_is_a_weight_of_the_rate(name, power):
+    """The loss at an offset is the weighted one of the rate, up to a constant in the margin."""
+    loss = Loss(name, power if name == "tweedie" else None, width=6.0)
+    z, t, exposure = np.linspace(-1.5, 1.5, 7), 1.3, 2.5
+    offset = loss(z + np.log(exposure), np.full(7, t))[0]
+    weighted = exposure ** (2.0 - power) * loss(z, np.full(7, t / exposure))[0]
+    np.testing.assert_allclose(np.ptp(offset - weighted), 0.0, atol=1e-12)
+    assert np.ptp(weighted) > 0.1

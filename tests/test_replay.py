@@ -104,3 +104,96 @@ def test_several_classes(relation):
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)
     found = replay(settled, data, neighbor, run_multinomial)
     assert max(apart / charge for apart, charge in found) > 0.3
+
+
+# ---- persons ------------------------------------------------------------------------------------
+
+PERSONS = ("one row against many", "many alike against many opposed", "all rows but a few")
+
+
+def persons(
+    kind, loss, relation, *, sparse=False, classes=0, most=None, weighted=False, mean=False
+):
+    """Two problems that differ in all rows of one person, whose rows lie between the others'.
+
+    With `mean`, an absent person has a row of no weight.
+    """
+    rng = np.random.default_rng(4)
+    n, d = 160, 3
+    ids = rng.integers(0, 60, n)
+    ids[:60] = np.arange(60)
+    X, y = rng.uniform(-1.0, 1.0, (n, d)), rng.choice([-1.0, 1.0], n)
+    one = np.array([[9.0, 0.0, 0.0]])
+    many = {"all rows but a few": 900}.get(kind, 30)
+    sides = [(np.repeat(one, many, axis=0), np.ones(many))]
+    single = kind == "one row against many" or mean
+    sides.append((one, -np.ones(1)) if single else (sides[0][0], -np.ones(many)))
+    if relation == "add_or_remove_one" and not mean:
+        sides[1] = (one[:0], np.ones(0))
+    made = []
+    for rows, target in sides:
+        owner = np.append(ids[ids != 7], np.full(len(target), 7))
+        points = np.vstack([X[ids != 7], rows])
+        labels = np.append(y[ids != 7], target)
+        # Everybody's rows stay in their order.
+        places = np.argsort(np.append(np.arange(np.sum(ids != 7)), np.linspace(0, 90, len(rows))))
+        if isinstance(loss, Loss):
+            labels = np.where(labels > 0, *loss.target_range[::-1])
+        weight = np.full(len(owner), 2.0) if not weighted else 0.5 + owner % 3
+        weight[owner == 7] = 0.0 if mean and made and relation == "add_or_remove_one" else 2.0
+        points = points[places]
+        problem = Problem(
+            scipy.sparse.csr_array(points) if sparse else points, labels[places], loss,
+            data_norm=1.5, groups=owner[places], max_rows_per_group=most,
+            sample_weight=weight[places], max_weight=2.0,
+        )  # fmt: skip
+        if classes:
+            problem = problem.with_labels(((owner + (labels > 0)) % classes)[places])
+        made.append(problem)
+    return made
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"sparse": True, "weighted": True}, {"most": 5, "weighted": True}, {"most": 5}],
+    ids=["dense", "sparse", "limited, weighted", "limited"],
+)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_whole_persons_are_protected_by_what_is_paid(kind, relation, how, loss):
+    data, neighbor = persons(kind, loss, relation, **how)
+    settled = plan(data, "auto", BUDGETS[0], neighboring_relation=relation)
+    assert settled.solver == "dp-whitened-gd"
+    found = replay(settled, data, neighbor)
+    gradients = [apart / charge for apart, charge in found[-settled.settings.iterations :]]
+    assert max(gradients) > (0.6 if kind == "one row against many" else 0.95)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
+def test_whole_persons_of_several_classes(kind, relation):
+    data, neighbor = persons(kind, "logistic", relation, classes=3)
+    settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)
+    found = replay(settled, data, neighbor, run_multinomial)
+    assert max(apart / charge for apart, charge in found) > 0.5
+
+
+def weighers():
+    for name, solver in SOLVERS.items():
+        for relation in solver.relations:
+            if solver.weighs_groups:
+                loss = next(
+                    k for k in ("squared", "poisson", "logistic") if serves(solver, Loss(k))
+                )
+                yield pytest.param(name, loss, relation, id=f"{name}-{relation}")
+
+
+@pytest.mark.parametrize(("name", "loss", "relation"), list(weighers()))
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_rows_that_count_a_part_of_a_person(name, loss, relation, sparse):
+    kind = Loss("poisson", width=1.0) if loss == "poisson" else loss
+    budget = next(b for b in BUDGETS if b.kind in SOLVERS[name].budgets)
+    data, neighbor = persons(PERSONS[1], kind, relation, sparse=sparse, most=5, mean=name in MEANS)
+    settled = plan(data, name, budget, neighboring_relation=relation, **FEW.get(name, {}))
+    replay(settled, data, neighbor)

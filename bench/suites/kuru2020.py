@@ -148,16 +148,22 @@ class _Watched:
     points: list[NDArray[np.float64]] = field(default_factory=list)
 
     def __enter__(self) -> None:
-        honest: Callable[..., Any] = self.problem.clipped_gradient
+        whole: Callable[..., Any] = self.problem.clipped_gradient
+        sampled: Callable[..., Any] = self.problem.sampled_gradient
 
         def look(w: NDArray[np.float64], *given: Any, **options: Any) -> Any:
             self.points.append(np.array(w))
-            return honest(w, *given, **options)
+            return whole(w, *given, **options)
+
+        def look_at_sample(rows: Any, w: NDArray[np.float64], *given: Any) -> Any:
+            self.points.append(np.array(w))
+            return sampled(rows, w, *given)
 
         self.problem.clipped_gradient = look
+        self.problem.sampled_gradient = look_at_sample
 
     def __exit__(self, *error: object) -> None:
-        del self.problem.clipped_gradient
+        del self.problem.clipped_gradient, self.problem.sampled_gradient
 
 
 def _options(name: str, sizes: Sizes, start: float, batch: int, c: float, T: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.chunks import add_up, thread_count
@@ -288,6 +289,7 @@ class _Recipe:
         return problem.clipped_by_lengths(self.lengths, self.longest)
 
 
+@one_blas_thread()
 def _on_block(
     recipe: _Recipe, sizes: tuple[int, ...], function: Callable[[Problem], T], block: Block
 ) -> T:

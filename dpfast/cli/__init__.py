@@ -6,7 +6,7 @@ code is
 * 0 after success,
 * 2 after an error before any private data was touched: nothing was spent,
 * 3 after an error in or after a private fit: its budget is spent,
-* 4 after predictions of values that were never declared, with --fail-on-undeclared,
+* 4 where values were never declared, with --fail-on-undeclared,
 * 130 after Ctrl-C; the message says whether a budget was spent.
 """
 
@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dpfast._version import __version__
-from dpfast.cli import bench, certify, completion, demo, fit, plan, predict, solvers
+from dpfast.cli import bench, certify, check, completion, demo, fit, plan, predict, solvers
 from dpfast.cli._screen import SpentError, UndeclaredError, describe, note, show_warning
 from dpfast.errors import DpfastError
 
 __all__ = ["COMMANDS", "main", "parser"]
 
 #: Modules with ``add(commands)``, which adds the parser of one command and names its function.
-COMMANDS = (demo, fit, predict, certify, plan, solvers, bench, completion)
+COMMANDS = (demo, check, fit, predict, certify, plan, solvers, bench, completion)
 
 _EPILOG = (
     "Exit codes: 0 success; 2 an error, nothing was spent; 3 an error after the budget was spent; "

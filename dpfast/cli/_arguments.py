@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
 from dpfast.tabular import FAMILIES, TableModel, TableSchema, read_bounds
@@ -97,31 +98,35 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
     )
 
 
+def schema_of(arguments: argparse.Namespace) -> TableSchema:
+    """The declaration that the arguments of :func:`add_table` describe."""
+    bounds = read_bounds(arguments.bounds)
+    return TableSchema.from_bounds(
+        bounds,
+        target=arguments.target,
+        person=arguments.person,
+        weight=arguments.weight,
+        categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
+        task=TableModel(bounds, arguments.family).task,
+    )
+
+
 def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     """The model that the arguments of :func:`add_table` and a budget describe."""
     own = {**dict(arguments.set), **settings.pop("own", {})}
     if arguments.quantile is not None:
         own["quantile"] = arguments.quantile
     own = {name: value for name, value in own.items() if value is not None}
-    bounds = read_bounds(arguments.bounds)
-    probe = TableModel(bounds, arguments.family)
-    schema = TableSchema.from_bounds(
-        bounds,
-        target=arguments.target,
-        person=arguments.person,
-        weight=arguments.weight,
-        categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
-        task=probe.task,
-    )
+    schema = schema_of(arguments)
     family = arguments.family
     if family == "auto":
         family = {"classification": "logistic", "regression": "linear"}[schema.task]
     kind = FAMILIES[family]
-    known = set(kind().get_params(deep=False))
-    if unknown := sorted(set(own) - known):
+    known = kind().get_params(deep=False)
+    if unknown := sorted(set(own) - set(known)):
         raise ValueError(
             f"the family {family!r} has no parameter {', '.join(map(repr, unknown))}; it has "
-            f"{', '.join(sorted(known))}."
+            f"{', '.join(sorted(known))}.{hints(unknown)}"
         )
     return TableModel(
         schema,

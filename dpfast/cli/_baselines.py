@@ -50,7 +50,8 @@ def baselines(
         usual = _USUAL[model.family]().fit(X, y, sample_weight=weight)
         output = np.concatenate([output_of(usual, part.X) for part in parts])
         if _complete(usual, model):
-            found["non_private"] = scores_of(usual, y_test, output, threshold)
+            # By what the family is scored: scikit-learn's models do not say their deviance.
+            found["non_private"] = scores_of(model.estimator_, y_test, output, threshold)
     classes = getattr(fit.plan.schema.target, "classes", None)
     if classes is not None:
         shares = np.bincount(y.astype(np.intp), minlength=len(classes)) / len(y)

@@ -26,6 +26,7 @@ from dpfast.cli._screen import (
 from dpfast.datasets import load_randhie
 from dpfast.estimators import LogisticRegression
 from dpfast.preprocessing import BoundedScaler
+from dpfast.privacy.repeats import FITS
 
 _EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
 _DELTA = 1e-6
@@ -61,7 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
             classes=data.classes,
             strict=True,
         )
-        fits[epsilon].append(model.fit(X[train], data.target[train]))
+        with FITS.public_rows():
+            fits[epsilon].append(model.fit(X[train], data.target[train]))
     X_test, y_test = X[test], data.target[test]
     means = {
         epsilon: _mean([scores(model.decision_function(X_test), y_test) for model in models])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ from dpfast.tabular import (
     Scores,
     TableFit,
     TableModel,
-    Tally,
     check_threshold,
-    described,
 )
 
 _CHANGES = {
@@ -129,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments,
         own={"solver": arguments.solver, "alpha": arguments.alpha, "n_jobs": arguments.jobs},
         random_state=arguments.seed,
-        undeclared="ignore",  # said here, with the name of the file
+        undeclared="ignore",  # said of the test rows, with the name of their file
         in_memory=True if arguments.in_memory else "auto",
     )
     test_rows = _check_test(arguments, model)
@@ -162,29 +161,26 @@ def _check_test(arguments: argparse.Namespace, model: TableModel) -> int:
         check_threshold(arguments.threshold, shape)
     if arguments.test is None:
         return 0
+    schema = replace(model.bounds, weight=None, person=None)
     with reading(arguments.test) as progress:
         try:
-            tally = model.check(arguments.test, progress=progress)
+            tally = TableModel(schema).check(arguments.test, progress=progress)
         except DataError as error:
             raise located(error, arguments.test) from error
-    _warn(arguments.test, tally)
+    if tally:
+        note(
+            f"warning: {arguments.test}: {tally} (For you, like the scores of these rows: no "
+            "guarantee covers it.)"
+        )
     return tally.rows
-
-
-def _warn(path: str, tally: Tally) -> None:
-    """Say what was never declared."""
-    if text := described(tally):
-        note(f"warning: {path}: {text} (This is for you: no guarantee covers it.)")
 
 
 def _read(arguments: argparse.Namespace, model: TableModel) -> TableFit:
     with reading(arguments.data) as progress:
         try:
-            fit = model.prepare(arguments.data, progress=progress)
+            return model.prepare(arguments.data, progress=progress)
         except DataError as error:
             raise located(error, arguments.data) from error
-    _warn(arguments.data, fit.tally)
-    return fit
 
 
 def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -> None:
@@ -192,6 +188,8 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
     rows = fit.n_samples
     if fit.unused:
         note(f"note: not in {arguments.bounds}, so not used: {', '.join(fit.unused)}")
+    if arguments.test is not None and Path(arguments.test).samefile(arguments.data):
+        note("note: the test rows are those of the fit; fresh ones tell how good a model is.")
     if not fit.plan.in_memory:
         note(
             "note: the encoded rows are read in blocks"
@@ -300,7 +298,8 @@ def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
     for name in columns:
         screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
     for key, found in results.items():
-        cells = (f"{found[name]:.4f}" if name in found else "" for name in columns)
+        # Adding zero takes the sign off what is rounded to zero.
+        cells = (f"{round(found[name], 4) + 0.0:.4f}" if name in found else "" for name in columns)
         screen.add_row(_NAMES[key], *cells)
     console().print(screen)
     say(

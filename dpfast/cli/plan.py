@@ -30,73 +30,10 @@ from dpfast.cli._screen import (
 )
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget, Event
+from dpfast.privacy.budget import check_promise
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
-
-#: What the entries of `Plan.expected` mean; an entry without a line here is shown by its name.
-_MEANINGS = {
-    "choice_noise_scale": "scale of the noise in the scores by which a step size is chosen",
-    "excess_loss": "expected mean loss above the best possible",
-    "excess_loss_by_noise": "mean loss that the noise adds, expected for rows as they mostly are",
-    "excess_risk_bound": "expected mean loss above the best possible: at most this",
-    "excess_risk_guess": "expected mean loss above the best possible: about this",
-    "first_gradient_noise_stddev": "noise in the first mean gradient, standard deviation",
-    "gradient_noise_stddev": "noise in each entry of a mean gradient, standard deviation",
-    "gradient_norm_bound": "expected squared length of the gradient at the result: at most this",
-    "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
-    "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
-    "noise_in_mean_loss": "noise in a mean loss by which candidates are chosen",
-    "noise_stddev_of_a_gradient": "noise in each entry of a gradient, standard deviation",
-    "noise_stddev_of_mean_difference": "noise in a batch's mean difference, standard deviation",
-    "noise_stddev_of_mean_gradient": "noise in a batch's mean gradient, standard deviation",
-    "noise_stddev_of_snapshot_gradient": "noise in a snapshot's mean gradient, standard deviation",
-    "noise_stddev_per_row": "noise in each sum of products, over the number of rows",
-    "noise_stddev_per_weight": "noise in each weight, standard deviation at most",
-    "proposals": "samples drawn until one is accepted, expected at most; each reads all rows",
-    "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
-    "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
-}
-
-
-#: What a solver's settings mean; one without a line here is shown by its name.
-_SETTINGS = {
-    "alpha_added": "ridge that the proof needs beyond the one asked for",
-    "analysis": "how the privacy of all iterations is added up",
-    "average": "share of the last iterates that are averaged",
-    "batch": "rows of a batch",
-    "blocks": "parts of the rows, one an iteration",
-    "candidates": "step sizes, or models, that are chosen from",
-    "clip": "length to which a row's gradient is cut, over what a typical row has",
-    "clip_norm": "length to which a row's gradient is cut",
-    "correlation_share": "share of the learning budget for correlations of columns",
-    "curvature": "largest second derivative of the loss",
-    "difference_clip_norm": "length to which a row's gradient difference is cut",
-    "epochs": "passes over the rows",
-    "gradient_tolerance": "length of the gradient at which the optimizer may stop",
-    "intercept_step": "step of the intercept, over that of the weights",
-    "inverse_temperature": "how sharply good weights are preferred",
-    "iterations": "steps of descent, each with one noisy access to the data",
-    "james_stein": "whether weights that noise alone would explain are drawn to zero",
-    "learning_clip": "length to which rows are cut while columns are learned",
-    "learning_share": "share of the budget for learning scales and correlations of columns",
-    "linear_noise": "noise in the linear term, standard deviation",
-    "loss_clip": "largest loss of a row that is counted",
-    "minimizer_sensitivity": "how far one record can move the exact minimizer",
-    "momentum": "share of the last step that is repeated",
-    "noise": "law of the noise",
-    "noise_multiplier": "noise over what one record can change",
-    "optimizer": "algorithm that finds the exact minimizer",
-    "radius": "largest length of the weights",
-    "regime": "what the budget is enough for",
-    "ridge": "ridge of the mean loss",
-    "rounds": "rounds in which the columns' scales are learned",
-    "sampling": "how batches are drawn",
-    "selection_share": "share of an iteration's budget for choosing its step",
-    "shrinkage": "weight of the pull towards zero in every step",
-    "step": "length of a step",
-    "steps": "noisy steps in all",
-    "steps_per_epoch": "noisy steps between two full gradients",
-}
+from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
 
 def add(commands: Commands) -> None:
@@ -169,13 +106,15 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
             )
         if arguments.family != "auto" or arguments.weight or arguments.person:
             raise ValueError("--family, --weight and --person need --bounds; --loss does not.")
+        budget = Budget(arguments.epsilon, arguments.delta)
+        check_promise(budget, arguments.rows)
         data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm
         loss = Loss(arguments.loss or "logistic")
         shape = ProblemShape(arguments.rows, arguments.columns, data_norm, loss)
         settled = plan(
             shape,
             arguments.solver,
-            Budget(arguments.epsilon, arguments.delta),
+            budget,
             neighboring_relation=arguments.neighboring_relation,
         )
         return settled, settled.events
@@ -234,10 +173,10 @@ def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
     )
     settings = _scalars(settled.parameters)
     say("\nSettings, from public numbers alone:\n")
-    _explained((_shown(value), name, _SETTINGS.get(name, "")) for name, value in settings.items())
+    _explained((_shown(value), name, SETTINGS.get(name, "")) for name, value in settings.items())
     say("\nTo expect:\n")
     _explained(
-        (f"{value:.4g}", _MEANINGS.get(key, key.replace("_", " ")))
+        (f"{value:.4g}", EXPECTED.get(key, key.replace("_", " ")))
         for key, value in settled.expected.items()
     )
     chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""

@@ -22,7 +22,7 @@ from dpfast.tabular import (
     Tally,
     check_threshold,
     chosen,
-    described,
+    default_threshold,
     output_of,
 )
 
@@ -50,7 +50,8 @@ def add(commands: Commands) -> None:
     )
     predict.add_argument(
         "--threshold", type=float, metavar="P",
-        help="probability from which on a row counts as the second of two classes (default: 0.5)",
+        help="probability from which on a row counts as the second of two classes (default: 0.5, "
+        "or what the model learned)",
     )  # fmt: skip
     predict.add_argument(
         "--fail-on-undeclared", action="store_true",
@@ -80,8 +81,8 @@ def run(arguments: argparse.Namespace) -> None:
     privacy = model.privacy_
     if privacy.reproducible:
         note("warning: the model's noise came from a fixed seed; do not release the model.")
-    if text := described(tally):
-        note(f"warning: {text}")
+    if tally:
+        note(f"warning: {tally}")
     if arguments.json:
         show_json(
             "predict",
@@ -119,6 +120,8 @@ class _Columns:
         self._probable = hasattr(model.estimator_, "predict_proba")
         shape = np.empty((0, len(self.classes or ()))) if self._probable else None
         check_threshold(threshold, shape)
+        if threshold is None:
+            self._threshold = default_threshold(model.estimator_)
         self.explained = ""
         self.names = ["prediction"]
         if self.classes is None:

@@ -18,18 +18,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
-from dpfast.errors import PrivacyLeakWarning
+from dpfast.curator import Curator
+from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
+from dpfast.estimators._classes import (
+    balanced,
+    budget_left,
+    check_class_weight,
+    declared,
+    heaviest,
+    learned_shares,
+    planned_count,
+)
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
+from dpfast.estimators._messages import (
+    hints,
+    unknown_parameters,
+    unreadable,
+    with_promise,
+)
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event
+from dpfast.privacy import Budget, Event, Ledger
+from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
+from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
+from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, fit_each
+from dpfast.solvers import Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.sums import RowSums
+from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -41,6 +60,7 @@ class FitParameters(TypedDict, total=False):
     """What `fit` takes by keyword."""
 
     sample_weight: ArrayLike | None
+    groups: ArrayLike | None
     checkpoint: str | os.PathLike[str] | None
 
 
@@ -59,7 +79,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     routing here, and :meth:`fit` takes it by keyword.
     """
 
-    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None, "groups": None}
     # Parameters of the estimator that go to the solver by their own names.
     _solver_parameters: ClassVar[tuple[str, ...]] = ("alpha", "optimizer")
     # Whether targets are numbers.
@@ -82,6 +102,29 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     strict: bool = False
     max_weight: float | None = None
+    max_rows_per_group: int | None = None
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if text := unknown_parameters(cls, settings):
+            raise TypeError(text)
+        made: Self = super().__new__(cls)
+        return made
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        if text := unknown_parameters(type(self), params):
+            raise ValueError(text)
+        super().set_params(**params)
+        return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -112,6 +155,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
 
+    def _question_bounds(self, stacklevel: int = 2) -> None:
+        """Warn of declared bounds with which the model can hardly be of use."""
+
     def _constant(self) -> float:
         if not self.fit_intercept:
             return 0.0
@@ -136,12 +182,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return {**given, **options}
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of the Problem that say how much each row counts."""
-        unknown = sorted(set(fit_params) - {"sample_weight", "checkpoint"})
+        """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
+        unknown = sorted(set(fit_params) - {"sample_weight", "groups", "checkpoint"})
         if unknown:
             raise TypeError(
-                "fit must get no keyword arguments but sample_weight; got "
+                "fit must get no keyword arguments but sample_weight and groups; got "
                 f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+                f"{hints(unknown)}"
             )
         if fit_params.get("checkpoint") is not None:
             raise ValueError(
@@ -151,19 +198,33 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         bound = self.max_weight
         if bound is not None:
             bound = check_real("max_weight", bound, low=1e-100, high=1e100)
+        groups = fit_params.get("groups")
+        owners: dict[str, Any] = {}
+        if groups is not None:
+            owners = {"groups": groups, "max_rows_per_group": self.max_rows_per_group}
+        elif self.max_rows_per_group is not None:
+            raise ValueError(
+                "groups must be given to fit with max_rows_per_group="
+                f"{self.max_rows_per_group!r}; got None. They say whose row each is."
+            )
         weight = fit_params.get("sample_weight")
         if weight is None:
-            return {}
+            return owners
         if bound is None:
             raise ValueError(
                 "max_weight must be given with sample_weight; got None. The weights are as private "
                 "as the rows, and noise is in proportion to the largest: declare it, known without "
                 "looking at the data (larger weights are lowered to it)."
             )
-        return {"sample_weight": weight, "max_weight": bound}
+        return {"sample_weight": weight, "max_weight": bound, **owners}
 
     def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
         """The source that dask collections make, once what is public about them is checked."""
+        if fit_params.get("groups") is not None:
+            raise ValueError(
+                "groups must be left out for rows in dask collections, whose blocks would cut "
+                "groups in two; got them. Load the rows into memory."
+            )
         if y is None:
             raise ValueError("y must be given with X; got None.")
         if self.data_norm is None:
@@ -179,8 +240,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """The problem over the blocks of `source`; nothing is read."""
         if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
             raise ValueError(
-                "y and sample_weight must be left out for rows in blocks, whose source has them; "
-                f"got y of type {type(y).__name__} and {sorted(fit_params)}."
+                "y and sample_weight must be left out for rows in blocks, whose source has them, "
+                "and groups, which blocks would cut in two; got y of type "
+                f"{type(y).__name__} and {sorted(fit_params)}."
             )
         problem = BlockProblem(
             source,
@@ -227,6 +289,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
             over the number of rows, not over the sum of the weights, which is private.
+        groups : array-like of shape (n_samples,), optional
+            Whose row each is: integers, texts or other exact ids, such as persons'. The guarantee
+            is then for all rows of one group together, `n_samples` in it is the number of groups,
+            and how many rows there are is private; see the guide "Which unit?".
         checkpoint : path-like, optional
             For blocks: file from which the fit goes on if it was interrupted, see
             :func:`dpfast.solve`.
@@ -251,8 +317,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         y: ArrayLike | None,
         fit_params: Mapping[str, Any],
         accounts: Sequence[Charged] | None = None,
+        *,
+        alone: bool = True,
     ) -> Self:
-        """Fit, charging `accounts`; None: those whose blocks surround the call."""
+        """Fit, charging `accounts`; None: those whose blocks surround the call.
+
+        Where this is `alone` no more than a part of something, the whole of it is checked and
+        noted by whoever makes it.
+        """
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
@@ -265,7 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             problem = self._over_blocks(X, y, fit_params, targets[-1])
         else:
             counted = self._row_weights(fit_params)
-            rows, labels = validate_data(self, X, y, y_numeric=self._y_numeric, **_READ)
+            rows, labels = self._validated(X, y, y_numeric=self._y_numeric)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
             problem = Problem(
@@ -278,8 +350,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 strict=self.strict,
                 **counted,
             )
+        if alone:
+            check_promise(budget, problem.shape.n_samples, stacklevel=3)
+            self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
+            begun, learned = None, {}
+            if self._counts_classes():
+                begun = begin(settled, budget, self.accountant, self.random_state, accounts)
+                begun[0].check(*events)
+                learned = self._learned(settled, budget, stored, targets[-1], begun)
+            problem = self._weighed(problem, stored, targets[-1], learned)
             outcomes, report = fit_each(
                 settled,
                 self._problems(settled, problem, targets, stored),
@@ -292,7 +373,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 checkpoint=fit_params.get("checkpoint"),
                 accounts=accounts,
                 distinction=(self._settings(), targets),
+                begun=begun,
             )
+        if alone and not isinstance(X, Executor):
+            report = FITS.note(rows, report, stacklevel=3)
+        if alone:
+            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -306,6 +393,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _noise=WeightNoise.of(settled),
             _constant_column=constant,
             _targets=targets[-1],
+            **learned,
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -334,12 +422,53 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._options(),
         }
 
+    def _validated(self, *data: Any, **how: Any) -> Any:
+        """Rows, and targets if there are any, checked by scikit-learn."""
+        try:
+            return validate_data(self, *data, **how, **_READ)
+        except (TypeError, ValueError) as error:
+            if (text := unreadable(data[0], error)) is None:
+                raise
+            raise type(error)(text) from None  # the cause quotes a value
+
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """Plan of a fit to rows of this shape, and the accesses of all its problems."""
         parts = self._parts() if parts is None else parts
+        return self._planned_parts(shape, budget, parts)
+
+    def _planned_parts(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        """The same for so many problems, of which each has its share of the budget."""
         return planned(shape, parts, self.solver, budget, **self._settings())
+
+    def _counts_classes(self) -> bool:
+        """Whether a fit begins with a private count of the classes."""
+        return False
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        """Fitted attributes that a private count of the classes gives."""
+        raise NotImplementedError
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        """The problem whose rows count as much as their classes do."""
+        del stored, targets, learned
+        return problem
 
     def _parts(self) -> int:
         """Problems of a fit."""
@@ -423,7 +552,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if is_dask(X):
             X = from_dask(X)
         if not isinstance(X, Executor):
-            return validate_data(self, X, reset=False, **_READ) @ coef + intercept
+            return self._validated(X, reset=False) @ coef + intercept
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -441,6 +570,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     classes: ArrayLike | None = None
     objective: str = "erm"
     objective_options: Mapping[str, Any] | None = None
+    class_weight: Mapping[Any, float] | str | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -464,6 +594,57 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         positives = classes if len(classes) > 2 else classes[-1:]
         return tuple(Signs(loss, classes, positive) for positive in positives), notes
 
+    def _counts_classes(self) -> bool:
+        return isinstance(self.class_weight, str)
+
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        parts = self._parts() if parts is None else parts
+        weights = check_class_weight(self.class_weight)
+        counts, n_classes = self._counts_classes(), max(2, parts)
+        if shape.blocks is not None and (weights or counts):
+            raise ValueError(
+                "class_weight must be None, and threshold a number, for rows in blocks; got "
+                f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        shape = shape.weighted_by(heaviest(weights, n_classes))
+        if not counts:
+            return self._planned_parts(shape, budget, parts)
+        settled, events = self._planned_parts(shape, budget_left(budget), parts)
+        return settled, (*planned_count(settled, n_classes, budget).events(), *events)
+
+    def _learned(
+        self,
+        settled: Plan[Any],
+        budget: Budget,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        begun: tuple[Ledger, SecureGenerator],
+    ) -> dict[str, Any]:
+        assert stored is not None and isinstance(targets, Signs)
+        access = planned_count(settled, len(targets.classes), budget)
+        positions = np.searchsorted(targets.classes, stored)
+        return {"class_shares_": learned_shares(Curator(positions, *begun), access)}
+
+    def _weighed(
+        self,
+        problem: RowSums,
+        stored: NDArray[Any] | None,
+        targets: Targets,
+        learned: Mapping[str, Any],
+    ) -> RowSums:
+        if self.class_weight is None:
+            return problem
+        assert stored is not None and isinstance(targets, Signs)
+        weights = check_class_weight(self.class_weight)
+        values = declared(weights, targets.classes)
+        if self.class_weight == "balanced":
+            values = balanced(learned["class_shares_"])
+        factors = values[np.searchsorted(targets.classes, stored)]
+        most = heaviest(weights, len(values))
+        return single_rows(problem, "weights of classes").weighted_by(factors, most)
+
     def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
         """The classes, sorted, and notes for the report."""
         if self.classes is not None:
@@ -481,7 +662,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             y,
             "classes",
             "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[negative, positive].",
+            "does not cover that: pass classes=[...], all labels that there may be. (As in "
+            "scikit-learn they are sorted, and of two the last is the positive one.)",
             "the class labels were taken from y",
         )
         assert y is not None
@@ -489,7 +671,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         if len(classes) < 2:
             raise ValueError(
                 "y must hold two classes; got 1 class. If the other class is merely absent from "
-                "these rows, pass classes=[negative, positive]."
+                "these rows, pass classes=[...], all labels that there may be."
             )
         return classes, notes
 
@@ -519,6 +701,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         margins: Vector = self._affine(X, coef, intercept)
         return margins
 
+    def _least_margin(self) -> float:
+        """From which on a row counts as the second of two classes."""
+        return 0.0
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most probable class of each row.
 
@@ -531,7 +717,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         ndarray of shape (n_samples,)
         """
         margins = self.decision_function(X)
-        index = (margins > 0.0).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
+        least = self._least_margin()
+        index = (margins > least).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
         labels: NDArray[Any] = self.classes_[index]
         return labels
 

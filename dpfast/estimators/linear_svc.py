@@ -42,7 +42,8 @@ class LinearSVC(PrivateLinearClassifier):
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What one person's influence means: her record replaced by any other, or absent.
     classes : array-like of shape (n_classes,) or None, default=None
-        The class labels, public. None takes them from `y` with a
+        The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
+        of two the last is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     width : float, default=0.5
         Half the width of the rounded-off part of the hinge, > 0. A small one is closer to the hinge
@@ -50,6 +51,12 @@ class LinearSVC(PrivateLinearClassifier):
     objective : {"erm", "tilted", "adversarial"}, default="erm"
     objective_options : dict or None, default=None
         As for :class:`~dpfast.LogisticRegression`.
+    class_weight : dict, "balanced" or None, default=None
+        How much rows count by their class: ``{class: weight}``, public, 1 for classes that are left
+        out; noise is in proportion to the largest. "balanced" takes weights with which all classes
+        count the same, the largest being 1, from a private count of the classes, which costs a
+        twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
+        rare classes see the guide to rare events: weights cost more accuracy than they bring.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str, default="auto"
@@ -68,6 +75,9 @@ class LinearSVC(PrivateLinearClassifier):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
 
     Attributes
     ----------
@@ -76,6 +86,8 @@ class LinearSVC(PrivateLinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
+    class_shares_ : ndarray of shape (n_classes,)
+        Only if the classes were counted: their private shares.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.

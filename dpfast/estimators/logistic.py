@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, logit, softmax
+from sklearn.utils.validation import check_is_fitted
 
-from dpfast._validation import check_choice
+from dpfast._validation import check_choice, check_real
 from dpfast.estimators._base import PrivateLinearClassifier
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets
@@ -58,7 +59,8 @@ class LogisticRegression(PrivateLinearClassifier):
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What one person's influence means: her record replaced by any other, or absent.
     classes : array-like of shape (n_classes,) or None, default=None
-        The class labels, public. None takes them from `y` with a
+        The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
+        of two the last is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     objective : {"erm", "tilted", "adversarial"}, default="erm"
         What is minimized: the mean loss, a tilted mean that heeds the largest losses more, or the
@@ -66,6 +68,12 @@ class LogisticRegression(PrivateLinearClassifier):
     objective_options : dict or None, default=None
         ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
         :func:`dpfast.objectives.make_objective`.
+    class_weight : dict, "balanced" or None, default=None
+        How much rows count by their class: ``{class: weight}``, public, 1 for classes that are left
+        out; noise is in proportion to the largest. "balanced" takes weights with which all classes
+        count the same, the largest being 1, from a private count of the classes, which costs a
+        twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
+        rare classes see the guide to rare events: weights cost more accuracy than they bring.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str or callable, default="auto"
@@ -84,11 +92,18 @@ class LogisticRegression(PrivateLinearClassifier):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         How more than two classes are learned: all at once by the multinomial loss, which
         ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
         rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
         other parameters: it needs less noise.
+    threshold : float or "balanced", default=0.5
+        Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
+        share of that class, from a private count of the classes that costs a twentieth of the
+        budget: where probabilities are right, this has the largest mean of the two recalls.
 
     Attributes
     ----------
@@ -97,6 +112,8 @@ class LogisticRegression(PrivateLinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
+    class_shares_ : ndarray of shape (n_classes,)
+        Only if the classes were counted: their private shares.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -126,8 +143,10 @@ class LogisticRegression(PrivateLinearClassifier):
     """
 
     multi_class: str = "auto"
+    threshold: float | str = 0.5
 
     def _loss(self) -> Loss:
+        self._check_threshold()
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
         if self.multi_class == "multinomial" and self.solver not in ("auto", _MULTINOMIAL):
             raise ValueError(
@@ -135,6 +154,32 @@ class LogisticRegression(PrivateLinearClassifier):
                 f"got {self.solver!r}. multi_class='ovr' takes other solvers."
             )
         return Loss("logistic")
+
+    def _check_threshold(self) -> None:
+        if not isinstance(self.threshold, str):
+            check_real("threshold", self.threshold, low=1e-12, high=1.0, high_open=True)
+            return
+        check_choice("threshold", self.threshold, ("balanced",), hint="Or a number below 1.")
+        if self.class_weight is not None:
+            raise ValueError(
+                "threshold must be a number with class_weight, which moves the probabilities "
+                f"already; got {self.threshold!r} with class_weight={self.class_weight!r}."
+            )
+
+    def _counts_classes(self) -> bool:
+        return super()._counts_classes() or isinstance(self.threshold, str)
+
+    @property
+    def threshold_(self) -> float:
+        """Probability from which on a row counts as the second of two classes."""
+        check_is_fitted(self)
+        self._check_threshold()
+        if isinstance(self.threshold, str):
+            return float(self.class_shares_[1])
+        return float(self.threshold)
+
+    def _least_margin(self) -> float:
+        return float(logit(self.threshold_))
 
     def _problems(
         self,
@@ -165,17 +210,21 @@ class LogisticRegression(PrivateLinearClassifier):
             and served(SOLVERS[_MULTINOMIAL], shape, budget, self._options())
         )
 
-    def _planned(
-        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    def _planned_parts(
+        self, shape: ProblemShape, budget: Budget, parts: int
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
-        parts = self._parts() if parts is None else parts
+        if parts > 1 and self.threshold != 0.5:
+            raise ValueError(
+                "threshold must be 0.5 for more than two classes, the most probable of which is "
+                f"predicted; got {self.threshold!r}."
+            )
         if parts > 1 and shape.blocks is not None and self.multi_class == "multinomial":
             raise ValueError(
                 "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
                 "needs the labels of all rows at once."
             )
         if parts == 1 or shape.blocks is not None or not self._all_at_once(shape, budget):
-            return super()._planned(shape, budget, parts)
+            return super()._planned_parts(shape, budget, parts)
         settled = plan_multinomial(shape, parts, budget, **self._settings())
         return settled, settled.events
 

@@ -61,6 +61,9 @@ class PoissonRegressor(PrivateLogLinkRegressor):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
 
     Attributes
     ----------

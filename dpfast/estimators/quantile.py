@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from dpfast._validation import check_real
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.losses import Loss
+
+# A quantile's loss that is rounded off over so many units of the target is questioned.
+_BLURRED = 1000.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -67,6 +72,9 @@ class QuantileRegressor(PrivateLinearRegressor):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
 
     Attributes
     ----------
@@ -101,6 +109,22 @@ class QuantileRegressor(PrivateLinearRegressor):
 
     quantile: float = 0.5
     width: float = 0.1
+
+    def _question_bounds(self, stacklevel: int = 2) -> None:
+        if self.target_bounds is None:
+            return
+        unit = self._resolve_targets(None)[0][-1].unit
+        if (blur := self.width * unit) < _BLURRED:
+            return
+        low, high = self.target_bounds
+        warnings.warn(
+            f"target_bounds = ({low:g}, {high:g}) are wide: quantiles are blurred over {blur:.3g} "
+            "units of the target either way, and noise is in proportion, too. If most targets "
+            "differ by less, the model is useless: declare narrower bounds or a smaller width, or "
+            'have the range learned (TableModel, "learn": true).',
+            QuestionableSettingWarning,
+            stacklevel=stacklevel + 1,
+        )
 
     def _loss(self) -> Loss:
         quantile = check_real(

@@ -20,8 +20,8 @@ Two kinds of noise:
   result rounded to a grid of ``2^-24`` standard deviations, which hides the low bits that
   floating-point attacks read (Mironov 2012).  Rounding the noisy sum is post-processing.  What is
   not exact is the noise itself: its law deviates from a Gaussian's by the rounding of 53-bit
-  numbers, which the guarantee neglects.  It is some five times faster, for runs of very many
-  steps; the ledger names it.
+  numbers, which the guarantee neglects: so it is never the default, and the ledger names it.  It is
+  some five times faster, for runs of very many steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dpfast import _kernels
 from dpfast._validation import check_choice, check_integer
-from dpfast.mechanisms import Access, Gaussian
+from dpfast.mechanisms import Access, Gaussian, check_size
 from dpfast.privacy import SubsampledGaussianEvent
 from dpfast.queries import BatchSum
 from dpfast.random import SecureGenerator
@@ -46,8 +46,6 @@ Vector = NDArray[np.float64]
 
 NOISES = ("auto", "discrete", "gaussian")
 
-# So many values of exact noise take a few seconds.
-_DISCRETE_VALUES = 2**24
 # Steps whose sizes are written out at once.
 _SLICE_STEPS = 2**16
 # The grid of floating-point noise, in steps of the exact mechanism's grid: 2^-24 of the noise.
@@ -102,7 +100,8 @@ class SampledSteps(Access[State]):
     n_steps : int
         Steps that are paid for.
     noise : {"auto", "discrete", "gaussian"}
-        "auto" is exact noise for up to ``2^24`` values.
+        "gaussian" is floating-point noise, several times faster and not exact: its events say so.
+        "auto" is "discrete".
     """
 
     def __init__(
@@ -115,10 +114,7 @@ class SampledSteps(Access[State]):
         noise: str = "auto",
     ) -> None:
         check_choice("noise", noise, NOISES)
-        if noise == "auto":
-            exact = n_steps * query.dimension <= _DISCRETE_VALUES
-            noise = "discrete" if exact else "gaussian"
-        self.noise = noise
+        self.noise = "discrete" if noise == "auto" else noise
         self._sum, self._first, self._n_steps = query, 0, n_steps
         settings: dict[str, Any] = {
             "sensitivity": query.sensitivity(neighboring_relation),
@@ -165,6 +161,12 @@ class SampledSteps(Access[State]):
             where=self.where + exactness,
             count=count,
         )
+
+    def check(self, *point: Any) -> None:
+        """Refuse a point from which the sums may have no finite value."""
+        state, walk, *_ = point
+        known = state.w, state.velocity, state.average, walk.snapshot, walk.snapshot_gradient
+        check_size("SampledSteps", *known)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> State:
         """Take the steps from a state; of fewer steps, if so many are asked for, the same is paid.

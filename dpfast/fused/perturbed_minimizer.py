@@ -112,7 +112,13 @@ class PerturbedMinimizer(Access[Vector]):
         tolerance = check_real("tolerance", tolerance, low=0.0, low_open=True)
         # Of the comparison with a computed norm, 2^-53 of which LinearTerm leaves out.
         self.tolerance = tolerance * (1.0 - 2.0**-40)
-        self.optimizer = choose_optimizer(optimizer, shape)
+        self.optimizer = choose_optimizer(
+            optimizer,
+            shape.dim,
+            "gradient",
+            single_rows=False,
+            what="objectives with a linear term",
+        )
         # The one-sided rounding of products is absorbed: the event's ridge is never above that of
         # the objective, which strong convexity and Jacobian are bounded by.
         ridge = self.alpha * n / ROUND_UP

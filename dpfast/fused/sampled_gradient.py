@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer
-from dpfast.mechanisms import Access, Gaussian, Laplace
+from dpfast.mechanisms import Access, Gaussian, Laplace, check_size
 from dpfast.privacy import Budget, Event, SubsampledGaussianEvent, SubsampledLaplaceEvent
 from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
@@ -92,6 +92,10 @@ class SampledGradient(Access[Vector]):
             return (replace(self._event, where=self.where, count=count),)
         return (self._event,)
 
+    def check(self, *point: Any) -> None:
+        """Refuse weights for which the sum may have no finite value."""
+        check_size("SampledGradient", *point)
+
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> Vector:
         """Draw a sample, sum over it at the weights, and add noise."""
         (w,) = point
@@ -109,7 +113,7 @@ def check_sample(shape: ProblemShape, batch: int, neighboring_relation: str) -> 
     TypeError, ValueError
     """
     check_integer("batch", batch, low=1, high=shape.n_samples)
-    if neighboring_relation != "replace_one":
+    if not neighboring_relation.startswith("replace_one"):
         raise ValueError(
             f"batch must be None for neighboring_relation={neighboring_relation!r}; got {batch}. "
             "Amplification by samples of fixed size is proved for a replaced record: use "

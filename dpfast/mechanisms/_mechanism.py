@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from dpfast.errors import GridOverflow
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._query import Query
-from dpfast.privacy import NEIGHBORING_RELATIONS, Event
-
-if TYPE_CHECKING:
-    pass
+from dpfast.privacy import RELATIONS, Event
 
 T = TypeVar("T")
 
@@ -44,7 +41,7 @@ class Mechanism(Access[T]):
 
     def __init__(self, *, neighboring_relation: str, error: float) -> None:
         self.neighboring_relation = check_choice(
-            "neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS
+            "neighboring_relation", neighboring_relation, RELATIONS
         )
         self.error = check_real("error", error, low=0.0)
 
@@ -65,6 +62,11 @@ class Mechanism(Access[T]):
                 known = self.__dict__["_one"] = (self.event(),)
             return known
         return (self.event(count=count),)
+
+    def check(self, *point: Any) -> None:
+        """Refuse arguments for which the query may have no finite value."""
+        if self.query is not None:
+            self.query.check_point(*point)
 
     def _value(self, prepared: Any, *point: Any) -> NDArray[np.float64]:
         """The query's value, which must have as many entries as its sensitivity was stated for."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
+
+LARGEST_ARGUMENT = 1e150
+"""Products with rows' entries, which are no larger, do not overflow."""
 
 
 class Query(ABC):
@@ -19,6 +23,9 @@ class Query(ABC):
     norm : {"l2", "l1", "range"}
         What :meth:`sensitivity` is measured in.  "range": the values are scores of candidates, and
         it is the length of an interval that holds 0 and the changes of all scores.
+    largest_argument : float
+        Bound of the norm of an array among the arguments: beyond it the values could be finite on
+        some rows only, and an error would say something of them.
     fixed : int
         How many leading arguments the bounds, or state that is kept between releases, rest on.
         They are checked by :meth:`check` and given to :meth:`prepare`.
@@ -31,6 +38,7 @@ class Query(ABC):
     """
 
     norm: Literal["l2", "l1", "range"] = "l2"
+    largest_argument: ClassVar[float] = LARGEST_ARGUMENT
     fixed: ClassVar[int] = 0
     monotone: ClassVar[bool] = False
     dimension: int
@@ -56,6 +64,15 @@ class Query(ABC):
         """
         del fixed
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse other arguments than rows of any kind have finite values for.  They are public.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_size(type(self).__name__, *point, largest=self.largest_argument)
+
     def prepare(self, rows: Any, *fixed: Any) -> Any:
         """What the query needs of the rows and its fixed arguments, each time it is asked."""
         del fixed
@@ -70,3 +87,20 @@ class Query(ABC):
         fixed, point = arguments[: self.fixed], arguments[self.fixed :]
         self.check(*fixed)
         return self(self.prepare(rows, *fixed), *point)
+
+
+def check_size(name: str, *arguments: Any, largest: float = LARGEST_ARGUMENT) -> None:
+    """Refuse arrays among the arguments that are not finite, or of a larger norm.
+
+    Raises
+    ------
+    ValueError
+    """
+    for value in arguments:
+        floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        # Written so that NaN is refused.
+        if floating and not np.vdot(value, value) <= largest**2:
+            raise ValueError(
+                f"the arguments of {name} must be finite and of norm at most {largest:g}; got "
+                f"{float(np.linalg.norm(value)):g}. Nothing was spent."
+            )

@@ -8,7 +8,7 @@ from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._query import Query
 from dpfast.mechanisms._selecting import SelectingMechanism
-from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon
+from dpfast.privacy import Budget, NoisyMaxEvent, budget_epsilon, records_apart
 
 
 class NoisyMax(SelectingMechanism):
@@ -138,7 +138,7 @@ class NoisyMax(SelectingMechanism):
         check_choice("noise_kind", noise_kind, ("exponential", "laplace", "gumbel"))
         self.noise_kind = noise_kind
         self.monotone = check_flag("monotone", monotone)
-        if monotone and neighboring_relation == "replace_one":
+        if monotone and records_apart(neighboring_relation) == 2:
             raise ValueError(
                 "monotone=True must not go with neighboring_relation='replace_one': replacing a "
                 "record takes one contribution away and brings another, so some scores may rise "
@@ -190,7 +190,7 @@ class NoisyMax(SelectingMechanism):
             If no grid is both coarse enough for the query's bound and fine enough for the noise.
         """
         # One side of the interval in which the scores change, if they all change the same way.
-        monotone = query.monotone and neighboring_relation == "add_or_remove_one"
+        monotone = query.monotone and records_apart(neighboring_relation) == 1
         sides = 1.0 if monotone else 2.0
 
         made = partial(

@@ -1,16 +1,24 @@
 """What an optimizer may ask of an objective, and what a plan may ask of its public shape.
 
 A *public shape* holds what is known of an objective without its data: constants that hold for
-**every** data set of the class.  A plan sees a shape only.  An :class:`Objective` adds the data and
-what an optimizer needs; its `shape` is the one that it was planned with.
+**every** data set of the class.  A plan sees a shape only, and :meth:`RiskShape.on` makes the
+objective of it and a problem.  An :class:`Objective` adds the data and what an optimizer needs; its
+`shape` is the one that it was planned with.
 """
 
-from typing import Any, Protocol
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_integer
+from dpfast._validation import check_real
+from dpfast.shape import ProblemShape
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 
@@ -61,6 +69,134 @@ class ObjectiveShape(Protocol):
         ...
 
 
+class Described:
+    """What follows from the public quantities of an objective unless its shape knows better."""
+
+    #: Whether optimizers may take steps along single rows.
+    single_rows: ClassVar[bool] = False
+
+    @property
+    def certificate(self: ObjectiveShape) -> Literal["gradient", "gap", "saddle"] | None:
+        """What proves how close a point is to the minimizer; None: nothing does."""
+        return "gradient" if math.isfinite(self.smoothness) else None
+
+    @property
+    def lacks(self) -> str | None:
+        """What its loss must be, and is not, for a stable minimizer that can be certified."""
+        return None
+
+    def least_tolerance(self: ObjectiveShape) -> float:
+        """The smallest tolerance that an optimizer can be sure to certify in floating point.
+
+        Four times the rounding error of a gradient where the minimizer can be; of a gap, for other
+        certificates.
+        """
+        radius = self.minimizer_norm
+        reach = radius if math.isfinite(radius) else self.lipschitz / self.strong_convexity
+        return 4.0 * float(self.gradient_error(2.0 * reach))
+
+    def hessian_trace(self: ObjectiveShape) -> float:
+        """Bound of the trace of the Hessian."""
+        return self.dim * self.smoothness
+
+    def noise_risk(self: ObjectiveShape, stddev: float, mean_norm: float) -> float:
+        """Bound of what noise in the weights adds to the objective, in expectation.
+
+        Parameters
+        ----------
+        stddev : float
+            Of noise of mean zero, in each coordinate.
+        mean_norm : float
+            Bound of ``E‖z‖``.
+        """
+        assert isinstance(self, Described)
+        return 0.5 * stddev**2 * self.hessian_trace()
+
+    def ridge_risk(self, minimizer_norm: float) -> float:
+        """What a ridge that is no part of the risk adds to it at weights of this norm."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class RiskShape(Described, ABC):
+    """Public side of a risk of a problem, with a ridge.
+
+    Parameters
+    ----------
+    problem : ProblemShape
+    alpha : float
+        Ridge, which is also the strong convexity: the loss part may be flat in some direction.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `alpha` is not a positive number.
+    """
+
+    problem: ProblemShape
+    alpha: float
+
+    def __post_init__(self) -> None:
+        check_real("alpha", self.alpha, low=1e-100, high=1e100)
+
+    @abstractmethod
+    def on(self, problem: RowSums) -> Any:
+        """The objective of a problem with these public quantities."""
+
+    @property
+    def dim(self) -> int:
+        """Length of the weight vector."""
+        return self.problem.dim
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return self.problem.n_samples
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound of the norm of one row's gradient."""
+        return self.problem.lipschitz
+
+    @property
+    def strong_convexity(self) -> float:
+        """The ridge."""
+        return self.alpha
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """Bound of the Hessian's norm, the ridge included."""
+
+    @property
+    @abstractmethod
+    def minimizer_norm(self) -> float:
+        """Bound of ``‖w*‖₂``."""
+
+    @abstractmethod
+    def minimizer_sensitivity(self, neighboring_relation: str) -> float:
+        """Largest distance between the minimizers of neighboring data sets."""
+
+    @abstractmethod
+    def gradient_error(self, w_norm: float) -> float:
+        """Bound of the rounding error (l2) of a computed gradient at ``‖w‖ <= w_norm``."""
+
+    def hessian_trace(self) -> float:
+        """``β + αd``: the loss part's curvature is a mean of ``ℓ'' x̃x̃^T``.
+
+        Tilted, ``t Cov(∇v)`` comes on top, of trace ``tL²``, which β includes.
+        """
+        return self.smoothness - self.alpha + self.alpha * self.dim
+
+    def noise_risk(self, stddev: float, mean_norm: float) -> float:
+        """Half the variance times the trace, or ``L E‖z‖``, by which the loss part rises."""
+        return min(super().noise_risk(stddev, mean_norm), self.lipschitz * mean_norm)
+
+    def ridge_risk(self, minimizer_norm: float) -> float:
+        """``(α/2)‖w‖²``."""
+        return 0.5 * self.alpha * minimizer_norm**2
+
+
 class Objective(Protocol):
     """A strongly convex function of a weight vector.
 
@@ -101,6 +237,11 @@ class ShapedObjective:
     shape: Any
 
     @property
+    def leaks(self) -> tuple[str, ...]:
+        """What was inferred from private data, in words."""
+        return ()
+
+    @property
     def dim(self) -> int:
         """Length of the weight vector."""
         return int(self.shape.dim)
@@ -120,24 +261,15 @@ class ShapedObjective:
         return float(self.shape.gradient_error(w_norm))
 
 
-def check_shape(shape: Any) -> None:
-    """Refuse what is not the public shape of an objective, naming what is missing.
+class Risk(ShapedObjective):
+    """A risk of a problem, with a ridge."""
 
-    Raises
-    ------
-    TypeError
-    """
-    needed = (
-        "dim", "n_samples", "lipschitz", "strong_convexity", "smoothness", "minimizer_norm",
-        "minimizer_sensitivity", "gradient_error",
-    )  # fmt: skip
-    missing = [name for name in needed if not hasattr(shape, name)]
-    if missing:
-        raise TypeError(
-            f"shape must be the public shape of an objective; {shape!r} has no "
-            f"{', '.join(missing)}."
-        )
-    check_integer("shape.dim", shape.dim, low=1)
+    _problem: RowSums
+
+    @property
+    def leaks(self) -> tuple[str, ...]:
+        """What was inferred from the problem's data, in words."""
+        return self._problem.leaks
 
 
 def checked_weights(w: Any, dim: int) -> Vector:

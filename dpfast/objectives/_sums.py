@@ -43,7 +43,6 @@ def weighted_gram(problem: RowAccess, factors: Vector) -> NDArray[np.float64]:
     step = max(64, _GRAM_ENTRIES // dim)
     buffer = np.empty((0 if problem.sparse else min(step, problem.shape.n_samples), dim))
 
-    # One chunk after another: BLAS brings its own threads.
     for kernel, first, last, start, stop in problem.chunks():
         if problem.sparse:
             _kernels.weighted_gram_block(kernel, first, last, factors[start:stop], total)

@@ -41,20 +41,19 @@ from numpy.typing import NDArray
 
 from dpfast import _kernels
 from dpfast._validation import check_choice, check_real
-from dpfast.objectives._contract import ShapedObjective, checked_weights
+from dpfast.objectives._contract import Risk, RiskShape, checked_weights
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.shape import ProblemShape
-from dpfast.sums import RowSums, single_rows
+from dpfast.shape import UNIT
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
-_UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
-class AdversarialShape:
+class AdversarialShape(RiskShape):
     """Public side of :class:`Adversarial`.
 
     Parameters
@@ -84,15 +83,13 @@ class AdversarialShape:
     2.0
     """
 
-    problem: ProblemShape
-    alpha: float
     radius: float = 0.1
     norm: str = "l2"
     smoothing: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         loss = self.problem.loss
-        check_real("alpha", self.alpha, low=1e-100, high=1e100)
         check_real("radius", self.radius, low=0.0, high=1e100)
         check_choice("norm", self.norm, ("l2", "linf"))
         check_real("smoothing", self.smoothing, low=0.0, high=1e100)
@@ -113,15 +110,9 @@ class AdversarialShape:
                     f"kink at every target; got {self.smoothing!r}."
                 )
 
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector."""
-        return self.problem.dim
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.problem.n_samples
+    def on(self, problem: RowSums) -> Adversarial:
+        """The objective of a problem with these public quantities."""
+        return Adversarial(problem, self.alpha, self.radius, self.norm, self.smoothing)
 
     @property
     def longest_perturbation(self) -> float:
@@ -151,11 +142,6 @@ class AdversarialShape:
         return self.problem.loss.lipschitz * self.row_norm * self.problem.max_weight
 
     @property
-    def strong_convexity(self) -> float:
-        """The ridge."""
-        return self.alpha
-
-    @property
     def smoothness(self) -> float:
         """Bound of the Hessian's norm, the ridge included; infinite without smoothing.
 
@@ -169,6 +155,10 @@ class AdversarialShape:
             kinks += self.problem.row_norm**2 / self.residual_width
         rows = loss.smoothness * self.row_norm**2 + loss.lipschitz * kinks
         return self.problem.max_weight * rows + self.alpha
+
+    def hessian_trace(self) -> float:
+        """``dβ``: the rounded norm bends in all directions."""
+        return self.dim * self.smoothness
 
     @property
     def minimizer_norm(self) -> float:
@@ -207,10 +197,10 @@ class AdversarialShape:
         row = bend * (self.dim + 8) * margin if margin > 0.0 else 0.0
         total = shape.max_weight * self.row_norm * (row + own)
         total += (2.0 * shape.additions() + 8) * self.lipschitz + 4.0 * self.alpha * w_norm
-        return 1.1 * _UNIT * total
+        return 1.1 * UNIT * total
 
 
-class Adversarial(ShapedObjective):
+class Adversarial(Risk):
     """Mean of every row's worst loss within a radius, and a ridge.
 
     Parameters
@@ -230,6 +220,7 @@ class Adversarial(ShapedObjective):
     """
 
     shape: AdversarialShape
+    _problem: RowAccess
 
     def __init__(
         self,

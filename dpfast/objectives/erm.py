@@ -1,63 +1,46 @@
 """Empirical risk with a ridge."""
 
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
-from dpfast._validation import check_real
 from dpfast.losses import Loss
+from dpfast.objectives._contract import Risk, RiskShape
 from dpfast.objectives._finite_sum import Snapshot
-from dpfast.shape import ProblemShape
+from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ErmShape:
-    """Public side of :class:`Erm`: a problem's shape and the ridge.
+class ErmShape(RiskShape):
+    """Public side of :class:`Erm`.
 
     Parameters
     ----------
     problem : ProblemShape
     alpha : float
         Ridge, which is also the strong convexity.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `alpha` is not a positive number.
     """
 
-    problem: ProblemShape
-    alpha: float
+    single_rows: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_real("alpha", self.alpha, low=1e-100, high=1e100)
+    def on(self, problem: RowSums) -> Erm:
+        """The objective of a problem with these public quantities."""
+        return Erm(problem, self.alpha)
 
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector."""
-        return self.problem.dim
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.problem.n_samples
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound of the norm of one row's gradient."""
-        return self.problem.lipschitz
-
-    @property
-    def strong_convexity(self) -> float:
-        """The ridge: the loss part may be flat in some direction."""
-        return self.alpha
+    @cached_property
+    def ridged(self) -> ProblemShape:
+        """The problem's shape, with the ridge."""
+        return self.problem.with_alpha(self.alpha)
 
     @property
     def smoothness(self) -> float:
@@ -74,11 +57,52 @@ class ErmShape:
         return self.problem.minimizer_sensitivity(self.alpha, neighboring_relation)
 
     def gradient_error(self, w_norm: float) -> float:
-        """See :meth:`dpfast.ProblemShape.gradient_error`."""
-        return self.problem.with_alpha(self.alpha).gradient_error(w_norm)
+        """See :meth:`dpfast.ProblemShape.gradient_error`.
+
+        Infinite for a loss with kinks: on which side a computed margin falls is not known.
+        """
+        return self.ridged.gradient_error(w_norm) if math.isfinite(self.smoothness) else math.inf
+
+    @property
+    def certificate(self) -> Literal["gradient", "gap"] | None:
+        """The gradient of a smooth loss; a duality gap, of one whose kinks can be rounded off."""
+        if math.isfinite(self.smoothness):
+            return "gradient"
+        return "gap" if self.problem.loss.smoothed is not None else None
+
+    @property
+    def lacks(self) -> str | None:
+        """What the loss must be, and is not."""
+        loss = self.problem.loss
+        needs = {
+            "convex, so that the ridge makes its minimizer stable": loss.convex,
+            "of bounded slope, so that one record's influence is bounded": math.isfinite(
+                loss.lipschitz
+            ),
+            "smooth or the hinge, since minimizers are certified by gradients or duality gaps": (
+                self.certificate is not None
+            ),
+        }
+        return next((need for need, met in needs.items() if not met), None)
+
+    def least_tolerance(self) -> float:
+        """For kinks ``√(2µ gap)`` for four times the gap that rounding leaves."""
+        if self.certificate == "gradient":
+            return super().least_tolerance()
+        shape = self.problem
+        reach = shape.row_norm * self.minimizer_norm
+        value = shape.max_weight * (2 * shape.dim + 40) * (1.0 + 2.0 * reach)
+        slope = UNIT * (shape.additions() + 24) * shape.lipschitz
+        return math.sqrt(2.0 * self.alpha * 4.0 * (UNIT * value + slope**2 / self.alpha))
+
+    def noise_risk(self, stddev: float, mean_norm: float) -> float:
+        """Half the variance times the trace; for losses with kinks ``L E‖z‖``."""
+        if math.isfinite(self.smoothness):
+            return 0.5 * stddev**2 * self.hessian_trace()
+        return super().noise_risk(stddev, mean_norm)
 
 
-class Erm:
+class Erm(Risk):
     """``F(w) = (1/n) Σ ℓ_i(w) + (α/2)‖w‖²`` of a :class:`~dpfast.Problem`.
 
     Parameters
@@ -88,27 +112,13 @@ class Erm:
         Ridge, which is also the strong convexity of ``F``.
     """
 
+    shape: ErmShape
+
     def __init__(self, problem: RowSums, alpha: float) -> None:
+        self.shape = ErmShape(problem.shape, alpha)
         self._problem = problem
-        self._alpha = check_real("alpha", alpha, low=0.0, low_open=True)
-        self._shape = problem.shape.with_alpha(self._alpha)
+        self._alpha, self._shape = self.shape.alpha, self.shape.ridged
         self._kernel: Any = None
-        self.shape = ErmShape(problem.shape, self._alpha)
-
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector."""
-        return self._shape.dim
-
-    @property
-    def strong_convexity(self) -> float:
-        """The ridge: the loss part may be flat in some direction."""
-        return self._alpha
-
-    @property
-    def smoothness(self) -> float:
-        """Bound of the Hessian's norm, the ridge included."""
-        return self._shape.smoothness + self._alpha
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """``F(w)`` and its gradient, in one pass over the rows."""
@@ -117,15 +127,6 @@ class Erm:
     def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]:
         """Second derivative of ``F`` at `w`, from about `max_rows` rows if given."""
         return self._problem.hessian(w, self._alpha, max_rows=max_rows)
-
-    def gradient_error(self, w_norm: float) -> float:
-        """Bound of the rounding error (l2) of a computed gradient at ``‖w‖ <= w_norm``.
-
-        Infinite for a loss with kinks: on which side a computed margin falls is anybody's guess.
-        """
-        if not np.isfinite(self._shape.smoothness):
-            return np.inf
-        return self._shape.gradient_error(w_norm)
 
     # ---- for stochastic methods -----------------------------------------------------------------
 
@@ -141,8 +142,8 @@ class Erm:
 
     @property
     def minimizer_norm(self) -> float:
-        """Bound of ``‖w*‖₂``, see :meth:`dpfast.ProblemShape.minimizer_norm`."""
-        return self._shape.minimizer_norm(self._alpha)
+        """Bound of ``‖w*‖₂``."""
+        return self.shape.minimizer_norm
 
     def snapshot(self, w: Vector) -> Snapshot:
         """Value, gradient, margins and derivatives at `w`, in two passes over the rows."""
@@ -232,16 +233,16 @@ class Erm:
         the loss that touches it at the computed margin passes the true one by no more than that
         again.  A loss is at most ``ℓ(0) + max|ℓ'| ρ ‖w‖``; sums pass through ``m`` additions.
         """
-        shape, unit = self._shape, 2.0**-53
+        shape = self._shape
         reach = shape.row_norm * w_norm
         largest = shape.max_weight * (shape.loss.at_zero + shape.loss.lipschitz * reach)
         depth = shape.additions() + 24
         value = 2.0 * shape.max_weight * shape.loss.lipschitz * (shape.dim + 6) * reach
         value += depth * (largest + shape.max_weight) + 8.0 * self._alpha * w_norm**2 * shape.dim
         slope = depth * shape.lipschitz + 4.0 * self._alpha * w_norm
-        return 1.1 * unit * value, 1.1 * unit * slope
+        return 1.1 * UNIT * value, 1.1 * UNIT * slope
 
-    def smoothed(self, width: float) -> "Erm":
+    def smoothed(self, width: float) -> Erm:
         """The same rows and ridge with the huberized hinge of this `width`.
 
         Raises
@@ -296,7 +297,7 @@ class Erm:
         parts = self._problem.map_blocks(partial(_gap_terms, w=w, width=width))
         mean = sum(parts) / shape.n_samples
         error = shape.max_weight * (2 * shape.dim + 40) * (1.0 + shape.row_norm * w_norm)
-        mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + 2.0**-53 * error
+        mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + UNIT * error
         return (mean + 0.5 * norm * norm / self._alpha) * (1.0 + 2.0**-50)
 
 

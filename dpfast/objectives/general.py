@@ -32,18 +32,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
-from dpfast.objectives._contract import ShapedObjective, checked_weights, difference_hessian
+from dpfast.objectives._contract import (
+    Described,
+    ShapedObjective,
+    checked_weights,
+    difference_hessian,
+)
 from dpfast.privacy import records_apart
+from dpfast.shape import UNIT
 
 Vector = NDArray[np.float64]
 
-_UNIT = 2.0**-53
 # Number of terms that the default rounding bound assumes where no number of records is declared.
 _DEFAULT_TERMS = 2**20
 
 
 @dataclass(frozen=True)
-class GeneralShape:
+class GeneralShape(Described):
     """Declared constants of a function of the data.
 
     Parameters
@@ -129,7 +134,7 @@ class GeneralShape:
         if self.sensitivity is not None:
             return _declared(self.sensitivity, neighboring_relation)
         apart = self.difference_lipschitz(neighboring_relation)
-        return apart / self.strong_convexity * (1.0 + 4.0 * _UNIT)
+        return apart / self.strong_convexity * (1.0 + 4.0 * UNIT)
 
     def difference_lipschitz(self, neighboring_relation: str) -> float:
         """``G``: the declared `gradient_sensitivity`, or ``2L``.
@@ -151,14 +156,14 @@ class GeneralShape:
         one after another, and a scalar product's error times the slope.
         """
         slope = self.lipschitz + self.smoothness * w_norm
-        return 1.1 * _UNIT * (self._terms() + 64) * (self.largest_value + slope * w_norm)
+        return 1.1 * UNIT * (self._terms() + 64) * (self.largest_value + slope * w_norm)
 
     def gradient_error(self, w_norm: float) -> float:
         """The declared bound of the rounding error, or the default one."""
         if self.rounding is not None:
             return check_real("rounding(w_norm)", self.rounding(w_norm), low=0.0)
         slope = self.lipschitz + self.smoothness * w_norm
-        return 1.1 * _UNIT * (self._terms() + 64) * slope
+        return 1.1 * UNIT * (self._terms() + 64) * slope
 
     def _terms(self) -> int:
         """Additions behind a value or an entry of a gradient, and those of a scalar product."""

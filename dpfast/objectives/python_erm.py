@@ -19,15 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._validation import check_real
-from dpfast.objectives._contract import ShapedObjective, checked_weights, difference_hessian
+from dpfast.objectives._contract import Risk, RiskShape, checked_weights, difference_hessian
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.shape import ProblemShape
-from dpfast.sums import RowSums, single_rows
+from dpfast.shape import UNIT
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
-
-_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class PythonLoss:
 
 
 @dataclass(frozen=True)
-class PythonErmShape:
+class PythonErmShape(RiskShape):
     """Public side of :class:`PythonErm`.
 
     Parameters
@@ -118,34 +116,21 @@ class PythonErmShape:
     loss : PythonLoss
     """
 
-    problem: ProblemShape
-    alpha: float
     loss: PythonLoss
 
     def __post_init__(self) -> None:
-        check_real("alpha", self.alpha, low=1e-100, high=1e100)
+        super().__post_init__()
         if not isinstance(self.loss, PythonLoss):
             raise TypeError(f"loss must be a PythonLoss; got {self.loss!r}.")
 
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector."""
-        return self.problem.dim
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.problem.n_samples
+    def on(self, problem: RowSums) -> PythonErm:
+        """The objective of a problem with these public quantities."""
+        return PythonErm(problem, self.alpha, self.loss)
 
     @property
     def lipschitz(self) -> float:
         """Bound of the norm of one row's gradient."""
         return self.loss.lipschitz * self.problem.row_norm * self.problem.max_weight
-
-    @property
-    def strong_convexity(self) -> float:
-        """The ridge."""
-        return self.alpha
 
     @property
     def smoothness(self) -> float:
@@ -172,10 +157,10 @@ class PythonErmShape:
         slope = self.loss.smoothness * margin + 64.0 * self.loss.lipschitz
         row = shape.max_weight * shape.row_norm * slope
         sums = (shape.additions() + 8) * self.lipschitz
-        return 1.1 * _UNIT * (row + sums + 4.0 * self.alpha * w_norm)
+        return 1.1 * UNIT * (row + sums + 4.0 * self.alpha * w_norm)
 
 
-class PythonErm(ShapedObjective):
+class PythonErm(Risk):
     """``F(w) = (1/n) Σ c_i ℓ(<x̃_i, w>; y_i) + (α/2)‖w‖²`` with a loss written in Python.
 
     Parameters
@@ -200,6 +185,7 @@ class PythonErm(ShapedObjective):
     """
 
     shape: PythonErmShape
+    _problem: RowAccess
 
     def __init__(self, problem: RowSums, alpha: float, loss: PythonLoss) -> None:
         self.shape = PythonErmShape(problem.shape, alpha, loss)

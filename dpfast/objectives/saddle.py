@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,15 @@ class SaddleShape(GeneralShape):
     """
 
     gap_error: float = 0.0
+
+    @property
+    def certificate(self) -> Literal["saddle"]:
+        """A gap of the convex-concave function."""
+        return "saddle"
+
+    def least_tolerance(self) -> float:
+        """For four times the gap's rounding error."""
+        return 2.0 * math.sqrt(2.0 * self.strong_convexity * self.gap_error)
 
     def __post_init__(self) -> None:
         if self.rounding is None:

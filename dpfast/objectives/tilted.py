@@ -42,21 +42,20 @@ from numpy.typing import NDArray
 from dpfast import _kernels
 from dpfast._validation import check_real
 from dpfast.losses import Loss
-from dpfast.objectives._contract import ShapedObjective, checked_weights
+from dpfast.objectives._contract import Risk, RiskShape, checked_weights
 from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
-from dpfast.shape import ProblemShape
-from dpfast.sums import RowSums, single_rows
+from dpfast.shape import UNIT
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 
-_UNIT = 2.0**-53
 # Covers the rounding of the formulas below, which are sums and products of a few positive numbers.
 _UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
-class TiltedShape:
+class TiltedShape(RiskShape):
     """Public side of :class:`Tilted`.
 
     Parameters
@@ -84,14 +83,12 @@ class TiltedShape:
     True
     """
 
-    problem: ProblemShape
-    alpha: float
     tilt: float = 1.0
     target_bound: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         loss = self.problem.loss
-        check_real("alpha", self.alpha, low=1e-100, high=1e100)
         check_real("tilt", self.tilt, low=1e-100, high=1e100, hint='Use objective="erm" for 0.')
         if not loss.convex or not math.isfinite(loss.lipschitz) or loss.log_link:
             raise ValueError(
@@ -112,25 +109,9 @@ class TiltedShape:
         else:
             check_real("target_bound", self.target_bound, low=0.0, high=1e100)
 
-    @property
-    def dim(self) -> int:
-        """Length of the weight vector."""
-        return self.problem.dim
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return self.problem.n_samples
-
-    @property
-    def lipschitz(self) -> float:
-        """Bound of the norm of one row's gradient, and of the whole loss part's."""
-        return self.problem.lipschitz
-
-    @property
-    def strong_convexity(self) -> float:
-        """The ridge: the tilted sum of convex losses is convex, perhaps not strongly."""
-        return self.alpha
+    def on(self, problem: RowSums) -> Tilted:
+        """The objective of a problem with these public quantities."""
+        return Tilted(problem, self.alpha, self.tilt, self.target_bound)
 
     @property
     def smoothness(self) -> float:
@@ -219,7 +200,7 @@ class TiltedShape:
         terms = 8.0 + 6.0 * rescalings + steps
         crowd = min(float(shape.n_samples), math.exp(min(self.tilt * high, 700.0)))
         numerator, denominator = exponent + terms, exponent + terms * crowd + 8.0
-        if not 1.1 * _UNIT * denominator < 0.05:
+        if not 1.1 * UNIT * denominator < 0.05:
             return math.inf
         row = (
             shape.max_weight
@@ -227,10 +208,10 @@ class TiltedShape:
             * (shape.loss.smoothness * margin + 8.0 * shape.loss.lipschitz)
         )
         total = row + (1.1 * (numerator + denominator) + 8.0) * self.lipschitz
-        return 1.1 * _UNIT * (total + 4.0 * self.alpha * w_norm)
+        return 1.1 * UNIT * (total + 4.0 * self.alpha * w_norm)
 
 
-class Tilted(ShapedObjective):
+class Tilted(Risk):
     """``F(w) = (1/t) log((1/n) Σ exp(t c_i ℓ_i(w))) + (α/2)‖w‖²`` of a problem.
 
     Parameters
@@ -250,6 +231,7 @@ class Tilted(ShapedObjective):
     """
 
     shape: TiltedShape
+    _problem: RowAccess
 
     def __init__(
         self,

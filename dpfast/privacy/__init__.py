@@ -40,6 +40,7 @@ from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,
     NEIGHBORING_RELATIONS,
+    RELATIONS,
     SAMPLINGS,
     Event,
     ExponentialEvent,
@@ -58,6 +59,8 @@ from dpfast.privacy.events import (
     ZCDPEvent,
     event_from_dict,
     records_apart,
+    relation_of,
+    unit_of,
 )
 from dpfast.privacy.filters import (
     GDPFilter,
@@ -74,6 +77,7 @@ __all__ = [
     "ACCOUNTANTS",
     "EVENTS",
     "NEIGHBORING_RELATIONS",
+    "RELATIONS",
     "SAMPLINGS",
     "Accountant",
     "AuditResult",
@@ -127,9 +131,11 @@ __all__ = [
     "laplace_score",
     "reconstruction",
     "records_apart",
+    "relation_of",
     "smallest_noise",
     "to_dp_event",
     "trade_off",
+    "unit_of",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

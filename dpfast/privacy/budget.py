@@ -1,8 +1,10 @@
 """The privacy budget: what may be promised at most."""
 
+import warnings
 from dataclasses import dataclass, field
 
 from dpfast._validation import check_real
+from dpfast.errors import QuestionableSettingWarning
 
 MIN_DELTA = 1e-300
 """The smallest non-zero delta: below it the conversions leave the range of float64."""
@@ -13,6 +15,10 @@ MAX_MU = 1e3
 
 REPORTING_DELTA = 1e-6
 """The delta at which a budget given as rho or mu is also reported as (epsilon, delta)."""
+
+
+# Privacy losses beyond this are questioned.
+_HARDLY = 20.0
 
 
 def check_delta(name: str, value: object, *, allow_zero: bool) -> float:
@@ -118,3 +124,34 @@ class Budget:
     def to_dict(self) -> dict[str, float]:
         """Return the arguments that make this budget again."""
         return {self.unit: self.limit, "delta": self.delta}
+
+
+def check_promise(budget: Budget, n_samples: int, stacklevel: int = 2) -> None:
+    """Refuse a delta that would allow publishing whole rows, and question a large epsilon.
+
+    Parameters
+    ----------
+    budget : Budget
+        Pure or approximate.
+    n_samples : int
+    stacklevel : int, default=2
+        Of the warning.
+
+    Raises
+    ------
+    ValueError
+        If the delta is above one over the number of rows.
+    """
+    if budget.delta * n_samples > 1.0:
+        raise ValueError(
+            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
+            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
+        )
+    if budget.limit > _HARDLY:
+        warnings.warn(
+            f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
+            "change by a factor of a hundred million and more with one record. Values from 0.1 to "
+            "10 are usual.",
+            QuestionableSettingWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpfast._version import __version__
 from dpfast.privacy.attacks import advantage, belief, found_at, reconstruction
+from dpfast.privacy.events import relation_of
 from dpfast.privacy.report import PrivacyReport, condensed
 
 _SCHEMA, _VERSION = "dpfast.certificate", 1
@@ -21,6 +22,7 @@ _NEIGHBORS = {
     "replace_one": "one {unit}'s data replaced by any other; the number of {unit}s is public",
     "add_or_remove_one": "one {unit} present or absent; the number of {unit}s is treated as public",
 }
+_NEIGHBORS |= {relation_of(each, "group"): text for each, text in _NEIGHBORS.items()}
 _UNITS = {"row": "row of the table", "group": "person"}
 
 NOT_COVERED = (
@@ -68,7 +70,7 @@ class Certificate:
     @property
     def unit(self) -> str:
         """Whose data the guarantee is about: a row of the table, or a person."""
-        return _UNITS[getattr(self.report, "unit", "row")]
+        return _UNITS[self.report.unit]
 
     @property
     def releasable(self) -> bool:
@@ -105,7 +107,7 @@ class Certificate:
     def questions(self) -> list[tuple[str, str]]:
         """Questions that an evaluation by NIST SP 800-226 asks, and what the ledger answers."""
         report = self.report
-        unit = getattr(report, "unit", "row")
+        unit = report.unit
         variants = [f"(epsilon = {report.epsilon:.4g}, delta = {report.delta:.3g})"]
         if report.mu is not None:
             variants.append(f"{report.mu:.4g}-GDP")
@@ -207,7 +209,7 @@ class Certificate:
                 "mu": report.mu,
                 "rho": report.rho,
                 "neighboring_relation": report.neighboring_relation,
-                "unit": getattr(report, "unit", "row"),
+                "unit": report.unit,
             },
             "attacks": self.attacks(),
             "not_covered": list(NOT_COVERED),
@@ -233,7 +235,7 @@ class Certificate:
             if self.releasable
             else ["Do not release.", *self.objections()]
         )
-        subject = [f"{name}: {value}" for name, value in self.subject.items()]
+        subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
         percent = {
             "An attacker who tells whether a record, or its neighbor, was in the data gains at "
             "most": attacks["membership_advantage"],

@@ -18,6 +18,11 @@ NEIGHBORING_RELATIONS = ("replace_one", "add_or_remove_one")
 of them: in the other a row that adds zero to every sum stands in its place. The number of rows is
 the same in both, and public; that somebody can be left out of the count is not what is proved."""
 
+_OF_GROUPS = {relation: f"{relation}_group" for relation in NEIGHBORING_RELATIONS}
+RELATIONS = (*NEIGHBORING_RELATIONS, *_OF_GROUPS.values())
+"""The same, and with a group of rows, such as all rows of one person, in the place of a record. The
+number of groups is public then, and the number of rows is not."""
+
 
 _LARGEST = 2**63 - 1
 """Of the numbers that count something: accountants multiply them in floating point."""
@@ -47,6 +52,7 @@ def records_apart(neighboring_relation: str) -> int:
     Parameters
     ----------
     neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Or one of groups, each of which is one record then.
 
     Returns
     -------
@@ -63,8 +69,30 @@ def records_apart(neighboring_relation: str) -> int:
     >>> records_apart("replace_one"), records_apart("add_or_remove_one")
     (2, 1)
     """
+    check_choice("neighboring_relation", neighboring_relation, RELATIONS)
+    return 2 if neighboring_relation.startswith("replace_one") else 1
+
+
+def relation_of(neighboring_relation: str, unit: str) -> str:
+    """Return the relation between data sets that differ in a record of this unit.
+
+    Parameters
+    ----------
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    unit : {"row", "group"}
+
+    Examples
+    --------
+    >>> relation_of("replace_one", "row"), relation_of("replace_one", "group")
+    ('replace_one', 'replace_one_group')
+    """
     check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
-    return 2 if neighboring_relation == "replace_one" else 1
+    return neighboring_relation if unit == "row" else _OF_GROUPS[neighboring_relation]
+
+
+def unit_of(neighboring_relation: str) -> str:
+    """Return whose data a relation is about: "row" or "group"."""
+    return "group" if neighboring_relation in _OF_GROUPS.values() else "row"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +121,7 @@ class Event:
     count: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
+        check_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
         if not isinstance(self.where, str):
             raise TypeError(f"where must be a string; got {self.where!r}.")
         for name, kind in _numbers(type(self)):  # type: ignore[arg-type]  # classes have hashes
@@ -320,7 +348,7 @@ class _SampledEvent(QueryEvent):
         super().__post_init__()
         check_integer("batch", self.batch, low=1, high=self.n_samples)
         relation = SAMPLINGS[check_choice("sampling", self.sampling, tuple(SAMPLINGS))]
-        if self.neighboring_relation != relation:
+        if self.neighboring_relation not in (relation, _OF_GROUPS[relation]):
             raise ValueError(
                 f"sampling={self.sampling!r} must go with neighboring_relation={relation!r}, the "
                 f"relation for which its amplification is proved; got "
@@ -608,7 +636,7 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
         are at most (2L, 2L, sqrt(2) L, sqrt(2) L).
         """
         s = max(self.lipschitz / self.stddev, _LEAST)
-        if self.neighboring_relation == "add_or_remove_one":
+        if records_apart(self.neighboring_relation) == 1:
             return ((1, s), (1, 0.0)) if self.monotone else ((2, s),)
         if self.monotone:
             return ((1, 2.0 * s), (2, s), (1, 0.0))

@@ -12,7 +12,7 @@ from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
-from dpfast.privacy.events import NEIGHBORING_RELATIONS, Event, event_from_dict, sampler_delta
+from dpfast.privacy.events import RELATIONS, Event, event_from_dict, sampler_delta, unit_of
 from dpfast.privacy.filters import GDPFilter, PureFilter, ZCDPFilter, check_one_relation
 from dpfast.privacy.ledger import SAMPLERS_SHARE, Ledger, merged, read_json, totals
 
@@ -26,12 +26,22 @@ _CHANGES = {
     "replace_one": "if any one record of the data were replaced by any other",
     "add_or_remove_one": "if the contribution of any one record were added to the data or removed "
     "from it, while the number of rows, which is public, stayed as it is",
+    "replace_one_group": "if all rows of any one group (person) of the data were replaced by any "
+    "others, however many",
+    "add_or_remove_one_group": "if the contribution of all rows of any one group (person) were "
+    "added to the data or removed from it, while the number of groups, which is public, stayed as "
+    "it is",
 }
-_NOT_COVERED = (
-    "Not covered: all records of one person together, if there are several; the number of records; "
+_ELSE = (
     "the running time; and whatever else was computed from the data, such as scaling, scores, or "
     "parameters chosen by results."
 )
+_NOT_COVERED = {
+    "row": "Not covered: all records of one person together, if there are several; the number of "
+    f"records; {_ELSE}",
+    "group": f"Not covered: the number of groups; {_ELSE}",
+}
+_ONE = {"row": "one record", "group": "one group with all its rows"}
 _COLUMNS = ("where", "mechanism", "count", "dimension", "sensitivity", "noise")
 
 
@@ -47,6 +57,7 @@ class PrivacyReport:
     epsilon, delta : float
         The result is (epsilon, delta)-differentially private.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Or "replace_one_group", "add_or_remove_one_group": all rows of one group (person) then.
     events : tuple of Event
         Every noisy access to the data.
     accountant : str
@@ -99,7 +110,7 @@ parameters chosen by results.
             "epsilon": check_real("epsilon", self.epsilon, low=0.0),
             "delta": check_real("delta", self.delta, low=0.0, high=1.0, high_open=True),
         }
-        check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
+        check_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
         for name in ("reproducible", "adaptive"):
             check_flag(name, getattr(self, name))
         for name in ("mu", "rho"):
@@ -138,6 +149,11 @@ parameters chosen by results.
             rho=guarantee.rho,
             adaptive=guarantee.adaptive,
         )
+
+    @property
+    def unit(self) -> str:
+        """Whose data the guarantee is about: those of a "row", or of a "group" of rows (person)."""
+        return unit_of(self.neighboring_relation)
 
     @property
     def sampler_delta(self) -> float:
@@ -197,7 +213,7 @@ parameters chosen by results.
         return to_dp_event(self.events)
 
     def __str__(self) -> str:
-        lines = [*self._sentences(), *self._warnings(), _NOT_COVERED]
+        lines = [*self._sentences(), *self._warnings(), _NOT_COVERED[self.unit]]
         lines.append(f"Accountant: {self.accountant}. {self._heading()}")
         table = self._table()
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -218,7 +234,7 @@ parameters chosen by results.
         )
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         return (
-            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED}</p>"
+            f"<div>{paragraphs}{warnings}<p>{_NOT_COVERED[self.unit]}</p>"
             f"<p>Accountant: {html.escape(self.accountant)}. "
             f"{html.escape(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
@@ -239,8 +255,8 @@ parameters chosen by results.
             f"{limit}the probability of anything that can be concluded from this result would "
             f"change by a factor of at most {_round_up(factor)}{plus} "
             f"{_CHANGES[self.neighboring_relation]}.{'' if self.delta else ends}",
-            "This holds for one record, whatever else is known about the others, and for this "
-            "result alone: the guarantees of other results from the same data add up with it.",
+            f"This holds for {_ONE[self.unit]}, whatever else is known about the others, and for "
+            "this result alone: the guarantees of other results from the same data add up with it.",
         ]
 
     def _warnings(self) -> list[str]:

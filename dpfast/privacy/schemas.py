@@ -14,7 +14,7 @@ with sorted keys and no spaces).
 from dataclasses import fields
 from typing import Any
 
-from dpfast.privacy.events import EVENTS, NEIGHBORING_RELATIONS, Event
+from dpfast.privacy.events import EVENTS, RELATIONS, Event
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: dict[Any, dict[str, Any]] = {
@@ -23,7 +23,7 @@ _TYPES: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
 }
-_RELATION = {"enum": list(NEIGHBORING_RELATIONS)}
+_RELATION = {"enum": list(RELATIONS)}
 _DELTA = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
 
 

@@ -7,6 +7,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 """
 
 from dpfast.queries.batches import BatchSum
+from dpfast.queries.classes import ClassCounts
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
@@ -18,6 +19,7 @@ from dpfast.queries.coordinates import (
     upper_triangle,
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
+from dpfast.queries.groups import GroupGradient, GroupSizes
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
@@ -28,6 +30,7 @@ __all__ = [
     "BatchSum",
     "CandidateLosses",
     "CertifiedMinimizer",
+    "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
     "ColumnMoments",
@@ -37,6 +40,8 @@ __all__ = [
     "DescentIterate",
     "GradientStep",
     "Gram",
+    "GroupGradient",
+    "GroupSizes",
     "LineSearchLosses",
     "ProductSums",
     "RankScores",

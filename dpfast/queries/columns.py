@@ -90,6 +90,8 @@ class CountsBeyond(Query):
         d.
     """
 
+    largest_argument = math.inf  # values are compared with places, and no more
+
     def __init__(self, n_columns: int) -> None:
         self.dimension = 2 * n_columns
 
@@ -129,6 +131,7 @@ class RankScores(Query):
     """
 
     norm: Literal["l2", "l1", "range"] = "range"
+    largest_argument = math.inf  # values are compared with ends, and no more
 
     def __init__(self, candidates: int) -> None:
         self.dimension = candidates

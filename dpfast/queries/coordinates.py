@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -43,10 +43,12 @@ CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 class ColumnMoments(Query):
     """``Σ_i (z_i, ω z_i²)`` of the columns ``z = (x - center) / scale``, squares entry by entry.
 
-    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.
+    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.  A group
+    of rows contributes the mean over them.
 
     Sensitivity: ``√((k C)² + k ω² C⁴)``.  One row contributes ``z`` with ``‖z‖ <= C``, and ``ω z²``
-    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.
+    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.  The
+    same is true of means of such vectors.
 
     Parameters
     ----------
@@ -69,6 +71,23 @@ class ColumnMoments(Query):
         """Return the error of the sum, of whose rows each adds at most ``2 C``."""
         return _unit(self.shape) * 2.0 * self.radius
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse a scale that takes rows beyond floating point.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        center, scale = point
+        least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
+        lowest = farthest / self.largest_argument
+        if not 0.0 < lowest <= least:
+            raise ValueError(
+                f"scale must be positive, and at least {lowest:.3g} where columns and "
+                f"centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
+            )
+
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
@@ -79,23 +98,23 @@ class ColumnMoments(Query):
             affine = np.ascontiguousarray(column_transform(self.shape, center, scale)[:, :d])
         ones = np.ones(d)
 
-        def sums(block: Matrix) -> Vector:
+        def sums(block: Matrix, parts: Vector | None = None) -> Vector:
             total = np.zeros(2 * d)
-            for part in _pieces(block):
+            for part, counted in _pieces(block, parts):
                 z = (part[:, :d] - center) / scale if affine is None else part @ affine
                 square = z * z
                 factor = _factors(square @ ones, d, radius)
-                total[:d] += factor @ z
-                factor *= factor
-                total[d:] += factor @ square
+                own = factor if counted is None else factor * counted
+                total[:d] += own @ z
+                total[d:] += (own * factor) @ square
             total[d:] *= self.weight
             return total
 
-        moments: Vector = prepared.sum_rows(sums)
+        moments: Vector = _sum_of_records(prepared, self.shape, sums)
         return moments
 
 
-class _InCoordinates(Query):
+class InCoordinates(Query):
     """A query whose first argument is the transform ``W``, of bounded reach."""
 
     fixed = 1
@@ -111,7 +130,7 @@ class _InCoordinates(Query):
         ValueError
         """
         (transform,) = fixed
-        reach = _reach(self.shape, transform)
+        reach = reach_of(self.shape, transform)
         if not reach <= self.limit * _HAIR:
             raise ValueError(
                 f"transform must have a reach of at most {self.limit:.6g}, which rounding errors "
@@ -119,14 +138,16 @@ class _InCoordinates(Query):
             )
 
 
-class Gram(_InCoordinates):
+class Gram(InCoordinates):
     """Upper triangle of ``Σ_i z_i z_iᵀ``, its diagonal over ``√2``, ``z = Wᵀ x̃`` of the columns.
 
-    Rows are clipped to ``‖z‖ <= C``; the intercept's coordinate is left out.
+    Rows are clipped to ``‖z‖ <= C``; the intercept's coordinate is left out.  A group of rows
+    contributes the mean over them.
 
     Sensitivity: ``√(k/2) C²``.  With the diagonal divided by ``√2`` the norm of a symmetric
     matrix's triangle is its Frobenius norm over ``√2``: ``‖z zᵀ‖_F / √2 <= C²/√2``.  As
-    ``tr(z zᵀ z'z'ᵀ) >= 0``, two such matrices are at most ``√2 C²`` apart, their triangles ``C²``.
+    ``tr(z zᵀ z'z'ᵀ) >= 0``, two such matrices are at most ``√2 C²`` apart, their triangles ``C²``;
+    this is true of means of such matrices, too, which are positive semidefinite.
 
     Parameters
     ----------
@@ -160,19 +181,19 @@ class Gram(_InCoordinates):
         d, radius = self.shape.n_features, self.radius
         upper, entries = upper_triangle(d)
 
-        def sums(block: Matrix) -> Matrix:
+        def sums(block: Matrix, parts: Vector | None = None) -> Matrix:
             total = np.zeros((d, d))
-            for part in _pieces(block):
+            for part, counted in _pieces(block, parts):
                 z = part @ columns
                 z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
-                total += z.T @ z
+                total += (z if counted is None else z * counted[:, None]).T @ z
             return total
 
-        triangle: Vector = problem.sum_rows(sums)[upper] * entries
+        triangle: Vector = _sum_of_records(problem, self.shape, sums)[upper] * entries
         return triangle
 
 
-class CoordinateGradient(_InCoordinates):
+class CoordinateGradient(InCoordinates):
     """``Wᵀ Σ_i c_i clip(ℓ'_i) x̃_i``: gradient in the coordinates, clipped there.
 
     The derivative of row i is clamped to ``± C / ‖z_i‖``, so its gradient ``ℓ'_i z_i`` is no longer
@@ -265,6 +286,20 @@ class RelativeGradient(CoordinateGradient):
         (transform,) = fixed
         lengths = _lengths_in(self.shape, transform, least=1.0)
         return rows.clipped_by_lengths(lengths, self.longest), transform
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse units with which products would leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if len(point) > 1 and not 1e-100 <= point[1] <= 1e100:
+            raise ValueError(
+                f"the slope's unit must be between 1e-100 and 1e100; got {point[1]!r}. Nothing was "
+                "spent."
+            )
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""
@@ -369,7 +404,7 @@ def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], V
 
 def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
     """`transform`, stretched less where its reach would pass `limit`."""
-    if _reach(shape, transform) <= limit:
+    if reach_of(shape, transform) <= limit:
         return transform
     units = _units(shape)
     left, values, right = np.linalg.svd(units[:, None] * transform)
@@ -408,6 +443,7 @@ def _dense_additions(shape: ProblemShape) -> int:
 
 def _class_additions(shape: ProblemShape) -> int:
     """The same by the kernel of several classes: within blocks, blocks, chunks."""
+    shape = shape.of_rows(shape.most_rows)
     chunk = min(shape.chunk_rows(), shape.n_samples)
     # The kernel's blocks have 8 to 1024 dense rows, or all rows of the chunk if they are sparse.
     return shape.additions() + chunk // 8 + 1 + -(-shape.n_samples // chunk)
@@ -421,7 +457,7 @@ def _units(shape: ProblemShape) -> Vector:
     return units
 
 
-def _reach(shape: ProblemShape, transform: Matrix) -> float:
+def reach_of(shape: ProblemShape, transform: Matrix) -> float:
     """``√2 ‖S W‖_F``, a bound of ``‖|W|ᵀ|x̃|‖``."""
     return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
 
@@ -435,24 +471,45 @@ def _lengths_in(
     """
     # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
     grow = (shape.dim + 8) * UNIT
-    more = grow * _reach(shape, transform) * (1.0 + grow)
+    more = grow * reach_of(shape, transform) * (1.0 + grow)
     return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
 
 
 def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
     """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
     found = []
-    for part in _pieces(block):
+    for part, _ in _pieces(block):
         z = part @ transform
         found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
     lengths: Vector = np.maximum(np.concatenate(found), least)
     return lengths
 
 
-def _pieces(block: Matrix) -> list[Matrix]:
-    """The rows of a block in pieces that stay in cache while they are worked on."""
+def coordinates_of(
+    shape: ProblemShape, transform: Matrix
+) -> Callable[[Matrix], tuple[Matrix, Vector]]:
+    """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
+    lengths = _lengths_in(shape, transform)
+
+    def measure(block: Matrix) -> tuple[Matrix, Vector]:
+        return block @ transform, lengths(block)
+
+    return measure
+
+
+def _sum_of_records(rows: RowSums, shape: ProblemShape, sums: Callable[..., Matrix]) -> Any:
+    """Sum of `sums` of pieces of the rows; if a record is a group, of its rows' mean."""
+    if not shape.several_rows:
+        return rows.sum_rows(sums)
+    return single_rows(rows, "groups").sum_over_groups(sums)
+
+
+def _pieces(block: Matrix, parts: Vector | None = None) -> Iterator[tuple[Matrix, Vector | None]]:
+    """The rows of a block in pieces that stay in cache, and what belongs to them of `parts`."""
     rows = max(256, _PIECE_ENTRIES // block.shape[1])
-    return [block[start : start + rows] for start in range(0, len(block), rows)]
+    for start in range(0, len(block), rows):
+        stop = start + rows
+        yield block[start:stop], None if parts is None else parts[start:stop]
 
 
 def _factors(squares: Vector, d: int, radius: float) -> Vector:

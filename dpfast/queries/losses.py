@@ -56,7 +56,7 @@ class CandidateLosses(Query):
         """
         n, largest = self.shape.n_samples, self.loss_clip * self.shape.max_weight
         ridge = 0.5 * n * (self.shape.alpha or 0.0) * self.radius**2
-        losses = n * ((n + 24) * largest + 8.0 * self.shape.max_weight)
+        losses = n * ((self.shape.most_rows + 24) * largest + 8.0 * self.shape.max_weight)
         return 1.1 * UNIT * (losses + 8.0 * ridge)
 
     def check(self, *fixed: Any) -> None:

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.errors import CertificateNotReached
-from dpfast.losses import Loss
 from dpfast.mechanisms import Query
-from dpfast.objectives import ErmShape, SaddleShape, make_objective
+from dpfast.objectives import ErmShape
 from dpfast.optimizers import (
     OPTIMIZERS,
     OptimizeResult,
@@ -31,7 +30,7 @@ from dpfast.optimizers import (
     witness,
 )
 from dpfast.privacy import records_apart
-from dpfast.shape import UNIT, ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 from dpfast.theory import zhang2017
 
@@ -66,7 +65,8 @@ class CertifiedMinimizer(Query):
     Parameters
     ----------
     shape : object
-        Public shape of the objective.
+        Public shape of the objective; the rows are the objective itself, or a problem, of which the
+        shape makes it.
     tolerance : float
         ``τ``.
     optimizer : str or callable, default="auto"
@@ -74,11 +74,6 @@ class CertifiedMinimizer(Query):
         :func:`dpfast.optimizers.as_minimizer`.
     optimizer_options : mapping
         Its further arguments.
-    name : str or None, default=None
-        Name of the objective that is made of the rows, which are a problem, by
-        :func:`dpfast.objectives.make_objective`; None: they are the objective.
-    options : mapping
-        The objective's further arguments.
 
     Raises
     ------
@@ -93,15 +88,18 @@ class CertifiedMinimizer(Query):
         *,
         optimizer: Optimizer = "auto",
         optimizer_options: Mapping[str, Any] = MappingProxyType({}),
-        name: str | None = None,
-        options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         check_certifiable(shape)
         self.shape = shape
         self.tolerance = check_real("tolerance", tolerance, low=0.0, low_open=True)
-        self.optimizer = choose_optimizer(optimizer, shape)
+        self.optimizer = choose_optimizer(
+            optimizer,
+            shape.dim,
+            shape.certificate,
+            single_rows=shape.single_rows,
+            what=f"{type(shape).__name__.removesuffix('Shape').lower()} objectives",
+        )
         self.optimizer_options = MappingProxyType(dict(optimizer_options))
-        self.name, self.options = name, MappingProxyType(dict(options))
         self.dimension = shape.dim
         self.distance: float = self.tolerance / shape.strong_convexity
         bound = shape.minimizer_norm + self.distance
@@ -118,9 +116,7 @@ class CertifiedMinimizer(Query):
 
     def prepare(self, rows: Any, *fixed: Any) -> Any:
         """The objective."""
-        if self.name is None:
-            return rows
-        return make_objective(self.name, rows, self.shape.alpha, **self.options)
+        return self.shape.on(rows) if isinstance(rows, RowSums) else rows
 
     def __call__(self, prepared: Any, *point: Any) -> Vector:
         """The point.
@@ -130,7 +126,7 @@ class CertifiedMinimizer(Query):
         CertificateNotReached
             If no optimizer's point can be certified.
         """
-        if isinstance(self.shape, SaddleShape):
+        if self.shape.certificate == "saddle":
             return self._saddle_point(prepared)
         return certified_minimizer(
             prepared, self.tolerance, self.optimizer, **self.optimizer_options
@@ -195,7 +191,7 @@ class DescentIterate(Query):
         *,
         paper: bool = False,
     ) -> None:
-        reason = refusal(shape.loss)
+        reason = ErmShape(shape, 1.0).lacks
         if reason is None and not math.isfinite(shape.smoothness):
             reason = "smooth, so that steps of descent bring points no further apart"
         if reason is not None:
@@ -318,49 +314,6 @@ def certified_minimizer(
     return result
 
 
-def least_tolerance(shape: Any) -> float:
-    """The smallest tolerance that an optimizer can be sure to certify in floating point.
-
-    Four times the rounding error of a gradient; of a duality gap, where the objective has kinks.
-
-    Parameters
-    ----------
-    shape : object
-        Public shape of an objective.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the objective has no certificate.
-    """
-    check_certifiable(shape)
-    mu, radius = shape.strong_convexity, shape.minimizer_norm
-    if isinstance(shape, SaddleShape):
-        return 2.0 * math.sqrt(2.0 * mu * shape.gap_error)
-    if not math.isfinite(shape.smoothness):
-        return _gap_floor(shape)
-    reach = 2.0 * (radius if math.isfinite(radius) else shape.lipschitz / mu)
-    return 4.0 * float(shape.gradient_error(reach))
-
-
-def _gap_floor(goal: ErmShape) -> float:
-    """``√(2µ gap)`` for four times the gap that rounding leaves (:meth:`Erm.duality_gap`)."""
-    shape = goal.problem
-    reach = shape.row_norm * goal.minimizer_norm
-    value = shape.max_weight * (2 * shape.dim + 40) * (1.0 + 2.0 * reach)
-    slope = UNIT * (shape.additions() + 24) * shape.lipschitz
-    return math.sqrt(2.0 * goal.alpha * 4.0 * (UNIT * value + slope**2 / goal.alpha))
-
-
-def has_kinks(shape: Any) -> bool:
-    """Whether an objective is certified by gaps instead of gradients."""
-    return isinstance(shape, SaddleShape) or not math.isfinite(shape.smoothness)
-
-
 def check_certifiable(shape: Any) -> None:
     """Refuse objectives without a bound of their minimizers' distance, or without a certificate.
 
@@ -368,41 +321,31 @@ def check_certifiable(shape: Any) -> None:
     ------
     ValueError
     """
-    reason = refusal(shape.problem.loss) if isinstance(shape, ErmShape) else None
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}; got {shape.problem.loss.name!r}.")
-    # Kinks are certified by what only these know of them.
-    hinge = isinstance(shape, ErmShape) and shape.problem.loss.smoothed is not None
-    if has_kinks(shape) and not (hinge or isinstance(shape, SaddleShape)):
+    if shape.lacks is not None:
+        raise ValueError(f"loss must be {shape.lacks}; got {shape.problem.loss.name!r}.")
+    if shape.certificate is None:
         raise ValueError(
             "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
             f"{type(shape).__name__} with smoothness={shape.smoothness!r}."
         )
 
 
-def refusal(loss: Loss) -> str | None:
-    """What a loss lacks for the sensitivity or the certificate, or None if both hold."""
-    needs = {
-        "convex, so that the ridge makes its minimizer stable": loss.convex,
-        "of bounded slope, so that one record's influence is bounded": math.isfinite(
-            loss.lipschitz
-        ),
-        "smooth or the hinge, since minimizers are certified by gradients or duality gaps": (
-            math.isfinite(loss.smoothness) or loss.smoothed is not None
-        ),
-    }
-    return next((need for need, met in needs.items() if not met), None)
-
-
-def choose_optimizer(optimizer: Optimizer, shape: Any) -> Optimizer:
+def choose_optimizer(
+    optimizer: Optimizer, dim: int, certificate: str | None, *, single_rows: bool, what: str
+) -> Optimizer:
     """The optimizer's name or the user's function, refused if it cannot work on the objective.
 
     Parameters
     ----------
     optimizer : str or callable
         As for :class:`CertifiedMinimizer`.
-    shape : object
-        Public shape of an objective, or of a problem.
+    dim : int
+    certificate : {"gradient", "gap", "saddle"}
+        What certifies the objective's minimizer.
+    single_rows : bool
+        Whether steps along single rows are possible.
+    what : str
+        The objective, for messages.
 
     Returns
     -------
@@ -412,7 +355,7 @@ def choose_optimizer(optimizer: Optimizer, shape: Any) -> Optimizer:
     ------
     TypeError, ValueError
     """
-    if isinstance(shape, SaddleShape):
+    if certificate == "saddle":
         if optimizer not in ("auto", _SADDLE_OPTIMIZER):
             raise ValueError(
                 f"optimizer must be 'auto' or {_SADDLE_OPTIMIZER!r} for a saddle point; "
@@ -422,19 +365,19 @@ def choose_optimizer(optimizer: Optimizer, shape: Any) -> Optimizer:
     if callable(optimizer):
         return optimizer
     check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
+    kinks = certificate == "gap"
     if optimizer == "auto":
-        if has_kinks(shape):
+        if kinks:
             return "smoothing"
-        return "newton" if shape.dim <= _NEWTON_MAX_DIM else "lbfgs"
-    if has_kinks(shape) and optimizer not in _KINK_OPTIMIZERS:
+        return "newton" if dim <= _NEWTON_MAX_DIM else "lbfgs"
+    if kinks and optimizer not in _KINK_OPTIMIZERS:
         raise ValueError(
             f"optimizer must be one of {', '.join(map(repr, _KINK_OPTIMIZERS))} for a loss with "
             f"kinks; got {optimizer!r}."
         )
-    if optimizer in ROW_OPTIMIZERS and not isinstance(shape, ErmShape):
+    if optimizer in ROW_OPTIMIZERS and not single_rows:
         raise ValueError(
-            f"optimizer must work on whole objectives, such as 'newton' or 'agd', for "
-            f"{type(shape).__name__.removesuffix('Shape').lower()} objectives; got {optimizer!r}, "
-            "which takes steps along single rows of an empirical risk."
+            f"optimizer must work on whole objectives, such as 'newton' or 'agd', for {what}; got "
+            f"{optimizer!r}, which takes steps along single rows of an empirical risk."
         )
     return optimizer

@@ -80,9 +80,13 @@ class ProductSums(Query):
         return total
 
 
+def _clipped(target: Vector, bound: float) -> Vector:
+    return np.clip(target, -bound, bound)
+
+
 def _sums(problem: RowAccess, target_bound: float, factor: float) -> Vector:
     """The sums of rows that are one array."""
-    clipped = problem.with_target(np.clip(problem.target, -target_bound, target_bound))
+    clipped = problem.with_target(partial(_clipped, bound=target_bound))
     # The gradient of the squared loss at zero.
     moments = -clipped.clipped_gradient(np.zeros(problem.shape.dim))[0]
     upper, entries = upper_triangle(problem.shape.dim)

@@ -45,7 +45,7 @@ class TargetCounts(Query):
     def rounding_error(self) -> float:
         """Return the error of n additions of weights."""
         n = self.shape.n_samples
-        return 1.01 * UNIT * (n + 8.0) * n * self.shape.max_weight
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def __call__(self, prepared: RowSums) -> Vector:
         """The counts."""

@@ -4,7 +4,7 @@
 """
 
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver
-from dpfast.solvers._driver import carry_out, fit_each, plan, served, solve
+from dpfast.solvers._driver import begin, carry_out, fit_each, plan, served, solve
 from dpfast.solvers._table import SOLVERS
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Plan",
     "Result",
     "Solver",
+    "begin",
     "carry_out",
     "fit_each",
     "plan",

@@ -18,6 +18,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Access
 from dpfast.privacy import Budget, Event, PrivacyReport
 from dpfast.shape import ProblemShape
+from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
 Vector = NDArray[np.float64]
 S = TypeVar("S")
@@ -80,7 +81,7 @@ class Plan(Generic[S]):
         shape = self.shape
         if isinstance(shape, ProblemShape):
             what = (
-                f"{shape.n_samples:,} rows x {shape.n_features:,} columns"
+                f"{shape.n_samples:,} {shape.unit}s x {shape.n_features:,} columns"
                 f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
                 f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
             )
@@ -93,13 +94,15 @@ class Plan(Generic[S]):
             f"Plan: {self.solver} on {what}",
             f"  budget: {self.budget}, {self.neighboring_relation}",
         ]
-        for title, values in (("parameters", self.parameters), ("expected", self.expected)):
-            shown = ", ".join(
-                f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-                for key, value in values.items()
-                if isinstance(value, (str, int, float))
-            )
-            lines.append(f"  {title}: {shown}")
+        for title, values, meanings in (
+            ("settings", self.parameters, SETTINGS),
+            ("to expect", self.expected, EXPECTED),
+        ):
+            lines.append(f"  {title}:")
+            for key, value in values.items():
+                if isinstance(value, (str, int, float)):
+                    shown = f"{value:.4g}" if isinstance(value, float) else value
+                    lines.append(f"    {key} = {shown}: {meanings.get(key, '')}".rstrip(": "))
         return "\n".join(lines)
 
 
@@ -113,10 +116,13 @@ class Outcome:
     history : mapping
         Released quantities along the way, each an array with one entry an iteration: covered by the
         ledger, like `w`.
+    said : tuple of str
+        What the releases tell of settings that might be better; covered by the ledger, too.
     """
 
     w: Vector
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,6 +182,11 @@ class Solver(Generic[S]):
         A loss that it is made for.
     takes_objectives : bool, default=False
         Whether it takes objectives in the place of problems.
+    weighs_groups : bool, default=False
+        Whether it keeps its promise where a record is a group of rows whose weights add up to one
+        row's at most: all it is told are sums over weighted rows.
+    clips_groups : callable or None, default=None
+        From a shape to whether it clips whole groups, however many rows they have.
     max_dim : float, default=inf
         Most weights that it takes.
     refusal : callable or None, default=None
@@ -198,6 +209,8 @@ class Solver(Generic[S]):
     exact: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     loss: str = "logistic"
     takes_objectives: bool = False
+    weighs_groups: bool = False
+    clips_groups: Callable[[ProblemShape], bool] | None = None
     max_dim: float = math.inf
     refusal: Callable[[Loss], str | None] | None = None
     options: tuple[str, ...] = ()

@@ -7,16 +7,30 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
-from dpfast.objectives import Saddle, leaks_of
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, Ledger, PrivacyReport
-from dpfast.privacy.open_accounts import Charged
+from dpfast.objectives import Saddle
+from dpfast.privacy import (
+    NEIGHBORING_RELATIONS,
+    Budget,
+    Event,
+    Ledger,
+    PrivacyReport,
+    relation_of,
+)
+from dpfast.privacy.open_accounts import Charged, active_accountants
 from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_adassp, dp_whitened_gd, objective_perturbation, output_perturbation
+from dpfast.solvers import (
+    dp_adassp,
+    dp_sgd,
+    dp_whitened_gd,
+    objective_perturbation,
+    output_perturbation,
+)
 from dpfast.solvers._contract import (
     Outcome,
     Plan,
@@ -28,7 +42,15 @@ from dpfast.solvers._contract import (
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
+from dpfast.solvers.papers import privgene, rrpsgd
 from dpfast.sums import RowSums
+
+#: Names of scikit-learn's solvers, and what to say of them.
+_NOT_PRIVATE = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga", "highs")
+_OTHER_SOLVERS = (
+    "(That one is not private. What finds the exact minimizer inside of 'output-perturbation' and "
+    "'objective-perturbation' is chosen by optimizer.)"
+)
 
 
 def _resolve(
@@ -44,16 +66,21 @@ def _resolve(
     Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
     some tens of times. Objective perturbation reads them a few times, and is as good once there are
     so many rows that noise hardly matters. Output perturbation serves every budget. The squared
-    loss has a solver of its own.
+    loss has a solver of its own. Whitened descent clips groups of rows, the others weigh them.
     """
-    check_choice("solver", solver, ("auto", *SOLVERS))
+    hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
+    check_choice("solver", solver, ("auto", *SOLVERS), hint)
     if solver != "auto":
         return SOLVERS[solver]
     if not isinstance(shape, ProblemShape):
         return SOLVERS[output_perturbation.NAME]  # the one that takes whole objectives
+    if not shape.loss.convex:
+        return _without_convexity(shape, budget, neighboring_relation)
     least_squares, whitened, objective = (
         SOLVERS[module.NAME] for module in (dp_adassp, dp_whitened_gd, objective_perturbation)
     )
+    if shape.several_rows and served(whitened, shape, budget, options):
+        return whitened
     if served(least_squares, shape, budget, options):
         return least_squares
     if (
@@ -66,13 +93,34 @@ def _resolve(
         )
     ):
         return whitened
-    if served(objective, shape, budget, options) and accountant in (
-        "auto",
-        "objective",
-        "pure",
+    if (
+        served(objective, shape, budget, options)
+        and not shape.several_rows
+        and accountant
+        in (
+            "auto",
+            "objective",
+            "pure",
+        )
     ):
         return objective
     return SOLVERS[output_perturbation.NAME]
+
+
+# Rows up to which the n² steps that rrpsgd may take end within a minute or so.
+_FEW_ROWS = 2**15
+
+
+def _without_convexity(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str
+) -> Solver[Any]:
+    """The solver of "auto" for a loss whose minimizer nothing makes stable."""
+    random, gradient = SOLVERS[rrpsgd.NAME], SOLVERS[dp_sgd.NAME]
+    if budget.kind not in gradient.budgets:
+        return SOLVERS[privgene.NAME]
+    if neighboring_relation in random.relations and shape.n_samples <= _FEW_ROWS:
+        return random
+    return gradient
 
 
 #: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
@@ -168,6 +216,36 @@ def _check_blocks(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
         )
 
 
+def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> None:
+    """Refuse, where a record can have several rows, what has no proof for them."""
+    shape = getattr(shape, "problem", shape)
+    if not getattr(shape, "several_rows", False):
+        return
+    if solver.clips_groups is not None and solver.clips_groups(shape):
+        return
+    rows = [name for name in _RANDOM_ROWS if options.get(name) is not None]
+    if options.get("optimizer", "auto") in ROW_OPTIMIZERS:
+        rows.append("optimizer")
+    if options.get("objective", "erm") != "erm":
+        rows.append("objective")
+    if rows or not solver.weighs_groups:
+        able = [name for name, known in SOLVERS.items() if known.weighs_groups]
+        what = f"with {', '.join(rows)}" if rows else "which looks at rows one by one"
+        raise ValueError(
+            f"solver must be 'auto' or one of {', '.join(able)}, without options that look at "
+            f"single rows, where a group has several rows; got {solver.name!r}, {what}: what it "
+            "promises would hold for one row of a group only. Or keep one row of each group, by "
+            "max_rows_per_group=1."
+        )
+    if shape.max_rows_per_group is None:
+        raise ValueError(
+            f"max_rows_per_group must be given for solver={solver.name!r} and the loss "
+            f"{shape.loss.name!r} where a record is a group of rows; got None. Each row then "
+            "counts 1/max_rows_per_group, so that a group counts as one row at most. "
+            "solver='dp-whitened-gd' clips whole groups, for losses of bounded slope."
+        )
+
+
 def plan(
     problem: Any,
     solver: str = "auto",
@@ -188,7 +266,7 @@ def plan(
         One of the solvers' names, or "auto", which chooses from public quantities: whitened
         descent, or objective perturbation if the budget is pure or there are very many rows (both
         need a loss of bounded slope and curvature), otherwise output perturbation; noisy sums for
-        the squared loss.
+        the squared loss; "rrpsgd", "dp-sgd" or "privgene" for one that is not convex.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
@@ -236,6 +314,7 @@ def plan(
     chosen = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
     options = _check_objective(chosen, problem, shape, options)
     _check_blocks(chosen, shape, options)
+    _check_groups(chosen, shape, options)
     unknown = sorted(set(options) - set(chosen.options))
     if unknown:
         raise ValueError(
@@ -243,13 +322,14 @@ def plan(
             f"got {', '.join(unknown)}."
         )
     check_supported(chosen, budget, neighboring_relation)
+    unit = getattr(getattr(shape, "problem", shape), "unit", "row")
     # Refuses a budget that the accountant cannot limit before anything is settled.
     Ledger(budget, accountant)
     try:
         result: Plan[Any] = chosen.plan(
             shape,
             budget,
-            neighboring_relation=neighboring_relation,
+            neighboring_relation=relation_of(neighboring_relation, unit),
             accountant=accountant,
             **options,
         )
@@ -263,6 +343,7 @@ def plan(
     return result
 
 
+@one_blas_thread()
 def carry_out(
     settled: Plan[Any],
     problem: Any,
@@ -311,6 +392,20 @@ def carry_out(
     return outcome
 
 
+def begin(
+    settled: Plan[Any],
+    budget: Budget,
+    accountant: str,
+    random_state: Any,
+    accounts: Sequence[Charged] | None,
+) -> tuple[Ledger, SecureGenerator]:
+    """The ledger and the source of noise of a fit."""
+    pricing = "auto" if accountant == LAST_ITERATE else accountant
+    # Looked up once, and not at every access: it takes a system call or two.
+    payers = active_accountants() if accounts is None else accounts
+    return Ledger(budget, pricing, settled.adaptive, payers), SecureGenerator(random_state)
+
+
 def fit_each(
     settled: Plan[Any],
     problems: Sequence[Callable[[], Any]],
@@ -324,6 +419,7 @@ def fit_each(
     checkpoint: str | os.PathLike[str] | None = None,
     accounts: Sequence[Charged] | None = None,
     distinction: tuple[Any, ...] = (),
+    begun: tuple[Ledger, SecureGenerator] | None = None,
 ) -> tuple[list[Outcome], PrivacyReport]:
     """Carry out a plan on each of several problems, on one ledger.
 
@@ -344,6 +440,9 @@ def fit_each(
         As for :func:`solve`.
     distinction : tuple
         What else makes this fit another one for a checkpoint.
+    begun : (Ledger, SecureGenerator) or None, default=None
+        Those with which something was released for this fit before, see :func:`begin`; the events
+        were checked then.
 
     Returns
     -------
@@ -355,20 +454,19 @@ def fit_each(
             f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
-    pricing = "auto" if accountant == LAST_ITERATE else accountant
-    ledger = Ledger(budget, pricing, settled.adaptive, accounts)
-    rng = SecureGenerator(random_state)
+    ledger, rng = begun or begin(settled, budget, accountant, random_state, accounts)
     with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:
             outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
         else:
-            ledger.check(*events)
+            if begun is None:
+                ledger.check(*events)
             outcomes = [carry_out(settled, make(), rng, ledger) for make in problems]
             if log is not None:
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
     report = PrivacyReport.from_ledger(
-        ledger, reproducible=rng.reproducible, notes=(*leaks_of(whole), *notes)
+        ledger, reproducible=rng.reproducible, notes=(*getattr(whole, "leaks", ()), *notes)
     )
     return outcomes, report
 

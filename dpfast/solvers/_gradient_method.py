@@ -358,6 +358,7 @@ def gradient_method(
         budgets=("pure", "approximate", "zcdp", "gdp"),
         relations=NEIGHBORING_RELATIONS,
         row_access="sums",
+        weighs_groups=True,
         resumable=True,
         minimizes=True,
         expects=EXPECTS,

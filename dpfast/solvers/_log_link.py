@@ -29,6 +29,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.queries import RelativeGradient, TargetCounts
 from dpfast.shape import ProblemShape
+from dpfast.solvers._target_law import TargetLaw, highest
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -36,14 +37,12 @@ Matrix = NDArray[np.float64]
 _COUNTS, _CALIBRATION = "targets by size", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 12
-# Of the targets in an octave: their mean and mean square, in units of its upper end.
-_MIDDLE, _SQUARE = 0.72, 0.56
-# Deviations of the noise by which the number of targets beyond an edge must stand out.
-_SEEN = 2.5
 # Releases of the two slopes.
 _ROUNDS = 4
 # A round moves intercept and length no farther than this.
 _FARTHEST = 0.7
+# Its clip: a factor of the rule, and in means at least.
+_WIDE, _LEAST = 0.25, 2.0
 # Below so many rows a weight the weights are drawn to zero first.
 _FEW = 10.0
 # Below so many rows a weight correlations are left alone.
@@ -89,12 +88,14 @@ class Spread:
         Upper end of the highest octave that stands out of the noise.
     weight : float
         Sum of the rows' weights over the number of rows.
+    law : TargetLaw
     """
 
     mean: float
     relative: float
     top: float
     weight: float
+    law: TargetLaw
 
 
 def shares(rows: float) -> tuple[float, float]:
@@ -146,29 +147,22 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     counts = curator.release(link.counts)
     edges, noise = query.edges, link.counts.stddev
     weight = min(shape.max_weight, max(float(counts.sum()), noise) / shape.n_samples)
-    seen = np.maximum(counts[1:], 0.0)
-    beyond = np.cumsum(counts[:0:-1])[::-1]
-    apart = noise * np.sqrt(np.arange(len(beyond), 0.0, -1.0))
-    out = np.flatnonzero(beyond > _SEEN * apart)
-    highest = int(out[-1]) if len(out) else 0
-    seen[highest + 1 :] = 0.0
     total = weight * shape.n_samples
-    least = _MIDDLE * edges[1] * min(1.0, noise / total)
-    mean = max(_MIDDLE * float(seen @ edges[1:]) / total, least)
-    square = _SQUARE * float(seen @ edges[1:] ** 2) / total
-    relative = math.sqrt(max(square / mean**2 - 1.0, 0.0))
+    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
     low, high = shape.loss.target_range
     return Spread(
-        mean=min(max(mean, low), high),
-        relative=min(8.0, max(0.3, relative)),
-        top=float(edges[1 + highest]),
+        mean=min(max(law.mean, low, edges[0]), high),
+        relative=min(8.0, max(0.3, law.relative)),
+        top=float(edges[1 + highest(counts[1:], noise)]),
         weight=weight,
+        law=law,
     )
 
 
 def curvature(loss: Loss, mean: float | Vector) -> Vector:
     """Of the loss where it is least, for targets of this mean: a slope over a relative residual."""
-    means = np.atleast_1d(np.asarray(mean, dtype=np.float64))
+    # The mean of a rounded law may lie a rounding beyond the targets, where the loss is linear.
+    means = np.clip(np.atleast_1d(np.asarray(mean, dtype=np.float64)), *loss.target_range)
     found: Vector = loss(np.log(means), means)[2]
     return found
 
@@ -198,11 +192,11 @@ def calibrated(
     center = math.log(spread.mean) - 0.5 * min(length, 2.0) ** 2
     q = np.array([length, center][: len(columns)])
     found, precision = [], []
+    wide = _WIDE * spread.relative * math.sqrt(link.rows * math.sqrt(link.calibration_share))
+    wide = min(max(_LEAST, wide), _BEYOND * spread.top / spread.mean)
+    unit = wide * float(curvature(shape.loss, spread.mean)[0])
     for _ in range(_ROUNDS):
-        hessian, mean = _hessian(shape.loss, q)
-        wide = 0.4 * spread.relative * math.sqrt(link.rows * math.sqrt(link.calibration_share))
-        wide = min(max(3.0, wide), _BEYOND * spread.top / mean)
-        unit = wide * float(curvature(shape.loss, mean)[0])
+        hessian, _ = _hessian(shape.loss, q)
         slopes = curator.release(mechanism, at, pair @ q, unit) * unit / shape.n_samples
         penalty = ridge * pair.T @ pair
         move = -np.linalg.solve(hessian * spread.weight + penalty, slopes + penalty @ q)
@@ -212,6 +206,9 @@ def calibrated(
         noise = mechanism.stddev * unit / shape.n_samples / (hessian[0, 0] * spread.weight)
         precision.append(noise**-2)
     q = np.average(found[1:], axis=0, weights=precision[1:])
+    if shape.intercept != 0.0:
+        # Clipped slopes miss what the highest targets add to the mean.
+        q[1] += spread.law.missed(shape.loss, math.log(_hessian(shape.loss, q)[1]), unit)
     # The length changes as far as that stands out of its noise.
     change = q[0] - length
     if change != 0.0:

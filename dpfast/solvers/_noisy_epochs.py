@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.fused import SampledSteps
-from dpfast.privacy import SAMPLINGS, Budget, affordable
+from dpfast.privacy import SAMPLINGS, Budget, affordable, relation_of, unit_of
 from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
@@ -38,7 +38,10 @@ def default_sampling(sampling: str, neighboring_relation: str) -> str:
         If sampling and relation do not go together.
     """
     check_choice("sampling", sampling, ("auto", *SAMPLINGS))
-    right = next(name for name, pair in SAMPLINGS.items() if pair == neighboring_relation)
+    unit = unit_of(neighboring_relation)
+    right = next(
+        name for name, pair in SAMPLINGS.items() if relation_of(pair, unit) == neighboring_relation
+    )
     if sampling not in ("auto", right):
         raise ValueError(
             f"sampling must be {right!r} with neighboring_relation={neighboring_relation!r}: "

@@ -10,9 +10,8 @@ import numpy as np
 import scipy.optimize
 
 from dpfast._validation import check_real
-from dpfast.objectives import AdversarialShape, ErmShape, GeneralShape, objective_shape
+from dpfast.objectives import RiskShape, objective_shape
 from dpfast.privacy import Budget
-from dpfast.queries.minimizer import refusal
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN
 from dpfast.solvers.papers import _rules
@@ -44,7 +43,11 @@ class Task:
                 f"got objective={objective!r}."
             )
         self.bare = shape
-        self.problem: ProblemShape | None = getattr(shape, "problem", None if self.given else shape)
+        self.problem: ProblemShape | None = None
+        if not self.given:
+            self.problem = shape
+        elif isinstance(shape, RiskShape):
+            self.problem = shape.problem
         self.budget, self.relation, self.risk = budget, neighboring_relation, risk
         self.noise, self.factor = noise, factor
         if minimizer_norm is not None:
@@ -54,15 +57,12 @@ class Task:
         else:
             minimizer_norm = shape.minimizer_norm
         self.norm: float = minimizer_norm
-        if not self.given:
-            objective_shape(self.name, shape, 1.0, **self.options)  # refuses unknown names first
-        if isinstance(shape, ErmShape) or not self.given:
-            loss = getattr(shape, "problem", shape).loss
-            reason = refusal(loss)
-            if reason is not None:
-                raise ValueError(
-                    f"loss must be {reason}, for output-perturbation; got {loss.name!r}."
-                )
+        lacks = self.goal(1.0).lacks  # refuses unknown names first
+        if lacks is not None:
+            assert self.problem is not None
+            raise ValueError(
+                f"loss must be {lacks}, for output-perturbation; got {self.problem.loss.name!r}."
+            )
 
     def goal(self, alpha: float) -> Any:
         """The public shape of the objective with this ridge."""
@@ -75,19 +75,29 @@ class Task:
         """Distance of neighbors' minimizers."""
         return float(goal.minimizer_sensitivity(self.relation))
 
-    def risk_bound(self, alpha: float) -> float:
+    def bound(self, alpha: float) -> float:
         """The bound that "auto" minimizes."""
         goal = self.goal(alpha)
-        return risk_bound(goal, alpha, self.factor * self.sensitivity(goal), self.norm, self.noise)
+        return self.risk_bound(goal, self.factor * self.sensitivity(goal))
 
+    def risk_bound(self, goal: Any, noise_stddev: float) -> float:
+        """Bound of the expected excess risk over the best weights of the norm that was guessed.
 
-class Unridged:
-    """What the bounds ask of the mean loss alone."""
+        ``E F_0(ŵ + z) - F_0(v) <= (α/2)‖v‖² + (v_z/2)(β + αd)`` for noise of mean zero and
+        variance ``v_z`` in each coordinate, ``F_0`` the objective without its ridge: ``F_0 <= F``;
+        along ``z`` the Hessian is at most ``max|ℓ''| (1/n) Σ x̃_i x̃_i^T + αI``, whose trace is at
+        most ``β + αd``; and ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise
+        term by ``(β + α) d`` instead, since they do not use that the loss is a function of a
+        margin.  For the weights before they are projected on the ball, where ``z`` is the same in
+        all directions.
 
-    def __init__(self, problem: ProblemShape) -> None:
-        self.problem, self.alpha = problem, 0.0
-        self.dim, self.lipschitz = problem.dim, problem.lipschitz
-        self.smoothness, self.strong_convexity = problem.smoothness, 0.0
+        ``E‖z‖ <= √d σ``, and for the l2-Laplace law it is d scales where ``σ²`` is ``d + 1``
+        squared scales.
+        """
+        length = math.sqrt(goal.dim) * noise_stddev
+        if self.noise == "l2-laplace":
+            length *= math.sqrt(goal.dim / (goal.dim + 1.0))
+        return float(goal.ridge_risk(self.norm) + goal.noise_risk(noise_stddev, length))
 
 
 def settle_alpha(task: Task, alpha: float | str | None, *, iterate: bool) -> float:
@@ -97,7 +107,7 @@ def settle_alpha(task: Task, alpha: float | str | None, *, iterate: bool) -> flo
             raise ValueError(
                 f"alpha must be None for a given objective, which has its own; got {alpha!r}."
             )
-        return float(getattr(task.bare, "alpha", 0.0))
+        return float(task.bare.alpha) if isinstance(task.bare, RiskShape) else 0.0
     assert task.problem is not None
     if alpha is None:
         alpha = task.problem.alpha if task.problem.alpha is not None else "auto"
@@ -115,74 +125,10 @@ def settle_alpha(task: Task, alpha: float | str | None, *, iterate: bool) -> flo
     return check_real("alpha", alpha, low=1e-100, high=1e100, hint=f"Or pass one of {RIDGES}.")
 
 
-def excess_risk_bound(
-    shape: ProblemShape, alpha: float, noise_stddev: float, minimizer_norm: float
-) -> float:
-    """Bound of the expected excess risk over the best weights of norm `minimizer_norm`.
-
-    ``E F_0(ŵ + z) - F_0(v) <= (α/2)‖v‖² + (v_z/2)(β + αd)`` for noise of mean zero and variance
-    ``v_z`` in each coordinate, ``F_0`` the objective without its ridge: ``F_0 <= F``; along ``z``
-    the Hessian is at most ``max|ℓ''| (1/n) Σ x̃_i x̃_i^T + αI``, whose trace is at most ``β + αd``;
-    and ``F(ŵ) <= F(v)``.  Lowy & Razaviyayn 2021, Theorem 3.5, bound the noise term by
-    ``(β + α) d`` instead, since they do not use that the loss is a function of a margin.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    alpha : float
-        Ridge ``α``.
-    noise_stddev : float
-        Standard deviation of the noise in each coordinate.
-    minimizer_norm : float
-        ``‖v‖``.
-
-    Returns
-    -------
-    float
-
-    Notes
-    -----
-    For the weights before they are projected on the ball, where ``z`` is the same in all
-    directions.  Projected, they are within ``‖z‖`` of ``ŵ``, which proves ``(β + α) d`` in the
-    place of ``β + αd``.
-    """
-    variance = noise_stddev**2
-    return 0.5 * (alpha * minimizer_norm**2 + variance * (shape.smoothness + alpha * shape.dim))
-
-
-def risk_bound(
-    goal: Any, alpha: float, noise_stddev: float, minimizer_norm: float, noise: str
-) -> float:
-    """:func:`excess_risk_bound` for every objective.
-
-    The trace of the Hessian is at most ``β + αd`` where the loss part's curvature is a mean of
-    ``ℓ'' x̃x̃^T`` (and, tilted, ``t Cov(∇v)``, of trace ``tL²``, which its β includes), otherwise at
-    most d times the smoothness.  The loss part rises by at most ``L E‖z‖``, too, smooth or not;
-    then the ridge, whose excess is not counted, adds no noise of its own.  ``E‖z‖ <= √d σ``, and
-    for the l2-Laplace law it is d scales where ``σ²`` is ``d + 1`` squared scales.
-    """
-    dim, smoothness = int(goal.dim), float(goal.smoothness)
-    if isinstance(goal, AdversarialShape | GeneralShape):
-        trace = dim * smoothness
-    else:
-        trace = smoothness - alpha + alpha * dim
-    curved = 0.5 * noise_stddev**2 * trace
-    bias = 0.5 * alpha * minimizer_norm**2 if alpha > 0.0 else 0.0
-    if isinstance(goal, GeneralShape):
-        # Its ridge, if it has one, is part of the function whose excess is counted.
-        return curved
-    if isinstance(goal, ErmShape) and math.isfinite(goal.smoothness):
-        return bias + curved
-    length = math.sqrt(dim) * noise_stddev
-    if noise == "l2-laplace":
-        length *= math.sqrt(dim / (dim + 1.0))
-    return bias + min(curved, float(goal.lipschitz) * length)
-
-
 def auto_alpha(
     shape: ProblemShape, neighboring_relation: str, noise_factor: float, minimizer_norm: float
 ) -> float:
-    """Ridge that minimizes :func:`excess_risk_bound`.
+    """Ridge that minimizes :meth:`Task.risk_bound` for the mean of a smooth loss.
 
     With ``v_z = (c/α)²`` the bound is ``(α/2)B² + βc²/(2α²) + dc²/(2α)``; its derivative vanishes
     at the one positive root of ``B²α³ - dc²α - 2βc²``.
@@ -216,9 +162,9 @@ def _search_alpha(task: Task) -> float:
     assert task.problem is not None
     center = math.log(task.problem.lipschitz / task.norm)
     grid = center + np.linspace(-40.0, 25.0, 131)
-    bounds = [task.risk_bound(math.exp(x)) for x in grid]
+    bounds = [task.bound(math.exp(x)) for x in grid]
     best = grid[int(np.argmin(bounds))]
     found = scipy.optimize.minimize_scalar(
-        lambda x: task.risk_bound(math.exp(x)), bounds=(best - 0.5, best + 0.5), method="bounded"
+        lambda x: task.bound(math.exp(x)), bounds=(best - 0.5, best + 0.5), method="bounded"
     )
     return math.exp(float(found.x))

@@ -34,6 +34,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.queries import ProductSums, upper_triangle
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._lengths import said_of_lengths
 
 Vector = NDArray[np.float64]
 
@@ -163,7 +164,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     values, vectors = scipy.linalg.eigh(gram)
     ridge = max(n * settings.ridge, settings.least_eigenvalue - float(values[0]))
     w: Vector = vectors @ ((vectors.T @ moments) / (values + ridge))
-    return Outcome(w)
+    # Three deviations of the trace's noise more: too long rather than too short.
+    features = plan.shape.n_features
+    noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
+    mean_square = float(np.trace(gram[:features, :features])) / n + noise
+    return Outcome(w, said=said_of_lengths(plan.shape, mean_square))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -179,6 +184,7 @@ SOLVER = Solver(
     budgets=("pure", "approximate", "zcdp", "gdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",

@@ -147,7 +147,7 @@ def plan(
     minimizer_norm : float or None, default=None
         Guess of the norm of the best weights, for the defaults; None is 18 over the row norm.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.fused.epochs`; "auto" is exact noise for up to 2^24 values.
+        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete").
     calibration : {"accountant", "advanced"}
         How much noise: what the accountant asks for, or advanced composition.
 

@@ -15,6 +15,9 @@ Losses with a log link come with no scale of their slopes: a run learns mean and
 targets first, and corrects intercept and length of the weights in the end
 (`dpfast/solvers/_log_link.py`).
 
+Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
+vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
+
 Where noise would drown everything (few rows a weight, tiny budgets), steps get so short that the
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
@@ -35,7 +38,8 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -58,8 +62,10 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _log_link, _seconds
+from dpfast.solvers import _groups, _log_link, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._groups import Groups
+from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import LogLink, Spread
 
 Vector = NDArray[np.float64]
@@ -82,6 +88,8 @@ _AMPLE = 300.0
 _CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
+# What follows the sizes of groups, once they are known.
+_FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
 # Beyond this the last bit of convergence is not worth its time.
 _MANY_ENTRIES = 1e7
 
@@ -113,6 +121,7 @@ class Settings:
     correlation_share: float
     classes: int | None = None
     link: LogLink | None = None
+    groups: Groups | None = None
 
 
 def plan(
@@ -199,7 +208,11 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked = shape.loss.log_link
-    settings = automatic_settings(u, shape)
+    automatic = partial(automatic_settings, shape=shape)
+    settings = automatic(u)
+    grouped = clips_groups(shape)
+    if grouped:
+        settings = _groups.automatic_settings(automatic, u)
     if linked:
         settings |= _log_link.automatic_settings(u)
     chosen = {
@@ -216,6 +229,7 @@ def plan(
         "james_stein": james_stein,
     }
     settings |= {name: value for name, value in chosen.items() if value != "auto"}
+    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
     turns = check_integer("rounds", settings["rounds"], low=1, high=100)
     clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
@@ -232,6 +246,7 @@ def plan(
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
     for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
+    for_targets += _groups.SIZES_SHARE if grouped else 0.0
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
@@ -246,6 +261,8 @@ def plan(
         slope, largest = 1.0, 1.0
     clip_norm = clip * math.sqrt(shape.dim) * slope
     limit = reach_limit(shape, clip_norm, radius)
+    if grouped:
+        limit = _groups.limit_of(shape, radius)
 
     def release(share: float, query: Query, where: str) -> Gaussian:
         budget = Budget(mu=mu * math.sqrt(share))
@@ -265,6 +282,10 @@ def plan(
     if linked:
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+    groups = None
+    if grouped:
+        query = _groups.gradient_query(shape, limit, neighboring_relation)
+        groups = _groups.planned(release, shape, free, automatic, u)
     gradient = release(for_gradients / steps, query, _GRADIENT)
     accesses = [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
@@ -272,9 +293,13 @@ def plan(
     accesses.append((gradient, steps))
     if link is not None:
         accesses = [link.accesses[0], *accesses, link.accesses[1]]
+    if groups is not None:
+        accesses.insert(0, (groups.sizes, 1))
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
     curvature = largest / 4.0
-    variance = (gradient.stddev / shape.n_samples) ** 2 / max(1.0, average * steps)
+    # Of groups as if each had one row: how many rows there are is not known yet.
+    deviation = gradient.stddev * (clip_norm * shape.max_weight if grouped else 1.0)
+    variance = (deviation / shape.n_samples) ** 2 / max(1.0, average * steps)
     by_noise = 0.5 * shape.dim * variance / curvature
     return Plan(
         solver=NAME,
@@ -305,6 +330,7 @@ def plan(
             learning_share=for_moments,
             correlation_share=for_correlation,
             link=link,
+            groups=groups,
         ),
         expected=MappingProxyType(
             {
@@ -318,6 +344,11 @@ def plan(
             }
         ),
     )
+
+
+def clips_groups(shape: ProblemShape) -> bool:
+    """Whether groups of rows are clipped as one vector, and not row by row with less weight."""
+    return shape.several_rows and not shape.loss.log_link
 
 
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
@@ -402,6 +433,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    plan = with_sizes(plan, curator)
     link = plan.settings.link
     if link is None:
         transform = learn_coordinates(plan, curator)
@@ -412,7 +444,22 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         v, norms = descend(plan, curator, transform, spread)
         ridge = plan.settings.ridge
         v = _log_link.calibrated(link, plan.shape, curator, transform, v, spread, ridge)
-    return Outcome(transform @ v, MappingProxyType({"gradient_norm": norms}))
+    history = MappingProxyType({"gradient_norm": norms})
+    return Outcome(transform @ v, history, lengths_told(plan.shape, transform))
+
+
+def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
+    """What the released coordinates tell of the rows' lengths: in them, rows are white."""
+    back = np.linalg.inv(transform)[:, : shape.n_features]
+    return said_of_lengths(shape, float(np.sum(back**2)))
+
+
+def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:
+    """The plan with what the sizes of the groups, if there are any, make of its settings."""
+    settings = plan.settings
+    if settings.groups is None:
+        return plan
+    return replace(plan, settings=_groups.learned(settings.groups, settings, curator))
 
 
 def learn_coordinates(plan: Plan[Settings], curator: Curator) -> Matrix:
@@ -546,11 +593,21 @@ def descend(
         damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
         if shape.intercept != 0.0:
             v[-1] = math.log(spread.mean)
+    pace = None
+    if settings.groups is not None:
+        pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
+        step, pull = step / pace.rows, pull * pace.rows
+        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * metric
     total = np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
-        noisy = curator.release(mechanism, at, transform @ z, *unit).reshape(v.shape) / n
+        if pace is not None:
+            unit = pace.point
+        noisy = curator.release(mechanism, at, transform @ z, *unit)
+        if pace is not None:
+            noisy = pace.gradient(noisy)
+        noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = np.linalg.norm(noisy)
@@ -561,6 +618,8 @@ def descend(
     mean = total / (steps - first)
     if settings.james_stein:
         free = mean[: shape.n_features]
+        if pace is not None:
+            change = pace.norm / pace.rows
         noisy_entries = free.size if classes is None else free.size - len(free)
         deviation = noise_gain(settings) * change * mechanism.stddev / n
         free *= kept(free, deviation, noisy_entries)
@@ -665,6 +724,8 @@ SOLVER = Solver(
         "shrinkage": 0.0,
         "james_stein": False,
     },
+    weighs_groups=True,
+    clips_groups=clips_groups,
     max_dim=MAX_DIM,
     refusal=refusal,
 )

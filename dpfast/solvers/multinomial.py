@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_integer
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian
-from dpfast.privacy import Budget, affordable
+from dpfast.mechanisms import Gaussian, Query
+from dpfast.privacy import Budget, affordable, relation_of
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ClassGradient
 from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers.dp_whitened_gd import Settings
 
@@ -101,6 +101,7 @@ def plan_multinomial(
     for name, value in automatic.items():
         if options.get(name, "auto") == "auto":
             options[name] = value
+    neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
         budget,
@@ -114,13 +115,15 @@ def plan_multinomial(
         spared = 1.0 - _SPARED * settled.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share = 1.0 - settled.learning_share - settled.correlation_share
+    if settled.groups is not None:
+        share -= _groups.SIZES_SHARE
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settled.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     gradient = Gaussian.calibrate(
         Budget(mu=budget_mu(budget, accountant) * math.sqrt(share / steps)),
-        ClassGradient(shape, clip_norm, settled.limit, n_classes),
+        _query(shape, clip_norm, settled.limit, n_classes, neighboring_relation),
         neighboring_relation,
         where=_GRADIENT,
     )
@@ -140,6 +143,15 @@ def plan_multinomial(
     )
     assert affordable(plan.events, budget, accountant)
     return plan
+
+
+def _query(
+    shape: ProblemShape, clip_norm: float, limit: float, n_classes: int, neighboring_relation: str
+) -> Query:
+    """The gradients of all classes."""
+    if dp_whitened_gd.clips_groups(shape):
+        return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
+    return ClassGradient(shape, clip_norm, limit, n_classes)
 
 
 def _more_steps(n_classes: int, u: float) -> float:
@@ -173,8 +185,11 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    plan = dp_whitened_gd.with_sizes(plan, curator)
     transform = dp_whitened_gd.learn_coordinates(plan, curator)
     v, norms = dp_whitened_gd.descend(plan, curator, transform)
     return Outcome(
-        np.ascontiguousarray((transform @ v).T), MappingProxyType({"gradient_norm": norms})
+        np.ascontiguousarray((transform @ v).T),
+        MappingProxyType({"gradient_norm": norms}),
+        dp_whitened_gd.lengths_told(plan.shape, transform),
     )

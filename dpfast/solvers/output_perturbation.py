@@ -34,10 +34,10 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.queries import CertifiedMinimizer, DescentIterate
-from dpfast.queries.minimizer import has_kinks, least_tolerance
+from dpfast.queries.minimizer import check_certifiable
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._ridge import Task, Unridged, risk_bound, settle_alpha
+from dpfast.solvers._ridge import Task, settle_alpha
 from dpfast.solvers.papers import _rules
 from dpfast.theory import lowy2021, zhang2017
 
@@ -64,6 +64,8 @@ _TOLERANCE_SHARE = 1e-6
 # A duality gap is the square of a distance, and its rounding error does not shrink: 1e-2 of the
 # distance is 1e-4 of the gap, some n² times the smallest that floating point can certify.
 _KINK_SHARE = 1e-2
+# Stands for no ridge where bounds are added up: none of them feels it.
+_NO_RIDGE = 1e-100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,8 +224,7 @@ def plan(
         expected=MappingProxyType(
             {
                 "noise_stddev_per_weight": deviation,
-                "excess_risk_bound": settled.optimization_risk
-                + risk_bound(goal, ridge, deviation, task.norm, noise),
+                "excess_risk_bound": settled.optimization_risk + task.risk_bound(goal, deviation),
                 **_expected_seconds(task, query),
             }
         ),
@@ -286,10 +287,11 @@ def _settle_certificate(
 ) -> _Settled:
     ridge = settle_alpha(task, alpha, iterate=False)
     goal = task.goal(ridge)
-    floor = least_tolerance(goal)
+    check_certifiable(goal)
+    floor = goal.least_tolerance()
     sensitivity = task.sensitivity(goal)
     if tolerance is None:
-        share = _KINK_SHARE if has_kinks(goal) else _TOLERANCE_SHARE
+        share = _TOLERANCE_SHARE if goal.certificate == "gradient" else _KINK_SHARE
         target = max(share * goal.strong_convexity * sensitivity / 2.0, floor)
     elif isinstance(tolerance, str):
         check_choice("tolerance", tolerance, ("machine",))
@@ -303,8 +305,6 @@ def _settle_certificate(
         target,
         optimizer=optimizer,
         optimizer_options=optimizer_options or {},
-        name=None if task.given else task.name,
-        options=task.options,
     )
     # F(ŵ) - F* <= τ²/(2µ), of no account beside the bound's other terms.
     risk = 0.5 * target * query.distance
@@ -343,7 +343,7 @@ def _settle_iterate(
     away = task.norm + float(np.linalg.norm(query.start))
     return _Settled(
         query,
-        ErmShape(shape, mu) if mu else Unridged(shape),
+        ErmShape(shape, mu or _NO_RIDGE),
         mu,
         query.exact_sensitivity(task.relation),
         shape.minimizer_norm(mu) if mu else math.inf,
@@ -446,6 +446,7 @@ SOLVER = Solver(
     budgets=("pure", "approximate", "zcdp", "gdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     minimizes=True,
     expects="excess_risk_bound",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpfast.errors import DataError
 from dpfast.preprocessing import scale_to_range
 from dpfast.preprocessing.matching import Index, meanings
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_dates, parse_numbers
 
 Codes = NDArray[Any]
@@ -30,29 +31,6 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "sqrt": (np.sqrt, 0.0),
 }
 """Public transforms of numbers by name, and the lowest value that each takes."""
-
-
-@dataclass
-class Tally:
-    """How many values were never declared, by column; for the eyes of whoever has the data.
-
-    Attributes
-    ----------
-    rows : int
-    undeclared : dict of str to int
-        Values that mean none of the declared categories.
-    cut : dict of str to int
-        Numbers and dates outside their declared range.
-    """
-
-    rows: int = 0
-    undeclared: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-
-    def count(self, kind: dict[str, int], name: str, mask: NDArray[np.bool_]) -> None:
-        """Add the number of marked values of a column."""
-        if number := int(np.count_nonzero(mask)):
-            kind[name] = kind.get(name, 0) + number
 
 
 Coder = Callable[[Values, Tally], Codes]

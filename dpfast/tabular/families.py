@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,9 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
                 f"derives it; got {given[name]!r}."
             )
     target = schema.target
+    weights = given.get("class_weight")
+    if isinstance(weights, Mapping) and isinstance(target, ClassTarget):
+        new.set_params(class_weight=_by_position(weights, list(target.classes)))
     declared = {
         "data_norm": schema.row_norm_bound,
         "max_weight": None if schema.weight is None else schema.weight.high,
@@ -131,6 +135,15 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
     }
     new.set_params(**{name: value for name, value in declared.items() if name in given})
     return new
+
+
+def _by_position(weights: Mapping[Any, float], classes: list[Any]) -> dict[int, float]:
+    """Weights of classes by their position in a declaration."""
+    if unknown := [label for label in weights if label not in classes]:
+        raise ValueError(
+            f"class_weight must have keys among the classes {classes}; got {unknown[0]!r}."
+        )
+    return {classes.index(label): weight for label, weight in weights.items()}
 
 
 def output_of(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -160,8 +173,15 @@ def scores_of(
     check_threshold(threshold, probability)
     if output.ndim == 2 and output.shape[1] == 2:
         output = output[:, 1]
+    if threshold is None:
+        threshold = default_threshold(estimator)
     prediction = chosen(output, probability is not None, threshold)
     return classification_scores(y, prediction, output, probability)
+
+
+def default_threshold(estimator: Any) -> float:
+    """The probability from which on a fitted estimator itself takes the second of two classes."""
+    return float(getattr(estimator, "threshold_", 0.5))
 
 
 def chosen(
@@ -196,7 +216,10 @@ def own_parameters(estimator: Any) -> dict[str, Any]:
     given = estimator.get_params(deep=False)
     found = {}
     for name in sorted(parameters_of(estimator)):
-        value = given[name]
+        # Of a threshold that was learned, what it is.
+        value = (
+            getattr(estimator, "threshold_", given[name]) if name == "threshold" else given[name]
+        )
         if isinstance(value, str | int | float | None) and value != defaults[name]:
             found[name] = value
     return found

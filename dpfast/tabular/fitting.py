@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,12 @@ from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu, gaussian_epsilon
 from dpfast.privacy.calibration import MARGIN
+from dpfast.privacy.repeats import FITS
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import NumberColumn
-from dpfast.tabular.rows import TableRows
+from dpfast.tabular.rows import TableRows, encode
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
 
@@ -31,8 +31,6 @@ _BLOCK_ENTRIES = 2**21
 _LEAST_BLOCK = 256
 # Rows that are counted at once.
 _COUNTED_ROWS = 2**16
-# Privacy losses beyond this are questioned.
-_HARDLY = 20.0
 
 
 @dataclass(frozen=True)
@@ -137,27 +135,6 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     raise refused
 
 
-def check_promise(budget: Budget, n_samples: int) -> None:
-    """Refuse a δ that would allow publishing whole rows, and question a large ε.
-
-    Raises
-    ------
-    ValueError
-    """
-    if budget.delta * n_samples > 1.0:
-        raise ValueError(
-            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
-            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
-        )
-    if budget.limit > _HARDLY:
-        warnings.warn(
-            f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
-            "change by a factor of a hundred million and more with one record. Values from 0.1 to "
-            "10 are usual.",
-            stacklevel=5,
-        )
-
-
 def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
     if settled.adaptive:
@@ -227,8 +204,6 @@ class TableFit:
     plan : FitPlan
     unused : tuple of str
         Columns of the table that are not read.
-    tally : Tally
-        What was never declared; not covered by the guarantee.
     """
 
     def __init__(
@@ -239,7 +214,7 @@ class TableFit:
         keep: Callable[[TableSchema, Any, PrivacyReport], Any],
         random_state: Any,
     ) -> None:
-        self.plan, self.unused, self.tally = plan, unused, rows.tally
+        self.plan, self.unused = plan, unused
         self._rows, self._keep, self._random_state = rows, keep, random_state
 
     @property
@@ -272,11 +247,12 @@ class TableFit:
         self._rows = rows
         if plan.in_memory:
             X, y, arguments = rows.dense()
-            estimator._fit(X, y, arguments, accounts)
+            estimator._fit(X, y, arguments, accounts, alone=False)
         else:
-            estimator._fit(Source(rows, block_rows(rows.n_features)), None, {}, accounts)
-        report = estimator.privacy_
-        return self._keep(schema, estimator, report if spent is None else self._both(spent, report))
+            source = Source(rows, block_rows(rows.n_features))
+            estimator._fit(source, None, {}, accounts, alone=False)
+        report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
+        return self._keep(schema, estimator, FITS.note(self._first_rows(), report, stacklevel=3))
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers."""
@@ -286,6 +262,11 @@ class TableFit:
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""
         return self._rows.dense()
+
+    def _first_rows(self) -> Vector:
+        """Some encoded rows, by which the table is known again; as declared, without noise."""
+        few = min(self._rows.n_samples, block_rows(self._rows.n_features))
+        return encode(self.plan.schema, self._rows.records(0, few))
 
     def _learn(self, search: RangeSearch) -> tuple[Ledger, dict[str, tuple[float, float]]]:
         """The ledger that paid for the ranges of columns, and the ranges."""

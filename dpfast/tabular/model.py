@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.estimators._messages import with_promise
 from dpfast.privacy import Budget, PrivacyReport
-from dpfast.tabular.columns import Tally
+from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
     FAMILIES,
     family_of,
@@ -31,12 +32,13 @@ from dpfast.tabular.families import (
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, check_promise, plan_fit
+from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import Values
 
@@ -100,9 +102,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     max_rows_per_group : int or None, default=None
         Rows of a person that count at most, with `person`.
     undeclared : {"warn", "error", "ignore"}, default="warn"
-        What happens where values mean none of the declared categories, or numbers lie outside their
-        range: a :class:`~dpfast.errors.UndeclaredValueWarning` that counts them, an error, or
-        nothing.
+        What a prediction does where values mean none of the declared categories, or numbers lie
+        outside their range: a :class:`~dpfast.errors.UndeclaredValueWarning` that counts them, an
+        error, or nothing. A fit never says: the counts depend on the private rows (see
+        :meth:`check`).
     in_memory : bool or "auto", default="auto"
         Whether the encoded rows are held in memory. "auto" reads them in blocks where they would
         take more than 64 MiB; solvers that need single rows need True.
@@ -172,6 +175,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.in_memory = in_memory
         self.random_state = random_state
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return with_promise(super().__repr__(N_CHAR_MAX), self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         schema = self.__dict__.get("schema_") or self._schema()
@@ -215,7 +221,6 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
-        self._report(rows.tally, fit=True)
         settled = self.plan(rows.n_samples)
         settled.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
@@ -239,7 +244,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        check_promise(Budget(self.epsilon, self.delta), n_samples)
+        check_promise(Budget(self.epsilon, self.delta), n_samples, stacklevel=4)
+        if schema.target.name not in schema.learns:
+            self._unfitted(schema)._question_bounds(stacklevel=4)
         dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
         return self._planned(schema, n_samples, dense)
 
@@ -275,7 +282,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def check(self, data: Any, *, progress: Progress | None = None) -> Tally:
-        """Read a table with its target as a fit would, and count what was never declared.
+        """Look at a table **without protection**: count the values that were never declared.
+
+        Reads what a fit would read and spends nothing. The counts are exact numbers of private
+        rows: they are for whoever may see the rows, and no guarantee covers what becomes of them.
+        Bounds that are changed until they fit the data are no longer public.
 
         Parameters
         ----------
@@ -285,17 +296,17 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Tally
+            Counts by column; as text, a sentence, which is empty if all was declared.
 
         Raises
         ------
         DataError
             If a value does not fit its declaration.
         """
-        schema = replace(self._schema(), weight=None, person=None)
+        schema = self._schema()
         coder = RowCoder(schema, fit=True)
         for chunk in chunks(data, schema.columns_read(fit=True), progress):
             coder.codes(chunk)
-        self._report(coder.tally, fit=False)
         return coder.tally
 
     @property
@@ -380,16 +391,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         columns = {name: data[name] for name in column_names(data)}
         return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}
 
-    def _report(self, tally: Tally, *, fit: bool) -> None:
-        """Say what was never declared, or refuse it."""
-        text = described(tally)
-        if not text or self.undeclared == "ignore":
+    def _say(self, tally: Tally) -> None:
+        """Say what was never declared of rows to predict, or refuse it."""
+        if not tally or self.undeclared == "ignore":
             return
         if self.undeclared == "error":
-            raise DataError(f"{text} Declare what may be, or set undeclared='warn'.")
-        if fit:
-            text += " (This message is for you: no guarantee covers it.)"
-        warnings.warn(text, UndeclaredValueWarning, stacklevel=4)
+            raise DataError(f"{tally} Declare what may be, or set undeclared='warn'.")
+        warnings.warn(str(tally), UndeclaredValueWarning, stacklevel=4)
 
     # ---- predictions ----------------------------------------------------------------------------
 
@@ -484,7 +492,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data
             As for :meth:`predict`, with the target.
         threshold : float or None, default=None
-            Of two classes, the probability from which on a row counts as the second; None is 0.5.
+            Of two classes, the probability from which on a row counts as the second; None is that
+            of the model, mostly 0.5.
 
         Returns
         -------
@@ -498,14 +507,14 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         for part in self.encoded(data, with_target=True, tally=tally, progress=progress):
             y.append(part.target)
             outputs.append(output_of(inner, part.X))
-        self._report(tally, fit=False)
+        self._say(tally)
         return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold)
 
     def _on_rows(self, function: Callable[[Any], Any], data: Any) -> NDArray[Any]:
         """A function of the encoded rows."""
         tally = Tally()
         parts = [function(part.X) for part in self.encoded(data, tally=tally)]
-        self._report(tally, fit=False)
+        self._say(tally)
         return np.concatenate(parts)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -599,28 +608,6 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             neighboring_relation=report.neighboring_relation,
         )
         return model._set_fitted(found.schema, estimator, report)
-
-
-def described(tally: Tally) -> str:
-    """What was never declared, in words; nothing for nothing."""
-    text = ""
-    if tally.undeclared:
-        text += (
-            f"Values that were never declared, of {tally.rows:,}: {_numbers(tally.undeclared)}; "
-            "each has the average effect of its column."
-        )
-    if tally.cut:
-        text += (
-            f"{' ' if text else ''}Outside the declared range, of {tally.rows:,}: "
-            f"{_numbers(tally.cut)}; each was cut to it."
-        )
-    return text
-
-
-def _numbers(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{count:,} in {name!r}" for name, count in ordered[:8])
-    return shown if len(ordered) <= 8 else f"{shown} and some in {len(ordered) - 8} more columns"
 
 
 def _named(data: Any, names: list[str]) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.blocks import Piece
-from dpfast.tabular.columns import Tally
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import Values, WrongValue, texts_of
 
@@ -136,7 +136,7 @@ class TableRows:
     feature_names: tuple[str, ...] | None = None
 
     def __init__(self, coder: RowCoder, chunks: Iterable[Chunk]) -> None:
-        self.schema, self.tally, self.n_samples = coder.schema, coder.tally, 0
+        self.schema, self.n_samples = coder.schema, 0
         self._records = _Records(coder.dtype)
         for chunk in chunks:
             records = coder.codes(chunk)

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from dpfast._files import is_json_number, parse_json, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
-from dpfast.tabular.columns import INDICATOR, Column, NumberColumn, Tally
+from dpfast.tabular.columns import INDICATOR, Column, NumberColumn
 from dpfast.tabular.declarations import parse_column, parse_target, parse_weight, show
 from dpfast.tabular.frames import column_of
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget, RangeTarget, Target, Weight
 
 _ROLES = {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.preprocessing.matching import Index
-from dpfast.tabular.columns import Tally
+from dpfast.tabular.tally import Tally
 from dpfast.tabular.values import TruthIndex, Values, WrongValue, parse_numbers
 
 

@@ -25,7 +25,9 @@ def of(cls, **settings):
     """An estimator with everything public declared."""
     names = cls().get_params()
     declared = DECLARED | ({"classes": [-1, 1]} if "classes" in names else {})
-    declared |= {"target_bounds": (-1, 1)} if "target_bounds" in names else {}
+    if "target_bounds" in names:
+        positive = cls().__sklearn_tags__().target_tags.positive_only
+        declared["target_bounds"] = (0.3, 3.0) if positive else (-1, 1)
     return cls(**{**declared, **settings})
 
 
@@ -236,7 +238,7 @@ class TestWhatIsAccepted:
         assert account.events == ()
 
     def test_other_keywords(self, cls, classification):
-        with pytest.raises(TypeError, match="no keyword arguments but sample_weight; got cheese"):
+        with pytest.raises(TypeError, match="but sample_weight and groups; got cheese"):
             of(cls).fit(*classification, cheese=1)
 
 

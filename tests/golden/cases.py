@@ -363,8 +363,17 @@ def plan_record(settled: dpfast.Plan) -> dict[str, Any]:
     }
 
 
+def _forget() -> None:
+    """No report is to note the fits of other cases, which depend on the choice of cases."""
+    with contextlib.suppress(ImportError):
+        from dpfast.privacy.repeats import FITS
+
+        FITS.forget()
+
+
 def record(run: Thunk) -> dict[str, Any]:
     """What a case gives: its outcome, or how it was refused, and its warnings."""
+    _forget()
     out: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -701,7 +710,7 @@ def estimator(name: str, **parameters: Any) -> Any:
         {"target_bounds": (-3.0, 3.0)} if name in REGRESSORS else {"classes": [-1.0, 1.0]}
     )
     settings = {"data_norm": 2.0, "random_state": SEED, **bounds, **parameters}
-    settings = {"epsilon": 1.5, "delta": 1e-2, **settings}
+    settings = {"epsilon": 1.5, "delta": 4e-3, **settings}
     return getattr(dpfast, name)(**settings)
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from dpfast import Problem
 from dpfast.objectives import Erm, ErmShape, General, GeneralShape
-from dpfast.objectives._contract import check_shape
 from dpfast.objectives.linear_term import LinearTerm
 from dpfast.optimizers import OPTIMIZERS
 
@@ -59,9 +58,6 @@ def test_declared_sensitivities():
     with pytest.raises(ValueError, match="neighboring_relation"):
         shape.minimizer_sensitivity("neighbours")
     assert GeneralShape(2, **CONSTANTS, rounding=lambda norm: 7.0).gradient_error(1.0) == 7.0
-    check_shape(shape)
-    with pytest.raises(TypeError, match="has no dim, n_samples"):
-        check_shape(object())
 
 
 def test_the_gradients_sensitivity_is_that_of_minimizers_times_mu():
@@ -161,7 +157,6 @@ def test_the_shape_of_a_risk(classification):
     problem = Problem(X, y, data_norm=2.0)
     shape = ErmShape(problem.shape, 0.1)
     assert Erm(problem, 0.1).shape == shape
-    check_shape(shape)
     for relation in ("replace_one", "add_or_remove_one"):
         assert shape.minimizer_sensitivity(relation) == problem.shape.minimizer_sensitivity(
             0.1, relation

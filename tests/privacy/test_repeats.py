@@ -93,6 +93,7 @@ def test_few_different_rows_say_nothing(log):
     rng = np.random.default_rng(3)
     for _ in range(3):
         quiet(log, rng.integers(0, 2, size=(1000, 3)).astype(float))
+    assert not log._fits
 
 
 def test_an_account_adds_up_by_itself(log, rows):

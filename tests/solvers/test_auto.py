@@ -44,11 +44,6 @@ def test_by_loss(loss, solver):
     assert plan(shape, "auto", APPROXIMATE).solver == solver
 
 
-def test_no_solver_takes_a_loss_that_is_not_convex():
-    with pytest.raises(ValueError, match="loss must be convex"):
-        plan(ProblemShape(10_000, 8, 1.0, "sigmoid"), "auto", APPROXIMATE)
-
-
 def test_very_many_rows_are_not_worth_whitening():
     shape = ProblemShape(10_000_000, 8, 1.0)
     assert plan(shape, "auto", APPROXIMATE).solver == "objective-perturbation"

@@ -59,7 +59,7 @@ def test_a_difference_is_never_longer_than_its_clip_norm():
     problem = Problem(np.full((4, 1), 3.0), np.ones(4), Loss("huber", 1.0), data_norm=3.0,
                       intercept=0.0)  # fmt: skip
     problem._prepare_clipping()
-    kernel = problem._rows.block(0, 4)[0]
+    kernel = problem._rows.chunk(0, 4)[0]
     for clip in (0.1, 1.0, 5.0, 7.0):
         w = np.array([100.0])
         _kernels.private_epoch(

@@ -16,13 +16,12 @@ from dpfast import (
     plan,
     solve,
 )
-from dpfast.objectives import Erm
+from dpfast.objectives import Erm, ErmShape
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.privacy.calibration import gaussian_mu
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers._ridge import excess_risk_bound
 
 SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
 
@@ -168,7 +167,8 @@ def test_auto_alpha_minimizes_the_bound():
         def bound(log_alpha, factor=factor):
             alpha = math.exp(log_alpha)
             deviation = factor * SHAPE.minimizer_sensitivity(alpha, "replace_one")
-            return excess_risk_bound(SHAPE, alpha, deviation, 3.0)
+            goal = ErmShape(SHAPE, alpha)
+            return goal.ridge_risk(3.0) + goal.noise_risk(deviation, math.inf)
 
         best = scipy.optimize.minimize_scalar(bound, bounds=(-20, 10), method="bounded")
         assert settled.shape.alpha == pytest.approx(math.exp(best.x), rel=1e-2)

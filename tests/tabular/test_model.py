@@ -23,6 +23,7 @@ from dpfast import (
     TableModel,
 )
 from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
 from dpfast.tabular import model as model_room
@@ -325,8 +326,37 @@ class TestUndeclared:
         assert "never declared, of 1,000: 1,000 in 'city'" in text
         assert "Outside the declared range, of 1,000: 3 in 'age'" in text
         assert warning.filename == __file__
-        with pytest.warns(UndeclaredValueWarning, match="no guarantee covers it"):
-            fitted(odd)
+
+    @pytest.mark.parametrize("undeclared", ["warn", "error"])
+    def test_a_fit_says_nothing_that_depends_on_the_rows(self, table, capfd, undeclared):
+        """Whether one more row has an unknown value, or two: nobody learns it from the fit."""
+        said = []
+        for rows in (0, 1, 700):
+            odd = table.astype({"city": object, "age": float})
+            odd.loc[: rows - 1, "city"] = "Cologne"
+            odd.loc[: rows - 1, "age"] = 1000.0
+            FITS.forget()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = fitted(odd, undeclared=undeclared)
+            out = capfd.readouterr()
+            said.append((out.out, out.err, str(model.privacy_), model.privacy_.to_json()))
+        assert said[0] == said[1] == said[2]
+
+    def test_looking_without_protection(self, table):
+        odd = table.assign(city="Cologne")
+        odd.loc[:2, "age"] = 200
+        model = TableModel(BOUNDS, target="ill")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = model.check(odd)
+            assert not model.check(table) and str(model.check(table)) == ""
+        assert (found.rows, found.undeclared, found.cut) == (
+            len(table), {"city": len(table)}, {"age": 3},
+        )  # fmt: skip
+        assert "3 in 'age'; each was cut to it." in str(found)
+        with pytest.raises(DataError, match="row 1 of the data"):
+            model.check(table.assign(age="old"))
 
     def test_what_means_the_same_is_not(self, table, model):
         same = table.assign(
@@ -341,7 +371,8 @@ class TestUndeclared:
     def test_policies(self, table):
         odd = table.head(500).assign(city="Cologne")
         with pytest.raises(DataError, match=r"never declared.*undeclared='warn'"):
-            fitted(odd, undeclared="error")
+            fitted(odd, undeclared="error").predict(odd)
+        FITS.forget()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fitted(odd, undeclared="ignore").predict(odd)

@@ -481,6 +481,7 @@ SOLVER = Solver(
     budgets=("approximate", "zcdp"),
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
+    weighs_groups=True,
     resumable=True,
     # Without noise the choice of a step still rounds its scores, which leaves some 1e-5 of the
     # weights.

@@ -35,6 +35,7 @@ from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.queries import CandidateLosses
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._noisy_epochs import settle_ridge
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -67,7 +68,7 @@ def plan(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-    alpha: float | None = None,
+    alpha: float | str | None = None,
     generations: int = 15,
     population: int = 50,
     parents: int = 2,
@@ -85,8 +86,8 @@ def plan(
     neighboring_relation : {"replace_one", "add_or_remove_one"}
     accountant : str, default="auto"
         The accountant of the ledger that will be charged.
-    alpha : float or None, default=None
-        Ridge of the mean loss.  None takes that of `shape`, or none at all.
+    alpha : float, "auto" or None, default=None
+        Ridge of the mean loss.  None and "auto" take that of `shape`, or none at all.
     generations : int, default=15
         The source makes it proportional to n ε, with a factor that wants tuning.
     population : int, default=50
@@ -113,10 +114,7 @@ def plan(
     generations = check_integer("generations", generations, low=1, high=10**6)
     population = check_integer("population", population, low=2, high=10**6)
     parents = check_integer("parents", parents, low=1, high=population)
-    if alpha is None:
-        alpha = shape.alpha
-    if alpha is not None:
-        shape = shape.with_alpha(check_real("alpha", alpha, low=1e-100, high=1e100))
+    shape = settle_ridge(alpha, shape)
     if loss_clip is None:
         at_zero, slope = shape.loss.at_zero, shape.loss.lipschitz
         loss_clip = 2.0 * (at_zero if math.isfinite(at_zero) else slope)

@@ -40,7 +40,7 @@ from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     least_noisy_steps,
-    settle_clip_norm,
+    natural_norm,
     settle_ridge,
     step_sizes,
 )
@@ -102,7 +102,7 @@ def plan(
     schedule : {"constant", "1/sqrt(t)", "1/t"}
         Sizes of the later ones.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.fused.epochs`; "auto" is exact noise for up to 2^24 values.
+        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete").
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
 
@@ -118,7 +118,9 @@ def plan(
     check_choice("schedule", schedule, tuple(SCHEDULES))
     if not math.isfinite(shape.loss.smoothness):
         raise ValueError(f"loss must be smooth for {NAME}; got {shape.loss.name!r}.")
-    longest = settle_clip_norm(None, shape)
+    if not math.isfinite(shape.loss.lipschitz):
+        raise ValueError(f"loss must have a bounded slope for {NAME}; got {shape.loss.name!r}.")
+    longest = natural_norm(shape)
     if initial_gap is None:
         initial_gap = shape.loss.at_zero * shape.max_weight
         if not math.isfinite(initial_gap):

@@ -1,0 +1,67 @@
+/* Private: the multinomial loss of a block of rows. */
+#ifndef DPFAST_SOFTMAX_H
+#define DPFAST_SOFTMAX_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "line_search.h"
+#include "status.h"
+
+/* z[k m + i], the margin of row i for class k, becomes minus the clipped and weighted derivative
+ * of its loss by that margin; lost[i] its weighted loss. */
+static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const double *target,
+                                    const double *weight, const float *inverse_norm,
+                                    double clip_norm, double *z, double *lost)
+{
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i++) {
+        const double y = target[i];
+        double top = z[i], own;
+        ptrdiff_t label;
+        if (!(y >= 0.0 && y < (double)n_classes)) { /* so also if it is NaN */
+            return DPFAST_ERR_ARGUMENT;
+        }
+        /*@ admit \is_finite(y); */
+        label = (ptrdiff_t)y;
+        if ((double)label != y) {
+            return DPFAST_ERR_ARGUMENT;
+        }
+        own = z[label * m + i];
+        for (k = 1; k < n_classes; k++) {
+            top = z[k * m + i] > top ? z[k * m + i] : top;
+        }
+        /* NaN and infinity, which may be lost in the comparisons, come back here. */
+        for (k = 0; k < n_classes; k++) {
+            z[k * m + i] -= top;
+        }
+        lost[i] = top - own;
+    }
+    dpfast_exp_points(n_classes * m, z, z);
+    for (i = 0; i < m; i++) {
+        /* The targets were looked at above. */
+        /*@ admit \is_finite(target[i]) && 0 <= target[i] < n_classes; */
+        const ptrdiff_t label = (ptrdiff_t)target[i];
+        const double c = weight != NULL ? weight[i] : 1.0;
+        double sum = 0.0, square = 0.0, factor, length;
+        for (k = 0; k < n_classes; k++) {
+            sum += z[k * m + i];
+        }
+        for (k = 0; k < n_classes; k++) {
+            const double slope = (k == label) - z[k * m + i] / sum;
+            z[k * m + i] = slope;
+            square += slope * slope;
+        }
+        /* The gradient is the outer product of the slopes and the row. */
+        length = sqrt(square);
+        factor = inverse_norm != NULL ? clip_norm * (double)inverse_norm[i] : INFINITY;
+        factor = length > factor ? c * (factor / length) : c;
+        for (k = 0; k < n_classes; k++) {
+            z[k * m + i] *= factor;
+        }
+        lost[i] = c * (lost[i] + log(sum));
+    }
+    return DPFAST_OK;
+}
+
+#endif

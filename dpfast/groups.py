@@ -1,0 +1,188 @@
+"""Which rows belong to the same record, where a record is a group of rows such as a person.
+
+Rows are kept in the order of their groups, so that a group is a range of rows.  Of a group of many
+rows some are read; which ones depends on nothing but their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.random import SecureGenerator
+
+Indices = NDArray[np.int64]
+
+_FLOATS = (
+    "groups must hold integers, texts or other exact ids; got floating-point numbers. Ids with "
+    "missing values are often read as such: give every row an id, and convert them to integers."
+)
+
+
+@dataclass(frozen=True)
+class GroupClip:
+    """How the gradients of groups are clipped; see csrc/groups.h.
+
+    Parameters
+    ----------
+    norm, row_norm : float
+        Bounds of a group's gradient, its rows' weights counted, and of a row's, its weight not
+        counted.
+    mass : float
+        Bound of the sum of a group's slopes.
+    gauge : float
+        Which length of a group's gradient counts as typical, over the root mean square of its
+        rows'.
+    relative, absolute : float
+        Errors of squared lengths and of lengths.
+    """
+
+    norm: float
+    row_norm: float
+    mass: float
+    gauge: float
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """The groups of some rows.
+
+    Attributes
+    ----------
+    start : int64 array of shape (n_groups + 1,)
+        Group g has the rows ``start[g]`` to before ``start[g + 1]``, in their new order.
+    order : int64 array or None
+        The rows in their new order, by their old numbers; None: nothing has moved.
+    n_given : int
+        Rows before some were left out.
+    """
+
+    start: Indices
+    order: Indices | None
+    n_given: int
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.start) - 1
+
+    @property
+    def sizes(self) -> Indices:
+        """Rows of each group."""
+        return np.diff(self.start)
+
+    def ordered(self, values: Any) -> Any:
+        """`values`, one a row, in the new order."""
+        return values if self.order is None else values[self.order]
+
+    def room(self, most: int) -> Indices:
+        """Where the products of each group's rows are kept: for 2 to `most` rows."""
+        sizes = self.sizes
+        held = np.where((sizes > 1) & (sizes <= most), sizes * (sizes + 1) // 2, 0)
+        return np.append(0, np.cumsum(held)).astype(np.int64)
+
+    def edges(self, step: int) -> Indices:
+        """Numbers of groups between which there are about `step` rows, or one group."""
+        marks = np.searchsorted(self.start, np.arange(0, self.start[-1], step))
+        return np.unique(np.append(marks, self.count)).astype(np.int64)
+
+
+def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
+    """Find which rows belong together, and leave out those beyond `most` of a group.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        Whose row each is: integers, texts or other values that can be told apart, none missing.
+    n_rows : int
+    most : int
+        Rows of a group that are kept at most.  Which of m rows these are is a uniform choice that
+        is the same for every group of m rows, so it says nothing but their number.
+
+    Returns
+    -------
+    GroupedRows
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one for each row, or one is missing or a floating-point number.
+    """
+    ids = _as_ids(groups, n_rows)
+    order: Indices | None = None
+    if len(ids) > 1 and np.any(ids[1:] < ids[:-1]):
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+    begins = np.append(True, ids[1:] != ids[:-1])
+    start = np.append(np.flatnonzero(begins), n_rows).astype(np.int64)
+    sizes = np.diff(start)
+    if sizes.max() > most:
+        kept = np.concatenate(
+            [np.arange(size) if size <= most else _choice(int(size), most) for size in sizes]
+        )
+        kept += np.repeat(start[:-1], np.minimum(sizes, most))
+        order = kept if order is None else order[kept]
+        start = np.append(0, np.cumsum(np.minimum(sizes, most))).astype(np.int64)
+    return GroupedRows(start, order, n_rows)
+
+
+@lru_cache(maxsize=64)
+def _choice(size: int, most: int) -> Indices:
+    """Which `most` of `size` rows are kept, ascending: the same for every group of this size."""
+    words = SecureGenerator(size).uint64(size)
+    return np.sort(np.argsort(words, kind="stable")[:most])
+
+
+def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Groups as integers; messages never quote one."""
+    raw = _as_array(groups)
+    if raw.ndim != 1 or len(raw) != n_rows:
+        raise ValueError(
+            f"groups must name the group of each of the {n_rows} rows, in one vector; got shape "
+            f"{raw.shape}. Ids of several columns can be combined into one text a row."
+        )
+    if raw.dtype.kind in "iub":
+        return raw
+    if raw.dtype.kind in "fc":
+        raise TypeError(_FLOATS)
+    known: dict[Any, int] = {}
+    try:
+        codes = [known.setdefault(value, len(known)) for value in raw.tolist()]
+    except TypeError:
+        raise TypeError(
+            "groups must hold values that can be hashed, such as integers or texts; at least one "
+            "cannot."
+        ) from None
+    if any(_is_missing(value) for value in known):
+        raise ValueError(
+            "groups must name a group for every row; at least one is missing. A row without an id "
+            "would be protected alone: give it one, a new one if nobody else's row it is."
+        )
+    if any(isinstance(value, float) for value in known):
+        raise TypeError(_FLOATS)
+    return np.array(codes, dtype=np.int64)
+
+
+def _as_array(groups: Any) -> NDArray[Any]:
+    """Groups as an array in which no id has become another."""
+    if not isinstance(groups, list | tuple):
+        return np.asarray(groups)
+    raw = np.fromiter(groups, dtype=object, count=len(groups))
+    whole = all(type(value) is int for value in groups)
+    return raw.astype(np.int64) if whole and _fits(groups) else raw
+
+
+def _fits(values: Any) -> bool:
+    return not values or (min(values) >= -(2**63) and max(values) < 2**63)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value

@@ -1,0 +1,183 @@
+"""What whitened descent does more where a record is a group of rows, such as all rows of a person.
+
+A group's gradient is clipped as one vector, so what it may add does not grow with its number of
+rows.  How long such vectors are depends on how many rows there are, and on how alike they pull:
+``√m`` times a row's if they have nothing in common, and m times if they are copies.  So a run
+
+1. releases counts of the groups by size, from a small share of the budget, and makes the steps that
+   fit the mean size; clipping, steps and momentum follow, since every row helps against the noise;
+2. releases with every gradient how alike groups pull (:class:`~dpfast.queries.GroupGradient`),
+   and sets the radius of the next gradient by it.
+
+Coordinates are learned from the means over the groups' rows, which cost what single rows do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.privacy import records_apart
+from dpfast.queries import GroupGradient, GroupSizes
+from dpfast.queries.coordinates import reach_limit
+from dpfast.queries.groups import MASS
+from dpfast.shape import ProblemShape
+
+Vector = NDArray[np.float64]
+
+_SIZES = "sizes of groups"
+#: Share of the budget, in units of mu², that the counts take.
+SIZES_SHARE = 0.01
+# Weight of the alikeness beside the gradient, per record apart: 3% more noise.
+_ALIKE = 0.25
+# Deviations of the noise by which a count must stand out.
+_SEEN = 2.0
+# Radius of a group's gradient over a row's times its length in rows; rows are cut as one by one
+# would lose more than the group's radius saves.
+_RADIUS, _ROW = 0.7, 3.0
+# More steps than for rows, where few are planned: each is worth more.
+_MORE, _MOST_STEPS = 4.0, 28
+# Between √m and m a group's length is taken to be m to this power, until it is known.
+_POWER = 0.75
+# How far the alikeness is believed to be from that guess.
+_BELIEF = 0.3
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What a run needs besides its settings.
+
+    Attributes
+    ----------
+    sizes : Gaussian
+        The release of the counts.
+    free : tuple of str
+        Settings that follow what is learned.
+    settings : callable
+        From rows behind one weight to the settings by name.
+    u : float
+        Groups behind one weight, times µ.
+    mean : float or None
+        Mean size, once it is released.
+    largest : float
+        Of the sizes that were seen.
+    """
+
+    sizes: Gaussian
+    free: tuple[str, ...]
+    settings: Callable[[float], dict[str, Any]]
+    u: float
+    mean: float | None = None
+    largest: float = 1.0
+
+    def power(self, exponent: float) -> float:
+        """The mean size to this power."""
+        assert self.mean is not None
+        return math.pow(self.mean, exponent)
+
+
+def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
+    """`settings` for so many groups behind one weight, with more steps."""
+    found = settings(u)
+    more = min(_MOST_STEPS, settings(_MORE * u)["iterations"])
+    return found | {"iterations": max(found["iterations"], more)}
+
+
+def gradient_query(
+    shape: ProblemShape, limit: float, neighboring_relation: str, n_classes: int = 1
+) -> GroupGradient:
+    """The query of every step."""
+    weight = _ALIKE * records_apart(neighboring_relation)
+    return GroupGradient(shape, limit, weight, n_classes)
+
+
+def limit_of(shape: ProblemShape, radius: float) -> float:
+    """Largest reach with which rounding stays below a thousandth of a group's contribution."""
+    unit = GroupGradient(shape, 1.0, 0.0).rounding_error()
+    return max(1e-3 / unit, min(reach_limit(shape, radius, radius), 4.0 * MASS * (shape.dim + 1.0)))
+
+
+def planned(
+    release: Callable[..., Gaussian],
+    shape: ProblemShape,
+    free: tuple[str, ...],
+    settings: Callable[[float], dict[str, Any]],
+    u: float,
+) -> Groups:
+    """The release of the sizes, and what follows from it."""
+    return Groups(release(SIZES_SHARE, GroupSizes(shape), _SIZES), free, settings, u)
+
+
+def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
+    """`settings` with what the release of the sizes makes of them."""
+    query = groups.sizes.query
+    assert isinstance(query, GroupSizes)
+    counts = curator.release(groups.sizes)
+    seen = np.where(counts > _SEEN * groups.sizes.stddev, counts, 0.0)
+    if not seen.any():
+        seen[0] = 1.0
+    middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
+    mean = float(seen @ middle / seen.sum())
+    found = replace(groups, mean=mean, largest=float(middle[np.flatnonzero(seen)[-1]]))
+    before, after = groups.settings(groups.u), groups.settings(groups.u * found.power(1.0 - _POWER))
+    changes = {name: after[name] for name in groups.free}
+    if "clip" in changes:
+        changes["clip"] = settings.clip * after["clip"] / before["clip"]
+        changes["clip_norm"] = settings.clip_norm * after["clip"] / before["clip"]
+    return replace(settings, groups=found, **changes)
+
+
+class Pace:
+    """The radius of the gradients along a descent, as the alikeness that was released has it.
+
+    Parameters
+    ----------
+    groups : Groups
+        With its sizes.
+    mechanism : Gaussian
+        The release of the gradients.
+    shape : ProblemShape
+    row_norm : float
+        To which single rows' gradients are clipped.
+    """
+
+    def __init__(
+        self, groups: Groups, mechanism: Gaussian, shape: ProblemShape, row_norm: float
+    ) -> None:
+        assert isinstance(mechanism.query, GroupGradient)
+        assert groups.mean is not None
+        part = 1.0 / (shape.max_rows_per_group or 1)
+        self.rows = groups.mean * part  # behind one group, in units of what one counts at most
+        self._row_norm, self._unit = row_norm, row_norm * part * shape.max_weight
+        self._gauge, self._largest = groups.power(0.5), groups.largest
+        self._weight = mechanism.query.weight * shape.n_samples
+        # The guess is worth as much as a release of this deviation.
+        self._precision = 1.0 / _BELIEF**2
+        self._share = groups.power(0.5 - _POWER)
+        self._each = (self._weight / mechanism.stddev) ** 2
+
+    @property
+    def norm(self) -> float:
+        """Bound of a group's gradient."""
+        share = max(self._share, self._gauge / self._largest)
+        return self._unit * max(1.0, _RADIUS * self._gauge / share)
+
+    @property
+    def point(self) -> tuple[float, float, float]:
+        """What the next gradient is asked with."""
+        return _ROW * self._row_norm, self.norm, self._gauge
+
+    def gradient(self, answer: Vector) -> Vector:
+        """The gradient of a noisy answer, whose alikeness the next one follows."""
+        gradient: Vector = answer[:-1] * self.norm
+        total = self._precision + self._each
+        self._share += (answer[-1] / self._weight - self._share) * self._each / total
+        self._precision = total
+        return gradient

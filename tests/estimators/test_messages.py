@@ -1,0 +1,212 @@
+"""What whoever comes from scikit-learn reads: promises in sight, other names, text, NaN, bounds."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    QuantileRegressor,
+    TableModel,
+)
+from dpfast.errors import QuestionableSettingWarning
+from dpfast.model_selection import PrivateSearchCV
+from dpfast.privacy.repeats import FITS
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def model(**settings):
+    return LogisticRegression(data_norm=2.0, classes=[0, 1], **settings)
+
+
+class TestRepr:
+    """ε and δ are always to be seen."""
+
+    @pytest.mark.parametrize("cls", [LogisticRegression, HuberRegressor, TableModel])
+    def test_defaults_are_shown(self, cls):
+        assert repr(cls()) == f"{cls.__name__}(epsilon=1.0, delta=1e-06)"
+        assert repr(cls(delta=0.0)) == f"{cls.__name__}(epsilon=1.0, delta=0.0)"
+        once = repr(cls(epsilon=0.5, neighboring_relation="add_or_remove_one"))
+        assert once.count("epsilon=0.5") == once.count("delta=1e-06") == 1
+
+    def test_of_a_table_with_a_model_inside(self):
+        text = repr(TableModel({"a": [0, 1]}, QuantileRegressor(quantile=0.9), epsilon=3.0))
+        assert "epsilon=3.0" in text and "delta=1e-06" in text
+
+
+class TestOtherNames:
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("C", "alpha = 1 / (C * n_samples)"),
+            ("penalty", "the penalty is the ridge alpha"),
+            ("max_iter", "private solvers fix their steps beforehand"),
+        ],
+    )
+    def test_parameters_of_scikit_learn_are_explained(self, name, hint, data):
+        with pytest.raises(TypeError, match="has no parameter") as caught:
+            LinearSVC(**{name: 1})
+        assert hint in str(caught.value)
+        with pytest.raises(ValueError, match="has no parameter") as caught:
+            model().set_params(**{name: 1})
+        assert hint in str(caught.value)
+        with pytest.raises(ValueError, match=name):
+            GridSearchCV(model(), {name: [1, 2]}, error_score="raise").fit(*data)
+
+    def test_class_weight_of_a_fit(self, data):
+        with pytest.raises(TypeError, match="class_weight: a parameter of classifiers, not of fit"):
+            model().fit(*data, class_weight="balanced")
+
+    def test_what_nobody_knows_has_no_hint(self):
+        with pytest.raises(TypeError, match=r"no parameter 'depth'\. It has epsilon, delta, "):
+            HuberRegressor(depth=3)
+        assert clone(model()).set_params(epsilon=2.0).epsilon == 2.0
+
+    def test_solvers_of_scikit_learn(self, data):
+        with pytest.raises(ValueError, match=r"not private.* chosen by optimizer"):
+            model(solver="lbfgs").fit(*data)
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        "of",
+        [
+            lambda X: pd.DataFrame(X).assign(sex="secret"),
+            lambda X: pd.DataFrame(X).assign(sex=pd.Categorical(["secret"] * len(X))),
+            lambda X: pd.DataFrame(X).assign(sex=pd.Timestamp("2020-01-01")),
+            lambda X: pl.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0, "sex": ["secret"] * len(X)}),
+            lambda X: [[1.0, "secret"]] * len(X),
+        ],
+        ids=["text", "category", "date", "polars", "list"],
+    )
+    def test_text_points_to_the_encoder_and_is_not_quoted(self, of, data):
+        X, y = data
+        rows = of(X)
+        if isinstance(rows, pd.DataFrame):
+            rows.columns = rows.columns.map(str)
+        with pytest.raises((TypeError, ValueError), match="PublicOneHotEncoder") as caught:
+            model().fit(rows, y)
+        if not isinstance(rows, list):
+            assert "the columns 'sex' hold" in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+    def test_missing_values_bring_no_advice_that_leaks(self, data):
+        X, y = data
+        X[3, 1] = np.nan
+        with pytest.raises(ValueError, match=r"Input X contains NaN.* known beforehand") as caught:
+            model().fit(X, y)
+        assert "impute.html" not in str(caught.value)
+
+
+class TestPromises:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            model,
+            lambda **s: HuberRegressor(data_norm=2.0, target_bounds=(0, 1), **s),
+            lambda **s: PrivateSearchCV(model(), {"alpha": [0.1, 0.2]}, **s),
+        ],
+        ids=["classifier", "regressor", "search"],
+    )
+    def test_a_delta_above_one_over_the_rows_is_refused(self, make, data):
+        X, y = data
+        with (
+            BudgetAccountant(Budget(9.0, 1e-2)) as account,
+            pytest.raises(ValueError, match=r"delta must be below one over .*\(500\)"),
+        ):
+            make(delta=2.1e-3).fit(X, y)
+        assert account.events == ()
+        make(delta=1.9e-3).fit(X, y)
+
+    def test_a_large_epsilon_is_questioned(self, data):
+        with pytest.warns(QuestionableSettingWarning, match="epsilon = 21 is hardly") as caught:
+            model(epsilon=21.0).fit(*data)
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model(epsilon=20.0).fit(data[0] + 1.0, data[1])
+
+    def test_a_table_says_it_once(self, data):
+        table = {"x": data[0][:, 0], "y": data[1]}
+        bounds = {"x": [-3, 3], "y": [0, 1], "target": "y"}
+        with pytest.warns(QuestionableSettingWarning, match="epsilon = 21") as caught:
+            TableModel(bounds, epsilon=21.0).fit(table)
+        assert len(caught) == 1
+
+
+class TestBounds:
+    def test_quantiles_in_wide_bounds_are_questioned(self, data):
+        X = data[0]
+        with pytest.warns(QuestionableSettingWarning, match=r"blurred over 1e\+04 units") as caught:
+            QuantileRegressor(data_norm=2.0, target_bounds=(-1e5, 1e5)).fit(X, X[:, 0])
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for settings in (
+                {"target_bounds": (0, 1e4)},
+                {"target_bounds": (0, 1e6), "width": 1e-3},
+            ):
+                QuantileRegressor(data_norm=2.0, epsilon=5.0, **settings)._question_bounds()
+
+    @pytest.mark.parametrize("learn", [False, True])
+    def test_of_a_table_unless_the_range_is_learned(self, learn):
+        rng = np.random.default_rng(0)
+        x = rng.uniform(size=20_000)
+        table = {"x": x, "y": 3.0 * x}
+        bounds = {"x": [0, 1], "y": {"range": [-1e5, 1e5], "learn": learn}, "target": "y"}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            TableModel(bounds, "quantile", epsilon=2.0).fit(table)
+        assert len(caught) == (not learn)
+
+    @pytest.mark.parametrize(
+        ("make", "learns"),
+        [
+            (partial(LogisticRegression, classes=[0, 1]), True),
+            (partial(LogisticRegression, classes=[0, 1, 2]), True),
+            (partial(LinearRegression, target_bounds=(0, 2), solver="dp-adassp"), True),
+            (partial(HuberRegressor, target_bounds=(0, 2)), True),
+            (partial(LogisticRegression, classes=[0, 1], delta=0.0), False),
+        ],
+        ids=["classes", "more classes", "squares", "Huber", "pure"],
+    )
+    def test_a_norm_far_above_the_rows_is_said_where_releases_tell_it(self, make, learns):
+        """Of solvers that learn the lengths; the others know nothing, and say nothing."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20_000, 3))
+        X /= np.linalg.norm(X, axis=1)[:, np.newaxis]
+        y = np.digitize(X[:, 0], [-0.3, 0.3]) % len(make().get_params().get("classes", "012"))
+        said = {}
+        for data_norm in (1.0, 3.0, 100.0):
+            FITS.forget()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                make(data_norm=data_norm, epsilon=2.0).fit(X, y)
+            said[data_norm] = [str(w.message) for w in caught]
+        assert said[1.0] == said[3.0] == []
+        assert len(said[100.0]) == learns
+        assert not learns or "data_norm = 100 is far above the norms" in said[100.0][0]
+
+    def test_classes_are_sorted_and_the_message_says_so(self, data):
+        X, y = data
+        found = LogisticRegression(data_norm=2.0, classes=[1, 0]).fit(X, y)
+        assert found.classes_.tolist() == [0, 1]
+        with pytest.warns(UserWarning, match="sorted, and of two the last is the positive one"):
+            LogisticRegression(data_norm=2.0).fit(X + 5.0, y)

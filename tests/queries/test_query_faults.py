@@ -1,0 +1,158 @@
+"""A query that states too little is caught by its contract: the table of faults.
+
+Half of a sensitivity, the sensitivity of the other relation, a clip that lets twice as much
+through, rows that are longer than they are said to be: each is put into each query that can have
+it, and the contract must refuse it, by the distance that it measures.
+"""
+
+import inspect
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from queries import contract
+from queries.contract import CASES, RELATIONS, check
+
+import dpfast.queries
+from dpfast.mechanisms import Query
+
+KINDS = {
+    name: kind
+    for name, kind in inspect.getmembers(dpfast.queries, inspect.isclass)
+    if issubclass(kind, Query)
+}
+
+
+def doubled(*names):
+    """The same query with limits that are twice as large, where they limit anything."""
+
+    def looser(query):
+        other = copy(query)
+        for name in names:
+            setattr(other, name, 2.0 * getattr(query, name))
+        return other
+
+    return looser
+
+
+def flatter(query):
+    """The minimizer with half of the ridge that its distance rests on."""
+    other = copy(query)
+    other.shape = replace(query.shape, alpha=0.5 * query.shape.alpha)
+    return other
+
+
+def more_steps(query):
+    other = copy(query)
+    other.iterations = 2 * query.iterations
+    return other
+
+
+#: What bounds a record's influence inside of the query, let out; None where rows are only counted.
+LOOSE = {
+    "BatchSum": doubled("clip_norm"),
+    "CandidateLosses": doubled("loss_clip"),
+    "CertifiedMinimizer": flatter,
+    "ClassCounts": None,
+    "ClassGradient": doubled("clip_norm"),
+    "ClippedGradient": doubled("clip_norm"),
+    "ColumnMoments": doubled("radius"),
+    "ColumnSums": doubled("weight"),
+    "CoordinateGradient": doubled("clip_norm"),
+    "CountsBeyond": None,
+    "DescentIterate": more_steps,
+    "GradientStep": doubled("step"),
+    "Gram": doubled("radius"),
+    "LineSearchLosses": doubled("loss_clip"),
+    "ProductSums": doubled("target_bound"),
+    "RankScores": None,
+    "RelativeGradient": doubled("clip_norm"),
+    "ScoreSum": None,
+    "TargetCounts": None,
+}
+#: Those that rest on the rows' own bound.
+ON_THE_NORM = (
+    "BatchSum", "CertifiedMinimizer", "ClippedGradient", "DescentIterate", "GradientStep",
+    "ProductSums",
+)  # fmt: skip
+
+
+def cases_of(kind, relation):
+    for case in CASES:
+        own = next(k for k in type(case.make(1)).__mro__ if k in KINDS.values())
+        if own is kind and (not case.name.startswith("column sums") or relation in case.name):
+            yield case
+
+
+def caught(kind, relation):
+    """Whether the contract finds records that are farther apart than stated."""
+    for case in cases_of(kind, relation):
+        try:
+            check(case, relation)
+        except AssertionError as error:
+            if "stated" in str(error) or ">" in str(error):
+                return True
+    return False
+
+
+def test_the_table_is_complete():
+    assert set(LOOSE) == set(KINDS)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", KINDS)
+def test_half_of_a_sensitivity(name, relation, monkeypatch):
+    kind = KINDS[name]
+    honest = kind.sensitivity
+    monkeypatch.setattr(kind, "sensitivity", lambda self, which: 0.5 * honest(self, which))
+    assert caught(kind, relation)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_sensitivity_of_the_other_relation(name, monkeypatch):
+    """Wherever a replaced record does more than an absent one; ColumnSums refuses the other."""
+    kind = KINDS[name]
+    honest = kind.sensitivity
+    queries = [case.make(5) for case in cases_of(kind, "replace_one")]
+    try:
+        more = any(honest(q, "replace_one") > honest(q, "add_or_remove_one") for q in queries)
+    except ValueError:
+        assert kind is dpfast.queries.ColumnSums
+        return
+    monkeypatch.setattr(kind, "sensitivity", lambda self, which: honest(self, "add_or_remove_one"))
+    assert caught(kind, "replace_one") == more
+
+
+def put_in(monkeypatch, kind, looser):
+    """Have the queries of a kind evaluated by their looser twins."""
+    prepare, call = kind.prepare, kind.__call__
+    monkeypatch.setattr(kind, "prepare", lambda self, *args: prepare(looser(self), *args))
+    monkeypatch.setattr(kind, "__call__", lambda self, *args: call(looser(self), *args))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", [name for name, looser in LOOSE.items() if looser])
+def test_a_clip_that_lets_twice_as_much_through(name, relation, monkeypatch):
+    put_in(monkeypatch, KINDS[name], LOOSE[name])
+    assert caught(KINDS[name], relation)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", [name for name, looser in LOOSE.items() if not looser])
+def test_a_record_that_counts_twice(name, relation, monkeypatch):
+    kind = KINDS[name]
+    call = kind.__call__
+
+    monkeypatch.setattr(kind, "__call__", lambda self, *args: 2.0 * np.asarray(call(self, *args)))
+    assert caught(kind, relation)
+
+
+@pytest.mark.parametrize("name", ON_THE_NORM)
+def test_rows_longer_than_stated(name, monkeypatch):
+    honest = contract.Problem
+    monkeypatch.setattr(
+        contract, "Problem",
+        lambda *args, data_norm, **settings: honest(*args, data_norm=2.0 * data_norm, **settings),
+    )  # fmt: skip
+    assert caught(KINDS[name], "add_or_remove_one")

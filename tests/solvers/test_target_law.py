@@ -1,0 +1,75 @@
+"""The law of targets behind noisy octave counts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast.losses import Loss
+from dpfast.solvers._target_law import TargetLaw, highest
+
+EDGES = 2.0 ** np.arange(-8.0, 5.0)
+POISSON = Loss("poisson", width=math.log(EDGES[-1]))
+
+
+def shares(y):
+    """Of the targets by octave; those below the first edge are left out."""
+    octave = np.searchsorted(EDGES, np.minimum(y, EDGES[-1]))
+    return np.bincount(octave[y > 0.5 * EDGES[0]], minlength=len(EDGES)) / len(y)
+
+
+def lognormal(mean, width, zeros=0.0, n=200_000):
+    rng = np.random.default_rng(0)
+    y = np.exp(width * rng.standard_normal(n) - 0.5 * width**2) * mean / (1.0 - zeros)
+    return np.where(rng.random(n) < zeros, 0.0, np.minimum(y, EDGES[-1]))
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.8])
+@pytest.mark.parametrize("width", [0.4, 1.2])
+def test_without_noise_the_counts_are_believed(width, zeros):
+    y = lognormal(1.0, width, zeros)
+    law = TargetLaw.of(EDGES, shares(y), 1e-9)
+    np.testing.assert_allclose(law.shares, shares(y), atol=1e-6)
+    assert law.mean == pytest.approx(y.mean(), rel=0.1)
+    assert law.relative == pytest.approx(y.std() / y.mean(), rel=0.15, abs=0.15)
+
+
+def test_under_noise_the_law_is_nearer_than_the_counts():
+    """Noise in the highest octave, whose targets are largest, would be most of the mean."""
+    y, noise = lognormal(0.3, 1.0), 0.02
+    draws = noise * np.random.default_rng(1).standard_normal((60, len(EDGES)))
+    found = np.array([TargetLaw.of(EDGES, shares(y) + draw, noise).mean for draw in draws])
+    plain = np.array([0.72 * (np.maximum(shares(y) + draw, 0.0) @ EDGES) for draw in draws])
+    error, counted = (np.median(np.abs(np.log(values / y.mean()))) for values in (found, plain))
+    assert error < 0.3 and error < 0.5 * counted
+
+
+@pytest.mark.parametrize("clip", [0.5, 2.0])
+def test_what_clipped_slopes_miss(clip):
+    """The margin at which clipped slopes cancel, found on the targets themselves."""
+    y = lognormal(1.0, 1.2)
+    law = TargetLaw.of(EDGES, shares(y), 1e-9)
+    limits = clip / np.hypot(1.0, np.random.default_rng(2).standard_normal(len(y)))
+    low, high = -4.0, 4.0
+    for _ in range(30):
+        margin = 0.5 * (low + high)
+        slope = np.clip(np.exp(margin) - y, -limits, limits).sum()
+        low, high = (low, margin) if slope > 0.0 else (margin, high)
+    missed = math.log(y.mean()) - margin
+    assert missed > 0.05
+    assert law.missed(POISSON, margin, clip) == pytest.approx(missed, rel=0.25)
+
+
+def test_a_clip_that_cuts_nothing_misses_nothing():
+    law = TargetLaw.of(EDGES, shares(lognormal(1.0, 0.5)), 1e-9)
+    assert law.missed(POISSON, math.log(law.mean), 1e3) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_nothing_stands_out_of_noise_alone():
+    noisy = np.random.default_rng(3).standard_normal(len(EDGES))
+    assert highest(noisy, 1.0) == 0
+    noisy[7] += 30.0
+    assert highest(noisy, 1.0) >= 7
+    law = TargetLaw.of(EDGES, np.zeros(len(EDGES)), 0.1)
+    assert 0.0 <= law.mean < 0.5 * EDGES[-1]
+    assert math.isfinite(law.relative)
