@@ -29,7 +29,6 @@ import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
 from dpfast.curator import Curator
-from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
 from dpfast.privacy.calibration import gaussian_epsilon
 from dpfast.random import SecureGenerator
@@ -80,7 +79,7 @@ MODULES: dict[str, Any] = {**SOLVERS, "multinomial": Multinomial}
 def settle(problem: Problem, solver: str, budget: Budget, **options: Any) -> Any:
     """The plan of a solver."""
     if solver == "multinomial":
-        return plan_multinomial(problem.shape, options.pop("classes", 2), budget, **options)
+        return plan_multinomial(problem.shape, 2, budget, **options)
     return plan(problem, solver, budget, **options)
 
 
@@ -167,7 +166,7 @@ class Cell:
 
     def samples(self, pair: Pair) -> int:
         """How many samples of each data set the whole suite takes."""
-        cheap = self.case.sampler in (perturbed, ball_draws, one_release) or pair.columns > 1
+        cheap = self.case.sampler in (perturbed, ball_draws) or pair.columns > 1
         first = self.loss == self.case.losses[0]
         return (CHEAP if cheap else DEAR)[0 if first else 1]
 
@@ -254,57 +253,6 @@ def whole_fits(settled: Any, problem: Problem, rng: Any, score: Any, count: int)
         found.append(values)
         have += len(values)
     return np.concatenate(found)[:count]
-
-
-class _Found(Exception):
-    """The value of the release that is looked for."""
-
-
-def value_of(settled: Any, problem: Problem, where: str) -> tuple[Any, np.ndarray]:
-    """The mechanism of the first release of this name, and what it adds noise to.
-
-    Those before it answer with noise alone, which is the same on both sides: any answer may come.
-    """
-    perturb = AdditiveMechanism.perturb
-
-    def answer(mechanism: Any, value: np.ndarray, rng: Any) -> Any:
-        if mechanism.where == where:
-            raise _Found(mechanism, value)
-        return perturb(mechanism, np.zeros_like(value), SecureGenerator(0))
-
-    ledger = Tally(settled.budget, settled.adaptive)
-    with mock.patch.object(AdditiveMechanism, "perturb", answer):
-        try:
-            run(settled, problem, SecureGenerator(0), ledger)
-        except _Found as found:
-            return found.args
-    raise AssertionError(f"nothing is released as {where!r}")
-
-
-def one_release(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
-    """One release of a run, which an attacker sees if he sees more than the run's outcome."""
-    mechanism, value = value_of(settled, problem, score.where)
-    return np.array([score(mechanism.perturb(value, rng)) for _ in range(count)])
-
-
-@dataclass(frozen=True)
-class Along:
-    """The score of a release: how far it is in the direction from one data set to the other."""
-
-    where: str
-    direction: np.ndarray
-
-    def __call__(self, released: np.ndarray) -> float:
-        return float(np.vdot(self.direction, released))
-
-
-def along(where: str, solver: str, relation: str, kind: str, pair: Pair) -> Pair:
-    """The pair, whose score is of the release of this name."""
-    settled = settle(
-        pair.first, solver, BUDGETS[kind], neighboring_relation=relation, **pair.options
-    )
-    first, second = (value_of(settled, p, where)[1] for p in (pair.first, pair.second))
-    return Pair(pair.first, pair.second, pair.options, Along(where, first - second))
 
 
 def perturbed(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
@@ -558,36 +506,20 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*canaries(loss, relation, columns=20), options)
 
 
-def _coordinates(loss: str, relation: str, kind: str, where: str, share: str) -> Pair:
-    """Nearly all for the moments or the correlations of columns, of which the canary has one."""
-    options = {
-        "iterations": 1, "rounds": 1, "learning_share": 0.01, "correlation_share": 0.0, "clip": 1.0,
-        "shrinkage": 0.0, "average": 0.0, "james_stein": False, share: 0.98,
-    }  # fmt: skip
-    X = np.zeros((20, 2))
-    X[0] = 1.0, 0.0
-    other = X.copy()
-    other[0] = (0.0, 1.0) if relation == "replace_one" else (0.0, 0.0)
-    pair = (Problem(Z, np.ones(20), LOSSES[loss], data_norm=1.0) for Z in (X, other))
-    return along(where, "dp-whitened-gd", relation, kind, Pair(*pair, options))
-
-
-def _column_moments(loss: str, relation: str, kind: str) -> Pair:
-    return _coordinates(loss, relation, kind, "column moments", "learning_share")
-
-
-def _column_correlations(loss: str, relation: str, kind: str) -> Pair:
-    return _coordinates(loss, relation, kind, "column correlations", "correlation_share")
-
-
-def _three_classes(loss: str, relation: str, kind: str) -> Pair:
-    """A record of the first class, in whose place is one of the second, or none; few for the rest."""
-    first = _whitened(loss, relation, kind)
-    pair = canaries(loss, relation, columns=1, rest=19)
-    return along(
-        "gradient of all classes", "multinomial", relation, kind,
-        Pair(*pair, {**first.options, "classes": 3}),
-    )  # fmt: skip
+def _persons(loss: str, relation: str, kind: str) -> Pair:
+    """The same for whole persons: of many rows that pull alike, against few that pull back."""
+    options = dict(_whitened(loss, relation, kind).options)
+    made, columns = LOSSES[loss], 20
+    low, high = np.clip(made.target_range, -_FAR, _FAR)
+    pair = []
+    for target, rows in ((high, 9), (low, 4)):
+        owner = np.tile(np.arange(columns), rows)  # a person's rows lie between the others'
+        X = np.eye(columns)[owner]
+        if relation != "replace_one" and pair:
+            X *= 0.0
+        y = np.full(len(owner), target)
+        pair.append(Problem(X, y, made, data_norm=1.0, intercept=0.0, groups=owner))
+    return Pair(*pair, options)
 
 
 def _adassp(loss: str, relation: str, kind: str) -> Pair:
@@ -655,10 +587,8 @@ CASES: tuple[WorstCase, ...] = (
     ),
     WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
     WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
-    WorstCase("dp-whitened-gd", "moments", ("logistic",), _column_moments, one_release),
-    WorstCase("dp-whitened-gd", "correlations", ("logistic",), _column_correlations, one_release),
+    WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
-    WorstCase("multinomial", "three classes", ("logistic",), _three_classes, one_release),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, sums_once),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
