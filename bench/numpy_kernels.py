@@ -122,7 +122,10 @@ class NumpyLoss:
 class NumpyRows:
     """Dense rows, as :class:`dpfast._kernels.DenseRows`."""
 
-    def __init__(self, x: NDArray[Any], target: Vector, intercept: float = 1.0) -> None:
+    def __init__(
+        self, x: NDArray[Any], target: Vector, intercept: float = 1.0, alike: bool = False
+    ) -> None:
+        del alike  # for sums over groups, which are not here
         if x.dtype != np.float64 or not x.flags.c_contiguous:
             raise _kernels.LayoutError("rows must be float64 and contiguous.")
         self.x, self.target, self.intercept = x, target, intercept

@@ -689,7 +689,7 @@ class Problem(RowAccess):
         return self._view(_target=target, _rows=rows)
 
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
-        weight = np.minimum(as_vector("factors", factors, self.shape.n_samples), most)
+        weight = np.minimum(self._per_row("factors", factors), most)
         if self._weight is not None:
             weight = weight * self._weight
         twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))

@@ -596,7 +596,7 @@ def _cases() -> list[Case]:
         def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
             public = objective_shape(name, shape_of(loss, size, 2), 200.0)
             tolerance = 1e-2 if loss.smoothed else 1e-8
-            return CertifiedMinimizer(public, tolerance, name=name)
+            return CertifiedMinimizer(public, tolerance)
 
         cases.append(
             Case(
@@ -642,6 +642,19 @@ def _cases() -> list[Case]:
                 dict.fromkeys(RELATIONS, 0.99),
                 ALL,
                 lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses themselves of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.5),
+                ALL,
             )
         )
         cases.append(

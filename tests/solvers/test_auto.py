@@ -152,7 +152,7 @@ def test_rare_and_even_classes(positives, epsilon):
     assert mean < constant + allowed
     regime = {0.01: "near a constant prediction", 1.0: "all weights"}[epsilon]
     assert settled.parameters["regime"] == regime
-    assert f"regime={regime}" in str(settled)
+    assert f"regime = {regime}" in str(settled)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])

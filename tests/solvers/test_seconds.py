@@ -70,4 +70,4 @@ def test_auto_says_what_it_will_cost(loss, relation):
 
 def test_the_plan_is_read_aloud():
     text = str(plan(ProblemShape(20_000, 10, 3.0), "auto", BUDGET))
-    assert "seconds=" in text and "excess_risk_guess=" in text and "intercept_step=" in text
+    assert "seconds = " in text and "excess_risk_guess = " in text and "intercept_step = " in text
