@@ -108,7 +108,9 @@ static void check_refusals(void)
     dpfast_csr_sgd_epoch(&csr, &loss, &epoch);
     epoch.indices = NULL;
     dpfast_dense_sgd_epoch(&dense, &loss, &epoch);
-    epoch.n_steps = (ptrdiff_t)any_uint64();
+    epoch.n_steps = any_int(1, INT32_MAX);
+    dpfast_csr_sgd_epoch(&csr, &loss, &epoch);
+    epoch.n_steps = any_int(INT32_MIN, -1);
     dpfast_csr_sgd_epoch(&csr, &loss, &epoch);
     katyusha.indices = NULL;
     dpfast_dense_katyusha_epoch(&dense, &loss, &katyusha);
