@@ -18,6 +18,7 @@ from dpfast._blas import one_blas_thread
 from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.chunks import add_up, thread_count
+from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
 from dpfast.losses import Loss
 from dpfast.problem import Problem
@@ -61,6 +62,8 @@ class BlockProblem(RowSums):
         module or a ``functools.partial`` of one.  None: they are targets.
     n_jobs : int or None, default=None
         Threads that work on a block; None means one, -1 all cores.
+    columns : sequence of ColumnBlock, default=()
+        How all columns were declared, see :class:`~dpfast.ProblemShape`.
 
     Attributes
     ----------
@@ -93,6 +96,7 @@ class BlockProblem(RowSums):
         max_weight: float | None = None,
         target: Callable[[NDArray[Any]], ArrayLike] | None = None,
         n_jobs: int | None = None,
+        columns: Sequence[ColumnBlock] = (),
     ) -> None:
         if not isinstance(source, Executor):
             raise TypeError(
@@ -121,9 +125,10 @@ class BlockProblem(RowSums):
             alpha,
             1.0 if max_weight is None else max_weight,
             BlockSizes(len(source.sizes), tuple(sorted(set(source.sizes)))),
+            columns=tuple(columns),
         )
         self.make_target = target
-        self._lengths: Callable[[Matrix], Vector] | None = None
+        self._lengths: Callable[[RowAccess], Vector] | None = None
         self._longest = math.inf
 
     # ---- sums over blocks -----------------------------------------------------------------------
@@ -212,7 +217,7 @@ class BlockProblem(RowSums):
     # ---- other views ----------------------------------------------------------------------------
 
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
         return self._view(_lengths=lengths, _longest=longest)  # found in every pass
 
@@ -239,7 +244,7 @@ class _Recipe:
     shape: ProblemShape
     weighted: bool
     target: Callable[[NDArray[Any]], ArrayLike] | None
-    lengths: Callable[[Matrix], Vector] | None
+    lengths: Callable[[RowAccess], Vector] | None
     longest: float
     n_jobs: int
     names: tuple[str, ...] | None

@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
 from dpfast.estimators._classes import (
@@ -46,8 +52,9 @@ from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, begin, fit_each
+from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
+from dpfast.solvers.prior import FEW, from_rows, plan_with_prior
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -64,6 +71,8 @@ class FitParameters(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
 
 
+# The solver that fits with a prior.
+_WITH_PRIOR = "dp-whitened-gd"
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
@@ -102,7 +111,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     strict: bool = False
     max_weight: float | None = None
+    column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
+    prior: tuple[ArrayLike, ArrayLike] | None = None
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if text := unknown_parameters(cls, settings):
@@ -155,6 +166,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
 
+    def _estimated(
+        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+    ) -> dict[str, Any]:
+        """Attributes of estimators that know the errors of their coefficients."""
+        del settled, outcomes, targets
+        return {}
+
     def _question_bounds(self, stacklevel: int = 2) -> None:
         """Warn of declared bounds with which the model can hardly be of use."""
 
@@ -164,6 +182,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return check_real(
             "intercept_scaling", self.intercept_scaling, low=0.0, low_open=True, high=1e100
         )
+
+    def _columns(self) -> tuple[ColumnBlock, ...]:
+        """How the columns were declared."""
+        return () if self.column_blocks is None else tuple(self.column_blocks)
 
     def _options(self) -> dict[str, Any]:
         options = _named("solver_options", self.solver_options)
@@ -252,6 +274,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             max_weight=self.max_weight,
             target=targets,
             n_jobs=self.n_jobs,
+            columns=self._columns(),
         )
         self.n_features_in_ = source.n_features
         if source.feature_names is not None:
@@ -348,10 +371,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 intercept=self._constant(),
                 n_jobs=self.n_jobs,
                 strict=self.strict,
+                columns=self._columns(),
                 **counted,
             )
         if alone:
-            check_promise(budget, problem.shape.n_samples, stacklevel=3)
+            shape = problem.shape
+            check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
             self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
@@ -394,6 +419,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _constant_column=constant,
             _targets=targets[-1],
             **learned,
+            **self._estimated(settled, outcomes, targets[-1]),
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -442,7 +468,57 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self, shape: ProblemShape, budget: Budget, parts: int
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """The same for so many problems, of which each has its share of the budget."""
+        known = self._planned_with_prior(shape, budget, parts)
+        if known is not None:
+            return known, known.events
         return planned(shape, parts, self.solver, budget, **self._settings())
+
+    def _planned_with_prior(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> Plan[Any] | None:
+        """Plan of a fit that begins with what public rows tell; None if that would not help."""
+        if self.prior is None:
+            return None
+        X, y = self._public_rows(shape)
+        settings = self._settings()
+        relation, accountant = settings.pop("neighboring_relation"), settings.pop("accountant")
+        if parts > 1 or self.solver not in ("auto", _WITH_PRIOR) or settings != {"alpha": "auto"}:
+            raise ValueError(
+                f"prior must be None unless there are one or two classes, solver is 'auto' or "
+                f"{_WITH_PRIOR!r}, and nothing else is asked of it; got {parts} problems, "
+                f"solver={self.solver!r} and options {settings}."
+            )
+        if getattr(self, "classes", self) is None or getattr(self, "target_bounds", self) is None:
+            raise ValueError(
+                "classes or target_bounds must be given with a prior, whose targets they are, too; "
+                "got None."
+            )
+        (targets,), _ = self._resolve_targets(None)
+        settled = plan_with_prior(
+            shape,
+            from_rows(shape, X, targets(y)),
+            budget,
+            neighboring_relation=relation,
+            accountant=accountant,
+        )
+        return settled if settled.settings.rows_per_weight < FEW else None
+
+    def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
+        """The rows of the prior, made no longer than private ones may be, and their targets."""
+        if not isinstance(self.prior, tuple) or len(self.prior) != 2:
+            raise TypeError(
+                "prior must be None or a pair (X, y) of public rows and their targets; got "
+                f"{type(self.prior).__name__}."
+            )
+        X = check_array(self.prior[0], dtype=np.float64, input_name="prior[0]")
+        y = column_or_1d(self.prior[1])
+        if X.shape != (len(y), shape.n_features):
+            raise ValueError(
+                f"prior must have a target for each row and {shape.n_features} columns, as the "
+                f"private rows; got {X.shape} and {len(y)} targets."
+            )
+        length = np.maximum(np.linalg.norm(X, axis=1) / shape.data_norm, 1.0)
+        return X / length[:, None], y
 
     def _counts_classes(self) -> bool:
         """Whether a fit begins with a private count of the classes."""
@@ -490,7 +566,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with shown(problem.source, planned_passes(settled) if parts == 1 else None):
             yield
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
+    def noise_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
 
         Each holds what its coefficient would be without noise, fitted to the same rows with the
@@ -525,7 +601,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if noise is None:
             raise ValueError(
                 "solver must be 'output-perturbation' (with mode='certificate') or "
-                f"'objective-perturbation' for confidence intervals; got solver={self.solver!r}, "
+                f"'objective-perturbation' for intervals of the noise; got solver={self.solver!r}, "
                 "whose noise reaches the coefficients in ways that depend on the data. "
                 "Fit again with one of them."
             )
@@ -607,6 +683,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             raise ValueError(
                 "class_weight must be None, and threshold a number, for rows in blocks; got "
                 f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        if shape.unit == "group" and counts:
+            raise ValueError(
+                "class_weight and threshold must not be 'balanced' with groups: the count of the "
+                "classes, which that takes, promises privacy for one row of a group only. Declare "
+                "the weight of each class, or the threshold."
             )
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:

@@ -72,9 +72,15 @@ class QuantileRegressor(PrivateLinearRegressor):
     max_weight : float or None, default=None
         Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
         lowered to it, and the noise is in proportion to it.
+    column_blocks : sequence of ColumnBlock or None, default=None
+        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
+        makes noise matter less. Wrong declarations cost accuracy, never privacy.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    prior : tuple (X, y) or None, default=None
+        Public rows and their targets, like the private ones: the fit begins with what they tell,
+        and does not pay for it. See the guide to priors.
 
     Attributes
     ----------

@@ -11,12 +11,18 @@ from dpfast.queries.classes import ClassCounts
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
-    ColumnMoments,
+    ColumnParts,
     CoordinateGradient,
     Gram,
     RelativeGradient,
     bounded,
     upper_triangle,
+)
+from dpfast.queries.estimating import (
+    ScoreProducts,
+    SquaredSlopes,
+    WeightedCurvature,
+    WeightedScores,
 )
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.groups import GroupGradient, GroupSizes
@@ -24,7 +30,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.targets import TargetCounts
+from dpfast.queries.targets import TargetCounts, TargetHistogram
 
 __all__ = [
     "BatchSum",
@@ -33,7 +39,7 @@ __all__ = [
     "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
-    "ColumnMoments",
+    "ColumnParts",
     "ColumnSums",
     "CoordinateGradient",
     "CountsBeyond",
@@ -46,8 +52,13 @@ __all__ = [
     "ProductSums",
     "RankScores",
     "RelativeGradient",
+    "ScoreProducts",
     "ScoreSum",
+    "SquaredSlopes",
     "TargetCounts",
+    "TargetHistogram",
+    "WeightedCurvature",
+    "WeightedScores",
     "bounded",
     "upper_triangle",
 ]

@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries._linear import (
+    Affine,
+    Entrywise,
+    affine_of,
+    entry_sums,
+    gram,
+    gram_in,
+    lengths,
+    upper_lengths,
+)
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
@@ -30,9 +41,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Rows are worked on in pieces of so many entries, which stay in cache in between.
-_PIECE_ENTRIES = 2**15
-_LONG_ROW = 100
 # Of the reach of a transform that was brought to the limit.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
@@ -40,36 +48,69 @@ _HAIR = 1.0 + 2.0**-40
 CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 
 
-class ColumnMoments(Query):
-    """``Σ_i (z_i, ω z_i²)`` of the columns ``z = (x - center) / scale``, squares entry by entry.
+class ColumnParts(Query):
+    """``Σ_i (z_i⁺, z_i⁻, ω z_i², λ C e_i)`` of the columns ``z = (x - center) / scale``.
 
-    Rows are clipped to ``‖z‖ <= C``, and ``ω = 1/C``.  The arguments are center and scale.  A group
-    of rows contributes the mean over them.
+    Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
+    over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
+    ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
+    them, and no class.
 
-    Sensitivity: ``√((k C)² + k ω² C⁴)``.  One row contributes ``z`` with ``‖z‖ <= C``, and ``ω z²``
-    with ``‖z²‖ <= ‖z‖² <= C²`` and entries >= 0; two such vectors are at most ``√2 C²`` apart.  The
-    same is true of means of such vectors.
+    Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
+    ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
+    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most that
+    length for ``k = 1``, and so do means of such vectors.  Two vectors without negative entries
+    have a product >= 0, so they are at most √2 times their length apart.
 
     Parameters
     ----------
     shape : ProblemShape
+        Of a classification loss, there are counts of the targets -1 and +1.
     radius : float
         ``C``.
+    squares : bool, default=True
+    n_classes : int or None, default=None
+        Count that many labels instead of the signs of the targets; 0: count none.
     """
 
-    def __init__(self, shape: ProblemShape, radius: float) -> None:
-        self.shape, self.radius = shape, radius
+    #: λ: what the counts add to the noise of the rest is two or four per cent.
+    LABEL_WEIGHT = 0.3
+
+    def __init__(
+        self,
+        shape: ProblemShape,
+        radius: float,
+        squares: bool = True,
+        n_classes: int | None = None,
+    ) -> None:
+        self.shape, self.radius, self.squares = shape, radius, squares
         self.weight = 1.0 / radius
-        self.dimension = 2 * shape.n_features
+        self.n_classes = n_classes
+        signs = 2 if shape.loss.kind == "classification" else 0
+        self.counted = signs if n_classes is None else n_classes
+        if shape.several_rows:
+            self.counted = 0
+        self.label_weight = self.LABEL_WEIGHT * radius
+        self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        apart = records_apart(neighboring_relation)
-        return math.sqrt((apart * self.radius) ** 2 + apart * self.radius**2)
+        parts = 1.0 + self.squares + (self.LABEL_WEIGHT**2 if self.counted else 0.0)
+        return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, of whose rows each adds at most ``2 C``."""
-        return _unit(self.shape) * 2.0 * self.radius
+        """Return the error of sums to which a row adds at most ``3 C`` in all.
+
+        That is of its own, and twice that where sparse rows are put together of stored entries and
+        shifts, see :mod:`dpfast.queries._linear`.
+        """
+        return _unit(self.shape) * 6.0 * self.radius
+
+    def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
+        d = self.shape.n_features
+        above, below, squares, counts = np.split(sums, [d, 2 * d, (2 + self.squares) * d])
+        return above, below, squares / self.weight, counts / self.label_weight
 
     def check_point(self, *point: Any) -> None:
         """Refuse a scale that takes rows beyond floating point.
@@ -91,27 +132,43 @@ class ColumnMoments(Query):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
-        d, radius = self.shape.n_features, self.radius
-        # For short rows one product is several times faster than loops over their entries.
-        affine = None
-        if d < _LONG_ROW:
-            affine = np.ascontiguousarray(column_transform(self.shape, center, scale)[:, :d])
-        ones = np.ones(d)
+        columns = Affine(1.0 / scale, -center / scale, self.radius)
+        functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
+        del functions[2 + self.squares :]
+        work = partial(entry_sums, columns=columns, functions=functions)
+        sums: Matrix = _sum_over_records(prepared, self.shape, work)
+        # Differences that ought to be >= 0 are, to the last bit.
+        parts = np.maximum(sums, 0.0)
+        if self.squares:
+            parts[2] *= self.weight
+        return np.append(parts.ravel(), self._class_weights(prepared))
 
-        def sums(block: Matrix, parts: Vector | None = None) -> Vector:
-            total = np.zeros(2 * d)
-            for part, counted in _pieces(block, parts):
-                z = (part[:, :d] - center) / scale if affine is None else part @ affine
-                square = z * z
-                factor = _factors(square @ ones, d, radius)
-                own = factor if counted is None else factor * counted
-                total[:d] += own @ z
-                total[d:] += (own * factor) @ square
-            total[d:] *= self.weight
-            return total
+    def _class_weights(self, prepared: RowSums) -> Vector:
+        """``λ C Σ_i e_i``."""
+        total = np.zeros(self.counted)
+        if self.counted:
+            count = partial(_class_weights, n_classes=self.n_classes)
+            for part in prepared.map_blocks(count):
+                total += part
+        found: Vector = total * (self.label_weight / self.shape.max_weight)
+        return found
 
-        moments: Vector = _sum_of_records(prepared, self.shape, sums)
-        return moments
+
+def _above(z: Vector) -> Vector:
+    """Positive parts."""
+    return np.maximum(z, 0.0)
+
+
+def _below(z: Vector) -> Vector:
+    """Negative parts, as numbers >= 0."""
+    return np.maximum(-z, 0.0)
+
+
+def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
+    """Sums of some rows' weights by class; None: by the sign of their targets."""
+    labels = problem.target > 0.0 if n_classes is None else problem.labels
+    counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
+    return counts.astype(np.float64)
 
 
 class InCoordinates(Query):
@@ -168,28 +225,30 @@ class Gram(InCoordinates):
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self.radius**2
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, and of products of entries that are wrong by the reach."""
-        return _unit(self.shape) * self.radius * (self.radius + 2.0 * self.limit)
+        """Return the error of the sum, and of products of entries that are wrong by the reach.
+
+        Where sparse rows are put together of stored entries and shifts, no entry is wrong by the
+        reach, and terms are up to 9 times as large, see :mod:`dpfast.queries._linear`.
+        """
+        largest = max(9.0 * self.radius, self.radius + 2.0 * self.limit)
+        return _unit(self.shape) * self.radius * largest
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
-        """The rows, and the transform's columns but the intercept's."""
-        return rows, np.ascontiguousarray(fixed[0][:, : self.shape.n_features])
+        """The rows, and the transform."""
+        return rows, fixed[0]
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The triangle."""
-        problem, columns = prepared
-        d, radius = self.shape.n_features, self.radius
+        rows, transform = prepared
+        d = self.shape.n_features
+        work: Callable[[RowAccess], Matrix]
+        columns = affine_of(self.shape, transform, self.radius)
+        if columns is None:
+            work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
+        else:
+            work = partial(gram, columns=columns)
         upper, entries = upper_triangle(d)
-
-        def sums(block: Matrix, parts: Vector | None = None) -> Matrix:
-            total = np.zeros((d, d))
-            for part, counted in _pieces(block, parts):
-                z = part @ columns
-                z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
-                total += (z if counted is None else z * counted[:, None]).T @ z
-            return total
-
-        triangle: Vector = _sum_of_records(problem, self.shape, sums)[upper] * entries
+        triangle: Vector = _sum_over_records(rows, self.shape, work)[upper] * entries
         return triangle
 
 
@@ -420,7 +479,7 @@ def reach_limit(shape: ProblemShape, clip_norm: float, radius: float) -> float:
     """
     slope = shape.loss.lipschitz * shape.max_weight
     return max(
-        1e-4 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
+        1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
         2.0 * _SQRT_2 * (shape.dim + 1.0),
     )
 
@@ -431,14 +490,14 @@ def _unit(shape: ProblemShape) -> float:
 
 
 def _additions(shape: ProblemShape) -> int:
-    """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
-    return max(shape.additions(), shape.longest_chain(_dense_additions))
+    """Longest chain of additions in a sum over all rows, in whichever chunks."""
+    return max(shape.additions(), shape.longest_chain(_few_chunks_additions))
 
 
-def _dense_additions(shape: ProblemShape) -> int:
-    """The same over dense blocks of rows that are one array."""
-    rows = min(shape.dense_rows(), shape.n_samples)
-    return rows + -(-shape.n_samples // rows)
+def _few_chunks_additions(shape: ProblemShape) -> int:
+    """The same in few chunks of rows that are one array."""
+    rows = min(shape.few_chunks_rows(), shape.n_samples)
+    return rows + 8 + -(-shape.n_samples // rows)
 
 
 def _class_additions(shape: ProblemShape) -> int:
@@ -464,56 +523,31 @@ def reach_of(shape: ProblemShape, transform: Matrix) -> float:
 
 def _lengths_in(
     shape: ProblemShape, transform: Matrix, least: float = 0.0
-) -> Callable[[Matrix], Vector]:
-    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
+) -> Callable[[RowAccess], Vector]:
+    """The function of a problem that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
     """
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (shape.dim + 8) * UNIT
-    more = grow * reach_of(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
-
-
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
-    found = []
-    for part, _ in _pieces(block):
-        z = part @ transform
-        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    lengths: Vector = np.maximum(np.concatenate(found), least)
-    return lengths
+    return partial(lengths, transform=transform, reach=reach_of(shape, transform), least=least)
 
 
 def coordinates_of(
     shape: ProblemShape, transform: Matrix
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
-    lengths = _lengths_in(shape, transform)
+    reach = reach_of(shape, transform)
 
     def measure(block: Matrix) -> tuple[Matrix, Vector]:
-        return block @ transform, lengths(block)
+        z = block @ transform
+        return z, upper_lengths(z, shape.dim, reach)
 
     return measure
 
 
-def _sum_of_records(rows: RowSums, shape: ProblemShape, sums: Callable[..., Matrix]) -> Any:
-    """Sum of `sums` of pieces of the rows; if a record is a group, of its rows' mean."""
-    if not shape.several_rows:
-        return rows.sum_rows(sums)
-    return single_rows(rows, "groups").sum_over_groups(sums)
-
-
-def _pieces(block: Matrix, parts: Vector | None = None) -> Iterator[tuple[Matrix, Vector | None]]:
-    """The rows of a block in pieces that stay in cache, and what belongs to them of `parts`."""
-    rows = max(256, _PIECE_ENTRIES // block.shape[1])
-    for start in range(0, len(block), rows):
-        stop = start + rows
-        yield block[start:stop], None if parts is None else parts[start:stop]
-
-
-def _factors(squares: Vector, d: int, radius: float) -> Vector:
-    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
-    norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+def _sum_over_records(
+    rows: RowSums, shape: ProblemShape, work: Callable[[RowAccess], Matrix]
+) -> Any:
+    """Sum of `work` over blocks of rows; groups of rows are in memory as a whole."""
+    if shape.several_rows:
+        rows = single_rows(rows, "groups")
+    return add_up(rows.map_blocks(work))

@@ -24,7 +24,10 @@ _TARGET_SHARE = 0.5
 
 
 class ProductSums(Query):
-    """``Σ_i c_i (U(x̃_i x̃_iᵀ), ω t_i x̃_i)``, the targets clipped to ``|t| <= T``.
+    """``Σ_i c_i (U(x̃_i x̃_iᵀ), ω t_i x̃_i)``, the targets shifted, scaled and clipped.
+
+    The arguments are center and half the width of a range: ``t = T (y - center) / half``, cut to
+    ``|t| <= T``.
 
     ``U`` takes the upper triangle with its diagonal divided by ``√2``, so that
     ``‖U(x̃ x̃ᵀ)‖² = ‖x̃‖⁴/2`` and ``<U(A), U(B)> = tr(A B)/2`` for symmetric A and B.
@@ -75,19 +78,22 @@ class ProductSums(Query):
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The triangle, and the products with the target."""
-        sums = partial(_sums, target_bound=self.target_bound, factor=self.target_factor)
+        center, half = point
+        sums = partial(
+            _sums, center=center, half=half, bound=self.target_bound, factor=self.target_factor
+        )
         total: Vector = add_up(prepared.map_blocks(sums))
         return total
 
 
-def _clipped(target: Vector, bound: float) -> Vector:
-    return np.clip(target, -bound, bound)
+def _scaled(target: Vector, center: float, half: float, bound: float) -> Vector:
+    return bound * np.clip((target - center) / half, -1.0, 1.0)
 
 
-def _sums(problem: RowAccess, target_bound: float, factor: float) -> Vector:
+def _sums(problem: RowAccess, center: float, half: float, bound: float, factor: float) -> Vector:
     """The sums of rows that are one array."""
-    clipped = problem.with_target(partial(_clipped, bound=target_bound))
+    scaled = problem.with_target(partial(_scaled, center=center, half=half, bound=bound))
     # The gradient of the squared loss at zero.
-    moments = -clipped.clipped_gradient(np.zeros(problem.shape.dim))[0]
+    moments = -scaled.clipped_gradient(np.zeros(problem.shape.dim))[0]
     upper, entries = upper_triangle(problem.shape.dim)
     return np.concatenate([problem.gram()[upper] * entries, factor * moments])

@@ -16,7 +16,30 @@ from dpfast.sums import RowAccess, RowSums
 Vector = NDArray[np.float64]
 
 
-class TargetCounts(Query):
+class _Counts(Query):
+    """Rows by the place of their target, each by its weight: one count for each of the places."""
+
+    def __init__(self, shape: ProblemShape, count: int) -> None:
+        self.shape, self.dimension = shape, count
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        return math.sqrt(records_apart(neighboring_relation)) * self.shape.max_weight
+
+    def rounding_error(self) -> float:
+        """Return the error of n additions of weights."""
+        n = self.shape.n_samples
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
+
+    def count(self, prepared: RowSums, edges: Vector) -> Vector:
+        """The counts up to the first edge, from there up to the second, and so on."""
+        total = np.zeros(self.dimension)
+        for part in prepared.map_blocks(partial(_counts, edges=edges)):
+            total += part
+        return total
+
+
+class TargetCounts(_Counts):
     """Rows by the size of their target, one count an octave below the highest, each by its weight.
 
     The first count is of all targets up to ``edges[0]``, the one after of those up to ``edges[1]``,
@@ -34,25 +57,32 @@ class TargetCounts(Query):
     """
 
     def __init__(self, shape: ProblemShape, octaves: int) -> None:
-        self.shape = shape
+        super().__init__(shape, octaves)
         self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
-        self.dimension = octaves
-
-    def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation)) * self.shape.max_weight
-
-    def rounding_error(self) -> float:
-        """Return the error of n additions of weights."""
-        n = self.shape.n_samples
-        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def __call__(self, prepared: RowSums) -> Vector:
         """The counts."""
-        total = np.zeros(self.dimension)
-        for part in prepared.map_blocks(partial(_counts, edges=self.edges)):
-            total += part
-        return total
+        return self.count(prepared, self.edges)
+
+
+class TargetHistogram(_Counts):
+    """Rows by their target, in bins of equal width, each by its weight.
+
+    The arguments are the lower end of the first bin and the upper end of the last one, which also
+    count what lies below and above.
+
+    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    bins : int
+    """
+
+    def __call__(self, prepared: RowSums, *point: float) -> Vector:
+        """The counts between two places."""
+        low, high = point
+        return self.count(prepared, np.linspace(low, high, self.dimension + 1)[1:])
 
 
 def _counts(problem: RowAccess, edges: Vector) -> Vector:

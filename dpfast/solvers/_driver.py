@@ -43,6 +43,7 @@ from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.solvers.papers import privgene, rrpsgd
+from dpfast.solvers.prior import has_prior, run_with_prior
 from dpfast.sums import RowSums
 
 #: Names of scikit-learn's solvers, and what to say of them.
@@ -63,10 +64,11 @@ def _resolve(
 ) -> Solver[Any]:
     """The solver by name; of "auto", the first that serves and is worth its time.
 
-    Whitened descent loses least to noise on most tables tried (docs/auto.md); it reads the rows
-    some tens of times. Objective perturbation reads them a few times, and is as good once there are
-    so many rows that noise hardly matters. Output perturbation serves every budget. The squared
-    loss has a solver of its own. Whitened descent clips groups of rows, the others weigh them.
+    Whitened descent loses least to noise on most tables tried (docs/auto.md), and goes on doing so
+    however many rows there are: objective perturbation, which reads them less often, never finds
+    columns that are narrow for their bounds. It takes the budgets that whitened descent does not.
+    Output perturbation serves every budget. The squared loss has a solver of its own.
+    Whitened descent clips groups of rows, the others weigh them.
     """
     hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
     check_choice("solver", solver, ("auto", *SOLVERS), hint)
@@ -83,15 +85,7 @@ def _resolve(
         return whitened
     if served(least_squares, shape, budget, options):
         return least_squares
-    if (
-        served(whitened, shape, budget, options)
-        and accountant not in ("pure", "optimal", "objective")
-        and (
-            shape.loss.log_link  # the others have noise for slopes that no row has
-            or dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-            < _PLENTY_OF_ROWS
-        )
-    ):
+    if served(whitened, shape, budget, options) and accountant not in _FOR_OTHERS:
         return whitened
     if (
         served(objective, shape, budget, options)
@@ -143,8 +137,8 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "analysis": LAST_ITERATE}
 
 
-# Rows behind one weight, times µ, from which on an isotropic method loses next to nothing.
-_PLENTY_OF_ROWS = 3000.0
+# Accountants that price no Gaussian noise, or an analysis that other solvers have.
+_FOR_OTHERS = ("pure", "optimal", "objective")
 
 
 def served(
@@ -264,9 +258,9 @@ def plan(
         ("output-perturbation") also take one of :mod:`dpfast.objectives`, or its public shape.
     solver : str, default="auto"
         One of the solvers' names, or "auto", which chooses from public quantities: whitened
-        descent, or objective perturbation if the budget is pure or there are very many rows (both
-        need a loss of bounded slope and curvature), otherwise output perturbation; noisy sums for
-        the squared loss; "rrpsgd", "dp-sgd" or "privgene" for one that is not convex.
+        descent, or objective perturbation if the budget is pure (both need a loss of bounded slope
+        and curvature), otherwise output perturbation; noisy sums for the squared loss;
+        "rrpsgd", "dp-sgd" or "privgene" for one that is not convex.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         What differs between two data sets that must be hard to tell apart: one record's values, or
@@ -378,7 +372,11 @@ def carry_out(
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = run_multinomial if is_multinomial(settled) else SOLVERS[settled.solver].run
+    run = SOLVERS[settled.solver].run
+    if is_multinomial(settled):
+        run = run_multinomial
+    elif has_prior(settled):
+        run = run_with_prior
     curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
     try:
         outcome = run(settled, curator)

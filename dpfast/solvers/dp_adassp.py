@@ -9,6 +9,10 @@ contributes a bounded amount.  Both are released at once with Gaussian or l2-Lap
 is post-processing.  ``ψ`` is a multiple of the noise matrix's typical norm ``2 √d σ``: below it an
 eigenvalue of ``G̃`` is mostly noise, whose inverse must not reach the weights.
 
+Before that, a few rounds of noisy counts find where the targets lie between their bounds
+(`dpfast/solvers/_target_range.py`): the noise in ``ṽ`` is in proportion to their range, and a range
+that is learned is as narrow as the targets' own, whatever was declared.
+
 The sums are one release (:class:`~dpfast.queries.ProductSums`).  The ridge `alpha` is
 data-independent.
 
@@ -26,15 +30,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dpfast._validation import check_real
+from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
+from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ProductSums, upper_triangle
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._lengths import said_of_lengths
+from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
 
 Vector = NDArray[np.float64]
 
@@ -43,6 +49,8 @@ NAME = "dp-adassp"
 _SUMS = "sums of products"
 # Accountants that price one l2-Laplace release and no Gaussian one.
 _PURE = ("pure", "optimal")
+# Accountants that add up the releases of a run by their squares.
+_GAUSSIAN = ("auto", "gdp")
 # Matrices of dim (dim + 1) / 2 noisy entries; beyond this they would not fit in memory.
 MAX_DIM = 10_000
 
@@ -52,6 +60,7 @@ class Settings:
     """What a run follows; the numbers are those of :func:`plan` or derived from them."""
 
     mechanism: Gaussian | L2Laplace
+    target_range: TargetRange | None
     noise: str
     target_bound: float
     target_factor: float
@@ -68,6 +77,7 @@ def plan(
     alpha: float | str | None = None,
     target_bound: float = 1.0,
     floor: float = 0.5,
+    target_rounds: int | str = "auto",
 ) -> Plan[Settings]:
     """Settle the noise of the sums from public quantities.
 
@@ -87,6 +97,9 @@ def plan(
     floor : float, default=0.5
         Smallest eigenvalue of the system that is solved, in units of the norm that the noise
         matrix typically has; > 0.
+    target_rounds : int or "auto"
+        Rounds in which the range of the targets is learned, 0 for none; "auto" is 4 where privacy
+        is Gaussian, and none otherwise.
 
     Returns
     -------
@@ -113,25 +126,54 @@ def plan(
     target_bound = check_real("target_bound", target_bound, low=1e-100, high=1e100)
     floor = check_real("floor", floor, low=0.0, low_open=True, high=1e100)
 
+    pure = budget.kind == "pure" or accountant in _PURE
+    if target_rounds == "auto":
+        target_rounds = 0 if pure or accountant not in _GAUSSIAN else ROUNDS
+    rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if rounds > 0 and pure:
+        raise ValueError(
+            f"target_rounds must be 0 for pure privacy, which pays for one release; got {rounds}."
+        )
+
     query = ProductSums(shape, target_bound)
+    target_range = None
+    if rounds > 0:
+        mu = budget_mu(budget, accountant)
+        apart = math.sqrt(records_apart(neighboring_relation))
+        for_range = share(mu * shape.n_samples / apart)
+        target_range = planned(
+            shape,
+            target_bound,
+            rounds,
+            for_range,
+            lambda share, query, where: Gaussian.calibrate(
+                Budget(mu=mu * math.sqrt(share)), query, neighboring_relation, where=where
+            ),
+        )
+        budget_of_sums = Budget(mu=mu * math.sqrt(1.0 - for_range))
     mechanism: Gaussian | L2Laplace
-    if budget.kind == "pure" or accountant in _PURE:
+    if pure:
         mechanism = L2Laplace.calibrate(budget, query, neighboring_relation, where=_SUMS)
         # E‖z‖² = D (D + 1) scale² for this law.
         stddev = math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
     else:
-        mechanism = Gaussian.calibrate(
-            budget, query, neighboring_relation, accountant=accountant, where=_SUMS
-        )
+        if target_range is not None:
+            mechanism = Gaussian.calibrate(budget_of_sums, query, neighboring_relation, where=_SUMS)
+        else:
+            mechanism = Gaussian.calibrate(
+                budget, query, neighboring_relation, accountant=accountant, where=_SUMS
+            )
         stddev = mechanism.stddev
+    learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=((mechanism, 1),),
+        accesses=(*learned, (mechanism, 1)),
         settings=Settings(
             mechanism=mechanism,
+            target_range=target_range,
             noise="gaussian" if isinstance(mechanism, Gaussian) else "l2-laplace",
             target_bound=target_bound,
             target_factor=query.target_factor,
@@ -155,15 +197,23 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford the release; the data is not touched.
     """
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
-    noisy = curator.release(settings.mechanism)
+    center, half = 0.0, settings.target_bound
+    if settings.target_range is not None:
+        center, half = learn_range(settings.target_range, curator)
+    noisy = curator.release(settings.mechanism, center, half)
     upper, entries = upper_triangle(dim)
     gram = np.zeros((dim, dim))
     gram[upper] = noisy[:-dim] / entries
     gram += np.triu(gram, 1).T
-    moments = noisy[-dim:] / settings.target_factor
+    moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
+    # The constant takes up the center; the ridge is that of both together.
+    shift = np.zeros(dim)
+    if center != 0.0:
+        shift[-1] = center / plan.shape.intercept
+    moments -= n * settings.ridge * shift
     values, vectors = scipy.linalg.eigh(gram)
     ridge = max(n * settings.ridge, settings.least_eigenvalue - float(values[0]))
-    w: Vector = vectors @ ((vectors.T @ moments) / (values + ridge))
+    w: Vector = shift + vectors @ ((vectors.T @ moments) / (values + ridge))
     # Three deviations of the trace's noise more: too long rather than too short.
     features = plan.shape.n_features
     noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
@@ -188,6 +238,7 @@ SOLVER = Solver(
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",
+    exact={"target_rounds": 0},
     loss="squared",
     max_dim=MAX_DIM,
     refusal=refusal,

@@ -6,14 +6,15 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 1. learns center and scale of every column privately, in rounds, each in the coordinates that the
    one before it left (as Biswas, Dong, Kamath & Ullman 2020 do for covariances), so that errors are
-   relative, and averages the rounds by their precision: `_moments`;
-2. learns the correlations privately, and removes those that stand out of the noise: `_correlation`;
-3. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
-   with momentum where there are rows enough, and averages the late iterates: `descend`.
+   relative; then the correlations that stand out of the noise: `dpfast/solvers/_coordinates.py`;
+2. descends on ``v``, ``w = W v``, by full-batch gradients that are clipped *in these coordinates*,
+   with momentum where there are rows enough, averages the late iterates, and takes away what noise
+   alone would explain: `dpfast/solvers/_whitened_descent.py`.
 
-Losses with a log link come with no scale of their slopes: a run learns mean and spread of the
-targets first, and corrects intercept and length of the weights in the end
-(`dpfast/solvers/_log_link.py`).
+Targets that are numbers may be far narrower than their declared bounds: a run learns their range
+first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`).  Losses with a log link
+come with no scale of their slopes, either: a run learns mean and spread of the targets first, and
+corrects intercept and length of the weights in the end (`dpfast/solvers/_log_link.py`).
 
 Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
 vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
@@ -22,14 +23,15 @@ Where noise would drown everything (few rows a weight, tiny budgets), steps get 
 weights stay near zero, and the intercept, a single number, is learned as far as the noise lets it:
 the fallback is a constant prediction.
 
-The center moves the weight of the intercept, which is one more column; without an intercept columns
-are scaled and not centered.  Mapping back with ``W`` is post-processing.
+The center moves the weight of the intercept, which is one more column, or that of a constant column
+of the table's own; without either columns are scaled and not centered.  Mapping back with ``W`` is
+post-processing.
 
 Privacy
 -------
-All three steps are Gaussian releases of sums (:mod:`dpfast.queries.coordinates`) whose noise
-multipliers are fixed beforehand, so GDP is exact for their composition (Dong, Roth & Su 2022,
-Corollary 3.3).  The ridge is data-independent, and everything else here is post-processing.
+All steps are Gaussian releases of sums (:mod:`dpfast.queries`) whose noise multipliers are fixed
+beforehand, so GDP is exact for their composition (Dong, Roth & Su 2022, Corollary 3.3).  The ridge
+is data-independent, and everything else here is post-processing.
 
 Source: an extension, to coordinates learned privately, of noisy gradient descent (Bassily, Smith &
 Thakurta 2014; Lee & Kifer 2018).
@@ -38,7 +40,7 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -53,20 +55,19 @@ from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
-    ColumnMoments,
+    ColumnParts,
     CoordinateGradient,
     Gram,
     RelativeGradient,
-    bounded,
-    upper_triangle,
 )
-from dpfast.queries.coordinates import column_transform, reach_limit
+from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _groups, _log_link, _seconds
+from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._groups import Groups
+from dpfast.solvers._coordinates import Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._log_link import LogLink, Spread
+from dpfast.solvers._log_link import Spread
+from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -76,52 +77,18 @@ NAME = "dp-whitened-gd"
 # A dozen matrices of this many columns are held, and one is diagonalized.
 MAX_DIM = 10_000
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
-# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
-# of the noise's norm.
-_BELIEF, _FLOOR = 0.5, 0.5
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.5
-# From here on coordinates are learned from a smaller share of the budget.
+# From here on squares tell more of a column's variance than noise hides.
+_SQUARES = 15.0
+# Up to the first there is no momentum; from the second on there are more steps and more rounds.
+_SLOW, _MANY = 30.0, 200.0
+# From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
-# The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
-# slopes that are clipped, at half the largest and less, do not follow the weights.
-_CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
-# Beyond this the last bit of convergence is not worth its time.
-_MANY_ENTRIES = 1e7
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run follows; the numbers are those of :func:`plan` or derived from them."""
-
-    moments: tuple[Gaussian, ...]
-    correlation: Gaussian | None
-    gradient: Gaussian
-    curvature: float
-    radius: float
-    limit: float
-    regime: str
-    clip_norm: float
-    rounds: int
-    iterations: int
-    clip: float
-    learning_clip: float
-    average: float
-    ridge: float
-    step: float
-    intercept_step: float
-    momentum: float
-    shrinkage: float
-    james_stein: bool
-    learning_share: float
-    correlation_share: float
-    classes: int | None = None
-    link: LogLink | None = None
-    groups: Groups | None = None
 
 
 def plan(
@@ -135,6 +102,7 @@ def plan(
     clip: float | str = "auto",
     rounds: int | str = "auto",
     learning_clip: float | str = "auto",
+    correlation_clip: float | str = "auto",
     learning_share: float | str = "auto",
     correlation_share: float | str = "auto",
     average: float = 0.75,
@@ -143,6 +111,7 @@ def plan(
     momentum: float | str = "auto",
     shrinkage: float | str = "auto",
     james_stein: bool | str = "auto",
+    target_rounds: int | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -164,7 +133,9 @@ def plan(
     rounds : int or "auto"
         Rounds in which the columns' moments are learned.
     learning_clip : float or "auto"
-        While moments and correlations are learned, rows are clipped to ``learning_clip √dim``.
+        From the second round of the moments on, rows are clipped to ``learning_clip √dim``.
+    correlation_clip : float or "auto"
+        The same for the correlations.
     learning_share : float or "auto"
         Share of the budget, in units of mu², that the rounds take together.
     correlation_share : float or "auto"
@@ -182,6 +153,9 @@ def plan(
     james_stein : bool or "auto"
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`; "auto" where steps are full.
+    target_rounds : int or "auto"
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
+        of numbers without a log link, which has its own, and none for classes.
 
     Returns
     -------
@@ -220,6 +194,7 @@ def plan(
         "clip": clip,
         "rounds": rounds,
         "learning_clip": learning_clip,
+        "correlation_clip": correlation_clip,
         "learning_share": learning_share,
         "correlation_share": correlation_share,
         "step": step,
@@ -234,6 +209,7 @@ def plan(
     turns = check_integer("rounds", settings["rounds"], low=1, high=100)
     clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
     reach = check_real("learning_clip", settings["learning_clip"], low=1.0, high=1e100)
+    reach_2 = check_real("correlation_clip", settings["correlation_clip"], low=1.0, high=1e100)
     for_moments = check_real("learning_share", settings["learning_share"], low=0.0, low_open=True)
     for_correlation = check_real("correlation_share", settings["correlation_share"], low=0.0)
     stride = check_real("step", settings["step"], low=0.0, low_open=True, high=2.0)
@@ -245,7 +221,20 @@ def plan(
     stein = check_flag("james_stein", settings["james_stein"])
     if shape.dim - (shape.intercept != 0.0) < 2:
         for_correlation = 0.0  # one column is correlated with nothing
+    numbers = shape.loss.kind == "regression" and not linked
+    if target_rounds == "auto":
+        target_rounds = _target_range.ROUNDS if numbers and not grouped else 0
+    for_range = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if for_range > 0 and (grouped or not numbers):
+        whose = "groups of rows" if grouped else f"the loss {shape.loss.name!r}"
+        raise ValueError(
+            f"target_rounds must be 0 for {whose}; got {for_range}. Only single numbers without a "
+            "log link have a range that is learned."
+        )
     for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
+    if for_range > 0:
+        apart = math.sqrt(records_apart(neighboring_relation))
+        for_targets = _target_range.share(u * shape.dim * apart)
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
@@ -268,20 +257,26 @@ def plan(
         budget = Budget(mu=mu * math.sqrt(share))
         return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
 
-    # To begin with no row is longer than √dim, and less radius is less noise.
-    moments = tuple(
-        release(for_moments / turns, ColumnMoments(shape, bound), _MOMENTS)
-        for bound in [math.sqrt(shape.dim)] + [radius] * (turns - 1)
-    )
+    # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
+    # nothing that is worth their noise.
+    squares = u >= _SQUARES
+    queries = [ColumnParts(shape, math.sqrt(shape.dim), squares=False)]
+    queries += [ColumnParts(shape, radius, squares)] * (turns - 1)
+    moments = tuple(release(for_moments / turns, query, _MOMENTS) for query in queries)
     correlation = None
     if for_correlation > 0.0:
-        correlation = release(for_correlation, Gram(shape, radius, limit), _CORRELATION)
+        gram = Gram(shape, reach_2 * math.sqrt(shape.dim), limit)
+        correlation = release(for_correlation, gram, _CORRELATION)
     for_gradients = 1.0 - for_moments - for_correlation - for_targets
     query: Query = CoordinateGradient(shape, clip_norm, limit)
     link = _log_link.planned(shape, u, limit, release) if linked else None
     if linked:
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+    target_range = None
+    if for_range > 0:
+        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release)
+        query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     groups = None
     if grouped:
         query = _groups.gradient_query(shape, limit, neighboring_relation)
@@ -291,6 +286,8 @@ def plan(
     if correlation is not None:
         accesses.append((correlation, 1))
     accesses.append((gradient, steps))
+    if target_range is not None:
+        accesses.insert(0, (target_range.histogram, for_range))
     if link is not None:
         accesses = [link.accesses[0], *accesses, link.accesses[1]]
     if groups is not None:
@@ -308,8 +305,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=tuple(accesses),
         settings=Settings(
-            moments=moments,
-            correlation=correlation,
+            learning=Learning(moments, correlation, limit),
             gradient=gradient,
             curvature=largest,
             radius=radius,
@@ -320,6 +316,7 @@ def plan(
             iterations=steps,
             clip=clip,
             learning_clip=reach,
+            correlation_clip=reach_2,
             average=average,
             ridge=ridge,
             step=stride,
@@ -330,6 +327,7 @@ def plan(
             learning_share=for_moments,
             correlation_share=for_correlation,
             link=link,
+            target_range=target_range,
             groups=groups,
         ),
         expected=MappingProxyType(
@@ -338,9 +336,10 @@ def plan(
                 "excess_risk_guess": excess_risk_guess(shape, by_noise),
                 "seconds": _seconds.preparation(shape)
                 + _seconds.whitening(shape, turns, correlation is not None)
-                + turns * _seconds.release(2 * shape.n_features)
+                + sum(_seconds.release(mechanism.dimension) for mechanism in moments)
                 + (_seconds.release(correlation.dimension) if correlation is not None else 0.0)
                 + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+                "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
             }
         ),
     )
@@ -402,20 +401,26 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     if even or shape.loss.log_link:
         way = 1.0
-    most = 80.0 if shape.n_samples * shape.dim <= _MANY_ENTRIES else 40.0
+    most, steps = 16.0, max(10.0, 10.0 * (u / 20.0) ** 0.5)
+    momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
+    if u >= _MANY:
+        most, momentum = 40.0, 0.35 * math.log2(u / 50.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
-    ample = math.sqrt(_AMPLE / max(u, _AMPLE))
+    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
+    if u < 50.0:
+        correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
     return {
-        "iterations": int(min(most, way * max(10.0, 10.0 * (u / 20.0) ** 0.5))),
+        "iterations": int(way * min(most, steps)),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
-        "rounds": 2 if u < 50.0 else 3,
+        "rounds": 3 if u < _MANY else 5,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
-        "learning_share": 0.2 if u < 50.0 else 0.1 * ample,
-        "correlation_share": 0.0 if u < _HOPELESS else 0.1 if u < 50.0 else 0.2 * ample,
+        "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
+        "learning_share": min(0.2, 0.05 + 2.5 / u),
+        "correlation_share": correlated,
         "step": min(1.0, (u / _HOPELESS) ** 2),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
-        "momentum": min(0.7, max(0.0, 0.35 * math.log2(u / 50.0))),
-        "shrinkage": min(0.05, 0.5 / u),
+        "momentum": min(0.6 if u < _MANY else 0.7, momentum),
+        "shrinkage": min(0.05, 0.3 / u),
         "james_stein": u >= _HOPELESS,
     }
 
@@ -434,18 +439,20 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     plan = with_sizes(plan, curator)
-    link = plan.settings.link
-    if link is None:
-        transform = learn_coordinates(plan, curator)
-        v, norms = descend(plan, curator, transform)
-    else:
-        spread = _log_link.learn_spread(link, plan.shape, curator)
-        transform = learn_coordinates(plan, curator)
-        v, norms = descend(plan, curator, transform, spread)
-        ridge = plan.settings.ridge
-        v = _log_link.calibrated(link, plan.shape, curator, transform, v, spread, ridge)
+    settings, shape, link = plan.settings, plan.shape, plan.settings.link
+    spread: Spread | Place | None = None
+    if link is not None:
+        spread = _log_link.learn_spread(link, shape, curator)
+    elif settings.target_range is not None:
+        spread = Place(*_target_range.learn_range(settings.target_range, curator))
+    coordinates = learn(settings.learning, shape, curator)
+    v, norms, change = descend(settings, shape, curator, coordinates, spread)
+    if link is not None and isinstance(spread, Spread):
+        transform = coordinates.transform
+        v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
     history = MappingProxyType({"gradient_norm": norms})
-    return Outcome(transform @ v, history, lengths_told(plan.shape, transform))
+    return Outcome(w, history, lengths_told(shape, coordinates.transform))
 
 
 def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
@@ -460,217 +467,6 @@ def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:
     if settings.groups is None:
         return plan
     return replace(plan, settings=_groups.learned(settings.groups, settings, curator))
-
-
-def learn_coordinates(plan: Plan[Settings], curator: Curator) -> Matrix:
-    """``W``, private: the coordinates ``Wᵀ x̃`` in which the rows are nearly centered and white."""
-    settings, shape = plan.settings, plan.shape
-    center, scale = _moments(plan, curator)
-    transform = bounded(shape, column_transform(shape, center, scale), settings.limit)
-    if settings.correlation is not None:
-        change = _correlation(plan, settings.correlation, curator, transform)
-        transform = bounded(shape, transform @ change, settings.limit)
-    return transform
-
-
-def _moments(plan: Plan[Settings], curator: Curator) -> tuple[Vector, Vector]:
-    """Center and scale of every column, private."""
-    shape = plan.shape
-    d, n = shape.n_features, shape.n_samples
-    radius = math.sqrt(shape.dim)
-    centered = shape.intercept != 0.0
-    # Both in units of the scale to begin with, so that nothing here over- or underflows.
-    unit = shape.data_norm / radius
-    center, scale = np.zeros(d), np.ones(d)
-    # All rounds' estimates count, each by its precision, which is public: later rounds resolve
-    # short columns, and the first, in which no row is clipped, knows the long ones best.
-    centers, variances = _Estimate(d), _Estimate(d)
-    for mechanism in plan.settings.moments:
-        weight = 1.0 / radius
-        noisy = curator.release(mechanism, unit * center, unit * scale)
-        mean = noisy[:d] / n if centered else np.zeros(d)
-        variance = noisy[d:] / (n * weight) - mean**2
-        deviation = mechanism.stddev / n
-        center = centers.add(center + scale * mean, scale * deviation)
-        known = variances.add(scale**2 * variance, scale**2 * (deviation / weight))
-        # What is below the noise cannot be told from zero.
-        scale = np.sqrt(np.maximum(known, variances.deviation()))
-        radius = plan.settings.radius
-    return unit * center, unit * scale
-
-
-class _Estimate:
-    """Mean of noisy values, each weighted by its precision."""
-
-    def __init__(self, size: int) -> None:
-        self.total = np.zeros(size)
-        self.precision = np.zeros(size)
-
-    def add(self, value: Vector, deviation: Vector) -> Vector:
-        """The mean, with one more value a coordinate and the deviations of their noise."""
-        self.total += value / deviation**2
-        self.precision += 1.0 / deviation**2
-        return self.total / self.precision
-
-    def deviation(self) -> Vector:
-        """Of the mean's noise."""
-        found: Vector = 1.0 / np.sqrt(self.precision)
-        return found
-
-
-def _correlation(
-    plan: Plan[Settings], mechanism: Gaussian, curator: Curator, transform: Matrix
-) -> Matrix:
-    """Rotation and scaling that takes out the correlations that stand out of the noise."""
-    d, n = plan.shape.n_features, plan.shape.n_samples
-    upper, entries = upper_triangle(d)
-    noisy = np.zeros((d, d))
-    noisy[upper] = curator.release(mechanism, transform) / entries
-    moments = (noisy + np.triu(noisy, 1).T) / n
-    eigenvalues, vectors = np.linalg.eigh(moments)
-    # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
-    noise = 2.0 * math.sqrt(d) * mechanism.stddev / n
-    # White is the guess; only what is further from it than the noise reaches is believed.
-    away = eigenvalues - 1.0
-    shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
-    shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    change = np.eye(plan.shape.dim)
-    change[:d, :d] = vectors / np.sqrt(shrunk)
-    return change
-
-
-def descend(
-    plan: Plan[Settings], curator: Curator, transform: Matrix, spread: Spread | None = None
-) -> tuple[Matrix, Vector]:
-    """Noisy gradient descent in the coordinates of `transform`.
-
-    Parameters
-    ----------
-    plan : Plan
-        With ``classes``, weights are a matrix of as many columns, one a class; adding the same
-        vector to all of them changes no loss, so what their noise has in common is taken out.
-    curator : Curator
-    transform : ndarray of shape (dim, dim)
-        ``W``, released before.
-    spread : Spread or None, default=None
-        Of the targets, released before, for a loss with a log link.
-
-    Returns
-    -------
-    v : ndarray of shape (dim,) or (dim, classes)
-        Weights in the coordinates.
-    norms : ndarray of shape (iterations,)
-        Of the noisy mean gradients in the learned coordinates.
-    """
-    shape, settings = plan.shape, plan.settings
-    n, steps, classes = shape.n_samples, settings.iterations, settings.classes
-    mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
-    metric = transform.T @ transform
-    # The ridge in the learned coordinates is the same for all data sets.
-    pull = np.full(shape.dim, settings.shrinkage * curvature)
-    step = np.full(shape.dim, settings.step)
-    if shape.intercept != 0.0:
-        pull[-1], step[-1] = 0.0, settings.intercept_step
-    step /= curvature
-    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
-    # spread that whitening takes from the rows, gradient steps would have to be tiny.
-    damped = np.eye(shape.dim) + ridge * step[:, None] * metric
-    if classes is not None:
-        pull, step = pull[:, None], step[:, None]
-    momentum = settings.momentum
-    first = first_averaged(settings)
-    assert mechanism.query is not None
-    at = curator.fix(mechanism.query, transform)
-    v = last = np.zeros(shape.dim if classes is None else (shape.dim, classes))
-    unit: tuple[float, ...] = ()
-    change = 1.0
-    if spread is not None:
-        # Slopes are in units of the spread, and the curvature is that at the mean.
-        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
-        change = relative / spread.weight
-        unit = (relative * float(_log_link.curvature(shape.loss, spread.mean)[0]),)
-        step, pull = step * change, pull / change
-        damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
-        if shape.intercept != 0.0:
-            v[-1] = math.log(spread.mean)
-    pace = None
-    if settings.groups is not None:
-        pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
-        step, pull = step / pace.rows, pull * pace.rows
-        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * metric
-    total = np.zeros_like(v)
-    norms = np.empty(steps)
-    for iteration in range(steps):
-        z = v + momentum * (v - last)
-        if pace is not None:
-            unit = pace.point
-        noisy = curator.release(mechanism, at, transform @ z, *unit)
-        if pace is not None:
-            noisy = pace.gradient(noisy)
-        noisy = noisy.reshape(v.shape) / n
-        if classes is not None:
-            noisy -= noisy.mean(axis=1, keepdims=True)
-        norms[iteration] = np.linalg.norm(noisy)
-        moved = z - step * (noisy + pull * z)
-        v, last = np.linalg.solve(damped, moved) if ridge > 0.0 else moved, v
-        if iteration >= first:
-            total += v
-    mean = total / (steps - first)
-    if settings.james_stein:
-        free = mean[: shape.n_features]
-        if pace is not None:
-            change = pace.norm / pace.rows
-        noisy_entries = free.size if classes is None else free.size - len(free)
-        deviation = noise_gain(settings) * change * mechanism.stddev / n
-        free *= kept(free, deviation, noisy_entries)
-    return mean, norms
-
-
-def kept(v: Matrix, deviation: float, entries: int) -> float:
-    """Which share of `v` to keep, if noise of such a deviation is part of so many entries of it.
-
-    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have on average (less
-    two entries, as James & Stein 1961).  Theirs is ``1 - r``; the square leaves weights alone that
-    stand out of the noise, since a descent of few steps ends short of the minimum anyway.
-
-    Examples
-    --------
-    >>> kept(np.full(10, 2.0), 1.0, 10), kept(np.full(10, 0.5), 1.0, 10)
-    (0.96, 0.0)
-    """
-    square = float(np.sum(v * v))
-    noise = max(0, entries - 2) * deviation**2
-    return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
-
-
-def noise_gain(settings: Settings) -> float:
-    """Deviation of the averaged weights per unit of noise in a mean gradient, on flat ground.
-
-    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-    step's noise in the average follows from what a single pulse does.
-    """
-    steps, momentum = settings.iterations, settings.momentum
-    first = first_averaged(settings)
-    clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
-    ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = settings.shrinkage + ground
-    v, last = -settings.step / settings.curvature, 0.0
-    pulse = np.empty(steps)
-    for k in range(steps):
-        pulse[k] = v
-        z = v + momentum * (v - last)
-        v, last = z - settings.step * pull * z, v
-    # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
-    sums = np.append(0.0, np.cumsum(pulse))
-    begun = np.arange(steps)
-    shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    return float(np.linalg.norm(shares))
-
-
-def first_averaged(settings: Settings) -> int:
-    """The iteration from which on iterates are averaged."""
-    steps = settings.iterations
-    return min(steps - 1, math.floor(steps * (1.0 - settings.average)))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -723,6 +519,7 @@ SOLVER = Solver(
         "momentum": 0.0,
         "shrinkage": 0.0,
         "james_stein": False,
+        "target_rounds": 0,
     },
     weighs_groups=True,
     clips_groups=clips_groups,

@@ -10,6 +10,7 @@ EXPECTED = {
     "gradient_noise_stddev": "noise in each entry of a mean gradient, standard deviation",
     "gradient_norm_bound": "expected squared length of the gradient at the result: at most this",
     "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
+    "megabytes": "megabytes of memory that a fit takes beside the rows: at most",
     "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
     "noise_in_mean_loss": "noise in a mean loss by which candidates are chosen",
     "noise_stddev_of_a_gradient": "noise in each entry of a gradient, standard deviation",
@@ -19,7 +20,9 @@ EXPECTED = {
     "noise_stddev_per_row": "noise in each sum of products, over the number of rows",
     "noise_stddev_per_weight": "noise in each weight, standard deviation at most",
     "proposals": "samples drawn until one is accepted, expected at most; each reads all rows",
+    "rows_for_coverage": "rows from which on intervals hold what they promise",
     "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
+    "width_ratio": "width of intervals over that without privacy, for even classes: about this",
     "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
 }
 """Entries of :attr:`dpfast.solvers.Plan.expected`."""
@@ -36,7 +39,10 @@ SETTINGS = {
     "certified_accuracy": "how far above the best mean loss the certified point is at most",
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
+    "correlation_clip": "length to which rows are cut while correlations are learned",
+    "column_bound": "largest entry of a row that is reckoned with",
     "correlation_share": "share of the learning budget for correlations of columns",
+    "cov_type": "whether the covariance trusts the model",
     "curvature": "largest second derivative of the loss",
     "difference_clip_norm": "length to which a row's gradient difference is cut",
     "epochs": "passes over the rows",

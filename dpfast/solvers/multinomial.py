@@ -26,12 +26,13 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import Budget, affordable, relation_of
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import ClassGradient
+from dpfast.queries import ClassGradient, ColumnParts
 from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers.dp_whitened_gd import Settings
+from dpfast.solvers._coordinates import learn
+from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -121,17 +122,30 @@ def plan_multinomial(
     clip_norm = _SQRT_2 * settled.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
+    mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
-        Budget(mu=budget_mu(budget, accountant) * math.sqrt(share / steps)),
+        Budget(mu=mu * math.sqrt(share / steps)),
         _query(shape, clip_norm, settled.limit, n_classes, neighboring_relation),
         neighboring_relation,
         where=_GRADIENT,
     )
+    learning = settled.learning
+    moments = tuple(
+        Gaussian.calibrate(
+            Budget(mu=mu * math.sqrt(settled.learning_share / settled.rounds)),
+            _of_all_classes(mechanism, n_classes),
+            neighboring_relation,
+            where=mechanism.where,
+        )
+        for mechanism in learning.moments
+    )
+    others = base.accesses[len(moments) : -1]
     plan = replace(
         base,
-        accesses=(*base.accesses[:-1], (gradient, steps)),
+        accesses=(*((m, 1) for m in moments), *others, (gradient, steps)),
         settings=replace(
             settled,
+            learning=replace(learning, moments=moments),
             gradient=gradient,
             curvature=CLASS_CURVATURE * shape.max_weight,
             clip_norm=clip_norm,
@@ -143,6 +157,13 @@ def plan_multinomial(
     )
     assert affordable(plan.events, budget, accountant)
     return plan
+
+
+def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
+    """The same moments, with counts of all classes."""
+    query = mechanism.query
+    assert isinstance(query, ColumnParts)
+    return ColumnParts(query.shape, query.radius, query.squares, n_classes)
 
 
 def _query(
@@ -186,10 +207,12 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     plan = dp_whitened_gd.with_sizes(plan, curator)
-    transform = dp_whitened_gd.learn_coordinates(plan, curator)
-    v, norms = dp_whitened_gd.descend(plan, curator, transform)
+    settings, shape = plan.settings, plan.shape
+    coordinates = learn(settings.learning, shape, curator)
+    v, norms, change = descend(settings, shape, curator, coordinates)
+    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
     return Outcome(
-        np.ascontiguousarray((transform @ v).T),
+        np.ascontiguousarray(w.T),
         MappingProxyType({"gradient_norm": norms}),
-        dp_whitened_gd.lengths_told(plan.shape, transform),
+        dp_whitened_gd.lengths_told(shape, coordinates.transform),
     )

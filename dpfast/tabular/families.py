@@ -41,7 +41,7 @@ FAMILIES: dict[str, type] = {
 _DEFAULT = {"classification": "logistic", "regression": "linear"}
 #: What a table settles, and an estimator that is given must leave as it is.
 _SETTLED = (
-    *("data_norm", "classes", "target_bounds", "max_weight", "strict"),
+    *("data_norm", "column_blocks", "classes", "target_bounds", "max_weight", "strict"),
     *("epsilon", "delta", "neighboring_relation", "max_rows_per_group", "random_state"),
 )
 
@@ -124,6 +124,7 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
         new.set_params(class_weight=_by_position(weights, list(target.classes)))
     declared = {
         "data_norm": schema.row_norm_bound,
+        "column_blocks": schema.column_blocks,
         "max_weight": None if schema.weight is None else schema.weight.high,
         "strict": True,
         **(

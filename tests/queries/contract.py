@@ -27,7 +27,7 @@ from dpfast.queries import (
     ClassCounts,
     ClassGradient,
     ClippedGradient,
-    ColumnMoments,
+    ColumnParts,
     ColumnSums,
     CoordinateGradient,
     CountsBeyond,
@@ -40,8 +40,13 @@ from dpfast.queries import (
     ProductSums,
     RankScores,
     RelativeGradient,
+    ScoreProducts,
     ScoreSum,
+    SquaredSlopes,
     TargetCounts,
+    TargetHistogram,
+    WeightedCurvature,
+    WeightedScores,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -322,6 +327,16 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
+def stacks(query: Any) -> list[tuple[np.ndarray]]:
+    """Coordinates for scores, others for curvatures, and weights near and far."""
+    score, curvature = transform_of(query), stretched(query)
+    return [
+        (np.hstack([one, two, w[:, None]]),)
+        for one, two in ((score, curvature), (curvature, score))
+        for w in (np.zeros(query.shape.dim), *np.random.default_rng(2).normal(size=(3, 4)))
+    ]
+
+
 _STEPS = np.linspace(0.0, 40.0, 9)
 
 
@@ -379,7 +394,7 @@ def group_cases() -> list[Case]:
         cases += [
             Case(
                 f"moments of groups, at most {most} rows",
-                lambda size, most=most: ColumnMoments(group_shape(LOGISTIC, size, most), 1.7),
+                lambda size, most=most: ColumnParts(group_shape(LOGISTIC, size, most), 1.7),
                 lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                 people,
                 rows,
@@ -434,19 +449,26 @@ def _cases_of_parts() -> list[Case]:
 def _cases() -> list[Case]:
     cases = [
         Case(
-            f"moments, radius {radius}",
-            lambda size, radius=radius: ColumnMoments(shape_of(LOGISTIC, size, 3), radius),
+            f"column parts, radius {radius}, squares {squares}, {loss.name}, classes {n_classes}",
+            lambda size, chosen=(radius, squares, n_classes), loss=loss, intercept=intercept: (
+                ColumnParts(shape_of(loss, size, 3, intercept), *chosen)
+            ),
             lambda query: (
                 [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
                 + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
             ),
-            ball(3, (1.0,)),
-            problem_of(LOGISTIC),
-            # √4.5 of √6 is all that a replaced row can do.
-            {"replace_one": 0.86, "add_or_remove_one": 0.99},
+            ball(3, targets),
+            problem_of(loss, intercept=intercept),
+            # A row on an axis has all that a row can have.
+            dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-        for radius in (1.0, 1.7)
+        for radius, squares, loss, targets, n_classes, intercept in (
+            (1.0, True, LOGISTIC, SIGNS, None, 1.0),
+            (1.7, True, LOGISTIC, SIGNS, None, 0.0),
+            (1.7, False, LOGISTIC, CLASSES, 3, 1.0),
+            (1.0, False, HUBER, (1.0,), None, 0.0),
+        )
     ]
     cases += [
         Case(
@@ -459,6 +481,38 @@ def _cases() -> list[Case]:
             ALL,
         )
     ]
+    cases += [
+        Case(
+            f"shapes of columns, radius {radius}",
+            lambda size, radius=radius: ColumnParts(
+                shape_of(LOGISTIC, size, 3), radius, n_classes=0
+            ),
+            lambda query: (
+                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+            ),
+            ball(3, (1.0,)),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+        for radius in (1.0, 1.7)
+    ]
+    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS)):
+        for kind in (WeightedScores, WeightedCurvature, ScoreProducts, SquaredSlopes):
+            cases.append(
+                Case(
+                    f"{kind.__name__}, {loss.name}",
+                    lambda size, loss=loss, kind=kind: kind(
+                        shape_of(loss, size, 3), 0.7, 0.9, 200.0
+                    ),
+                    stacks,
+                    ball(3, targets),
+                    problem_of(loss),
+                    dict.fromkeys(RELATIONS, 0.98 if kind is not SquaredSlopes else 0.7),
+                    ALL,
+                )
+            )
     for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
         for clip in (0.7, 50.0):
             cases.append(
@@ -574,9 +628,20 @@ def _cases() -> list[Case]:
     )
     cases.append(
         Case(
+            "targets in bins",
+            lambda size: TargetHistogram(shape_of(HUBER, size, 3), 6),
+            lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
+            ball(3, NUMBERS, count=1),
+            problem_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
             "sums of products",
             lambda size: ProductSums(shape_of(SQUARED, size, 2, intercept=0.0), BOUND),
-            lambda query: [()],
+            lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)],
             ball(2, (1.0, -1.0, 9.0, -9.0), count=6),
             problem_of(SQUARED, intercept=0.0),
             dict.fromkeys(RELATIONS, 0.99),
@@ -596,7 +661,7 @@ def _cases() -> list[Case]:
         def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
             public = objective_shape(name, shape_of(loss, size, 2), 200.0)
             tolerance = 1e-2 if loss.smoothed else 1e-8
-            return CertifiedMinimizer(public, tolerance, name=name)
+            return CertifiedMinimizer(public, tolerance)
 
         cases.append(
             Case(
@@ -642,6 +707,19 @@ def _cases() -> list[Case]:
                 dict.fromkeys(RELATIONS, 0.99),
                 ALL,
                 lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses themselves of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.5),
+                ALL,
             )
         )
         cases.append(

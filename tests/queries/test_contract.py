@@ -8,7 +8,7 @@ from queries.contract import CASES, RELATIONS, check, value
 
 import dpfast.queries
 from dpfast.mechanisms import Query
-from dpfast.queries import ColumnMoments, RelativeGradient
+from dpfast.queries import ColumnParts, RelativeGradient
 
 
 def pairs():
@@ -41,12 +41,12 @@ def test_the_largest_arguments_have_finite_values_on_all_rows(case):
                 continue
             if place < query.fixed and type(query).check is not Query.check:
                 continue  # bounded by more than that
-            if isinstance(query, ColumnMoments) and place == 1:
+            if isinstance(query, ColumnParts) and place == 1:
                 continue  # scales are bounded from below
             for largest in (np.eye(argument.size)[0], np.full(argument.size, argument.size**-0.5)):
                 with np.errstate(over="ignore"):
                     # Moments have their scale, of at least 0.1, to be far from besides.
-                    length = (0.09 if isinstance(query, ColumnMoments) else 0.999) * min(
+                    length = (0.09 if isinstance(query, ColumnParts) else 0.999) * min(
                         query.largest_argument, 1e300
                     )
                     far = length * largest.reshape(argument.shape)
@@ -77,7 +77,7 @@ def test_arguments_that_may_have_no_value_are_refused_before_anything_is_spent(b
 def test_scales_that_take_rows_beyond_floating_point_are_refused(scale):
     for case in CASES:
         query = case.make(2)
-        if isinstance(query, ColumnMoments):
+        if isinstance(query, ColumnParts):
             with pytest.raises(ValueError, match=r"scale must be|must be finite"):
                 query.check_point(np.zeros(3), np.array([1.0, 1.0, scale]))
         if isinstance(query, RelativeGradient):

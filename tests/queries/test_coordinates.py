@@ -8,7 +8,7 @@ import scipy.sparse
 
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.queries import (
-    ColumnMoments,
+    ColumnParts,
     CoordinateGradient,
     Gram,
     RelativeGradient,
@@ -34,17 +34,25 @@ def clipped_rows(Z, radius):
     return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
 
 
-@pytest.mark.parametrize(("sparse", "long_row"), [(False, 100), (True, 100), (False, 1)])
-def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
-    monkeypatch.setattr(coordinates, "_LONG_ROW", long_row)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_against_whole_arrays(sparse):
     X, y = correlated(500)
     problem = Problem(scipy.sparse.csr_array(X) if sparse else X, y, data_norm=0.7)
     X = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]  # as the problem does
     center, scale = np.full(6, 0.3), np.linspace(0.1, 1.0, 6)
     Z = clipped_rows((X - center) / scale, 1.5)
-    sums = ColumnMoments(problem.shape, 1.5).evaluate(problem, center, scale)
-    np.testing.assert_allclose(sums[:6], Z.sum(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(sums[6:], np.square(Z).sum(axis=0) / 1.5, rtol=1e-12)
+    for n_classes, classes in ((None, [np.sum(y < 0), np.sum(y > 0)]), (3, [200, 200, 100])):
+        labeled = problem.with_labels(np.arange(500) // 200)
+        query = ColumnParts(problem.shape, 1.5, n_classes=n_classes)
+        sums = query.evaluate(labeled, center, scale)
+        np.testing.assert_allclose(sums[12:18], np.square(Z).sum(axis=0) / 1.5, rtol=1e-12)
+        parts = (np.maximum(Z, 0.0), np.maximum(-Z, 0.0), np.square(Z))
+        for found, part in zip(query.split(sums), parts, strict=False):
+            np.testing.assert_allclose(found, part.sum(axis=0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(query.split(sums)[3], classes, rtol=1e-12)
+    both = [ColumnParts(problem.shape, 1.5, squares) for squares in (True, False)]
+    with_squares, without = (query.evaluate(problem, center, scale) for query in both)
+    np.testing.assert_array_equal(without, np.delete(with_squares, np.arange(12, 18)))
 
     W = column_transform(problem.shape, center, scale)
     rows = np.column_stack([X, np.ones(len(X))])
@@ -54,7 +62,7 @@ def test_sums_against_whole_arrays(sparse, long_row, monkeypatch):
     triangle = Gram(problem.shape, 1.5, 1e6).evaluate(problem, W)
     np.testing.assert_allclose(triangle, (Z.T @ Z)[upper] * entries, rtol=1e-11)
 
-    lengths = np.concatenate(list(problem.map_rows(coordinates._lengths_in(problem.shape, W))))
+    lengths = coordinates._lengths_in(problem.shape, W)(problem)
     exact = np.linalg.norm(rows @ W, axis=1)
     assert np.all(lengths >= exact) and np.all(lengths <= exact * (1 + 1e-10))
     w = np.linspace(-1, 1, 7)

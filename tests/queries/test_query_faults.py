@@ -49,6 +49,13 @@ def more_steps(query):
     return other
 
 
+def longer_groups(query):
+    """Groups that may be twice as long as they are said to be."""
+    other = copy(query)
+    other._clip = lambda row, norm, *more: query._clip(2.0 * row, 2.0 * norm, *more)
+    return other
+
+
 #: What bounds a record's influence inside of the query, let out; None where rows are only counted.
 LOOSE = {
     "BatchSum": doubled("clip_norm"),
@@ -57,19 +64,22 @@ LOOSE = {
     "ClassCounts": None,
     "ClassGradient": doubled("clip_norm"),
     "ClippedGradient": doubled("clip_norm"),
-    "ColumnMoments": doubled("radius"),
+    "ColumnParts": doubled("radius"),
     "ColumnSums": doubled("weight"),
     "CoordinateGradient": doubled("clip_norm"),
     "CountsBeyond": None,
     "DescentIterate": more_steps,
     "GradientStep": doubled("step"),
     "Gram": doubled("radius"),
+    "GroupGradient": longer_groups,
+    "GroupSizes": None,
     "LineSearchLosses": doubled("loss_clip"),
     "ProductSums": doubled("target_bound"),
     "RankScores": None,
     "RelativeGradient": doubled("clip_norm"),
     "ScoreSum": None,
     "TargetCounts": None,
+    "TargetHistogram": None,
 }
 #: Those that rest on the rows' own bound.
 ON_THE_NORM = (

@@ -44,10 +44,12 @@ def test_the_sums_are_those_of_the_definition(intercept, sparse):
         scipy.sparse.csr_array(X) if sparse else X, y, "squared", data_norm=1.0,
         intercept=intercept, sample_weight=weight, max_weight=2.0,
     )  # fmt: skip
-    found = _sums(problem, 1.0, 0.7)
     assert np.any(np.abs(y) > 1.0)
-    expected = naive_sums(X, np.clip(y, -1, 1), weight, intercept, 0.7)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    for center, half, bound in ((0.0, 1.0, 1.0), (0.2, 0.5, 1.0), (-0.1, 0.3, 2.0)):
+        found = _sums(problem, center, half, bound, 0.7)
+        scaled = bound * np.clip((y - center) / half, -1, 1)
+        expected = naive_sums(X, scaled, weight, intercept, 0.7)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     # The caller's problem still has its own targets.
     np.testing.assert_array_equal(problem.target, y)
 
@@ -106,7 +108,7 @@ def test_worst_neighbors_through_the_whole_query(relation):
         shape = problems[-1].shape
     settled = plan(shape, "dp-adassp", Budget(1.0, 1e-6), neighboring_relation=relation)
     mechanism, factor = (settled.parameters[k] for k in ("mechanism", "target_factor"))
-    first, second = (mechanism.query.evaluate(problem) for problem in problems)
+    first, second = (mechanism.query.evaluate(problem, 0.0, 1.0) for problem in problems)
     if relation == "add_or_remove_one":
         second = first - contribution(np.array([1.0, 0, 0]), 1.0, 1.0, factor)
     distance = np.linalg.norm(first - second)
@@ -117,11 +119,12 @@ def test_noise_is_as_planned():
     """The ridge is public here and large, so that the weights show the noise of the sums."""
     X, y = table(200)
     problem = Problem(X, y, "squared", data_norm=1.0, intercept=0.0)
-    settled = plan(problem, "dp-adassp", Budget(1.0, 1e-6), alpha=1e6)
+    options = {"alpha": 1e6, "target_rounds": 0}
+    settled = plan(problem, "dp-adassp", Budget(1.0, 1e-6), **options)
     mechanism, factor = (settled.parameters[k] for k in ("mechanism", "target_factor"))
     w = np.array(
         [
-            solve(problem, "dp-adassp", Budget(1.0, 1e-6), alpha=1e6, random_state=seed).w
+            solve(problem, "dp-adassp", Budget(1.0, 1e-6), random_state=seed, **options).w
             for seed in range(400)
         ]
     )
@@ -181,6 +184,7 @@ def test_every_accountant_gets_what_it_prices(accountant):
         ({"target_bound": 0.0}, "target_bound must be"),
         ({"target_bound": math.inf}, "target_bound must be"),
         ({"floor": 0.0}, "floor must be"),
+        ({"target_rounds": -1}, "target_rounds must be"),
         ({"n_features": 10_001}, "X must have at most 10000 columns"),
     ],
 )
@@ -190,3 +194,25 @@ def test_bad_arguments(settings, message):
     options = {name: settings[name] for name in settings if name not in public}
     with pytest.raises(ValueError, match=message):
         plan(ProblemShape(**public), "dp-adassp", Budget(1.0, 1e-6), **options)
+
+
+def test_one_release_has_no_rounds():
+    shape = ProblemShape(n_samples=100, n_features=2, data_norm=1.0, loss="squared")
+    with pytest.raises(ValueError, match="target_rounds must be 0 for pure privacy"):
+        plan(shape, "dp-adassp", Budget(1.0), target_rounds=1)
+    assert len(plan(shape, "dp-adassp", Budget(1.0)).events) == 1
+
+
+@pytest.mark.parametrize("intercept", [1.0, 0.5])
+@pytest.mark.parametrize("alpha", [None, 0.1])
+def test_a_range_that_is_learned_changes_no_minimizer(intercept, alpha, noiseless):
+    """The center that the constant takes up is part of what the ridge draws to zero."""
+    X, y = table(3000)
+    problem = Problem(X, 0.3 + 0.01 * y, "squared", data_norm=1.0, intercept=intercept)
+    options = {"alpha": alpha, "floor": 1e-9}
+    fits = [
+        solve(problem, "dp-adassp", Budget(50.0, 1e-6), target_rounds=rounds, **options)
+        for rounds in (0, 4)
+    ]
+    assert fits[1].plan.settings.target_range is not None
+    np.testing.assert_allclose(fits[1].w, fits[0].w, rtol=1e-7, atol=1e-9)

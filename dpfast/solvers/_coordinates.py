@@ -1,0 +1,360 @@
+"""Coordinates in which noise hurts least, learned from noisy sums over the columns.
+
+Rounds of first moments and mean absolute values, with squares where noise is low, settle center and
+scale of every column, each round in the coordinates of the one before.  A mean absolute value
+bounds the variance from both sides: from below by that of a normal column, from above by that of a
+column that is 0 but for rare spikes as high as entries get.  Columns that are declared to be
+categories are counts: their mean is their variance, too.  Then correlations are learned, and those
+that stand out of the noise are taken out.
+
+A constant column of the table's own takes the intercept's place if there is none.  And of every
+category it is kept how far its count stood out of the noise: :meth:`Coordinates.weights` gives next
+to no effect to those that nobody was seen to have.
+
+All is post-processing of releases of :mod:`dpfast.queries.coordinates`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import ColumnParts, bounded, upper_triangle
+from dpfast.queries.coordinates import column_transform
+from dpfast.shape import ProblemShape
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# Mean squares of a normal column over the square of its mean absolute value.
+_NORMAL = 0.5 * math.pi
+# Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of declared
+# columns, of tables of these most of whose entries are 0, and of columns that may be anything.
+_TAIL, _SPARSE_TAIL, _ANY_TAIL = 0.65, 0.9, 0.8
+# Rows of a table of such entries are shorter than this share of what its entries' bounds allow.
+_SPARSE = 0.5
+# Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
+# others measured squares are believed to be too small.
+_UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
+# Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
+_COUNTED, _RAREST = 5.0, 4.0
+# Squares beyond so many times a normal column's tell one with spikes.
+_SPIKY = 2.0
+# Deviations of the noise by which a category's share stands out: up to the first it is taken for
+# empty, from the second on its weight counts in full.
+_NOTHING, _SEEN = 0.5, 2.5
+# A column is constant if its mean stands out by so many deviations of the noise and its variance is
+# at most this share of its mean's square.
+_FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
+# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
+# of the noise's norm.
+_BELIEF, _FLOOR = 0.5, 0.5
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The accesses that coordinates are learned by, and their public numbers.
+
+    Attributes
+    ----------
+    moments : tuple of Gaussian
+        Of :class:`~dpfast.queries.ColumnParts`.
+    correlation : Gaussian or None
+        Of :class:`~dpfast.queries.Gram`.
+    limit : float
+        Of the transform's reach.
+    """
+
+    moments: tuple[Gaussian, ...]
+    correlation: Gaussian | None
+    limit: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Center and scale of every column, in the rows' units, and what is known of them.
+
+    Attributes
+    ----------
+    center, scale : ndarray of shape (n_features,)
+    deviation : ndarray of shape (n_features,)
+        Of the noise in the centers.
+    seen : ndarray of shape (n_features,)
+        From 0, a category that was not seen in any row, to 1; columns of numbers have 1.
+    spiky : ndarray of bool, shape (n_features,)
+        Columns of numbers that are mostly at one value.
+    shares : ndarray of shape (n_classes,)
+        Noisy means of the rows' weights by class, over the largest weight; empty for regression.
+    share_deviation : float
+        Of the noise in these.
+    """
+
+    center: Vector
+    scale: Vector
+    deviation: Vector
+    seen: Vector
+    spiky: NDArray[np.bool_]
+    shares: Vector
+    share_deviation: float
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """``z = Wᵀ x̃``; of the coordinates the last is 1 for every row if they are anchored.
+
+    Attributes
+    ----------
+    transform : ndarray of shape (dim, dim)
+        ``W``.
+    anchor : int or None
+        The constant entry of ``x̃``: the intercept's, or that of a constant column.
+    constant : float
+        Its value.
+    columns : Columns
+    """
+
+    transform: Matrix
+    anchor: int | None
+    constant: float
+    columns: Columns
+
+    @property
+    def free(self) -> int:
+        """Coordinates that are not constant."""
+        return len(self.transform) - (self.anchor is not None)
+
+    def probabilities(self) -> Vector:
+        """Shares of the classes to expect, of what the noise shows."""
+        shares, noise = self.columns.shares, self.columns.share_deviation
+        total = max(float(shares.sum()), noise)
+        found = expected_shares(shares / total, noise / total)
+        found /= found.sum()
+        return found
+
+    def weights(self, v: Matrix, deviation: float) -> Matrix:
+        """``w = W v``, with next to no effect of categories that were not seen in any row.
+
+        They have noise, stretched by `W`, and nothing else; the deviation is that in a coordinate
+        that no row's slope depends on.  What an effect is at the column's center goes to the
+        constant: typical rows keep their margins.
+        """
+        w: Matrix = self.transform @ v
+        columns = self.columns
+        stretch = np.sum(np.square(self.transform[: len(columns.seen), : self.free]), axis=1)
+        noise = (1.0 - columns.seen) * deviation**2 * stretch
+        cut = (noise / (1.0 + noise) * w[: len(noise)].T).T
+        w[: len(cut)] -= cut
+        if self.anchor is not None:
+            w[self.anchor] += columns.center @ cut / self.constant
+        return w
+
+
+def expected_shares(found: Vector, noise: float) -> Vector:
+    """Means of numbers in [0, 1], of which normal noise of this deviation shows `found`.
+
+    Examples
+    --------
+    >>> expected_shares(np.array([-0.01, 0.01, 0.3]), 0.01).round(4)
+    array([0.0053, 0.0129, 0.3   ])
+    """
+    # Far outside the interval the formula is 0/0.
+    found = np.clip(found, -6.0 * noise, 1.0 + 6.0 * noise)
+    low, high = -found / noise, (1.0 - found) / noise
+    density = np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)
+    inside = math.sqrt(2.0 * math.pi) * (ndtr(high) - ndtr(low))
+    expected: Vector = np.clip(found + noise * density / inside, 1e-9, 1.0 - 1e-9)
+    return expected
+
+
+def entry_bound(shape: ProblemShape) -> float:
+    """How high a column's spikes may be: as declared, or a guess from the rows' norm."""
+    if shape.columns:
+        return 1.0
+    return float(shape.data_norm * shape.dim**-0.375)
+
+
+def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordinates:
+    """Private coordinates in which the rows are nearly centered and white."""
+    columns = _learn_columns(learning.moments, shape, curator)
+    found = _coordinates(shape, columns)
+    found = replace(found, transform=bounded(shape, found.transform, learning.limit))
+    if learning.correlation is None:
+        return found
+    change = _correlation(learning.correlation, shape, found, curator)
+    return replace(found, transform=bounded(shape, found.transform @ change, learning.limit))
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+class _Estimate:
+    """Mean of noisy values, each weighted by its precision."""
+
+    def __init__(self, size: int) -> None:
+        self.total = np.zeros(size)
+        self.precision = np.zeros(size)
+
+    def add(self, value: Vector, deviation: Vector | float) -> Vector:
+        """The mean, with one more value a coordinate and the deviations of their noise."""
+        self.total += value / np.square(deviation)
+        self.precision += 1.0 / np.square(deviation)
+        return self.total / self.precision
+
+    def deviation(self) -> Vector:
+        """Of the mean's noise."""
+        found: Vector = 1.0 / np.sqrt(self.precision)
+        return found
+
+
+def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: Curator) -> Columns:
+    """What the rounds tell of the columns."""
+    d, n = shape.n_features, shape.n_samples
+    # Everything is in units of this, so that nothing here over- or underflows.
+    unit = shape.data_norm / math.sqrt(shape.dim)
+    height, one = entry_bound(shape) / unit, 1.0 / unit
+    counted = indicators(shape)
+    tail = _tail(shape, counted)
+    # All rounds' estimates count, each by its precision, which is public: later rounds resolve
+    # short columns, and the first, in which no row is clipped, knows the long ones best.
+    query = _parts_of(moments[0])
+    centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
+    center, scale = np.zeros(d), np.ones(d)
+    shares = np.zeros(query.counted)
+    for mechanism in moments:
+        query = _parts_of(mechanism)
+        # Indicators are not centered, so that they have no negative parts.
+        offset = np.where(counted, 0.0, center)
+        noisy = curator.release(mechanism, unit * offset, unit * scale)
+        above, below, square, labels = query.split(noisy / n)
+        noise = mechanism.stddev / n
+        mean = np.where(counted, above, above - below)
+        size, apart = above + below, math.sqrt(2.0) * noise
+        known = scale * np.where(counted, noise, apart)
+        shares = classes.add(labels, noise / query.label_weight)
+        measured = None
+        if query.squares:
+            deviation = scale**2 * noise / query.weight
+            measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
+        center = centers.add(offset + scale * mean, known)
+        low, high = _variance_bounds(size, mean, apart, scale, height)
+        guess = high if mechanism is moments[0] else low ** (1.0 - tail) * high**tail
+        spiky = np.zeros(d, dtype=bool)
+        if measured is not None:
+            variance, doubt = measured
+            guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
+            spiky = variance - doubt > _SPIKY * low
+        share, doubt = np.clip(center * unit, 0.0, 1.0), centers.deviation() * unit
+        rare = np.maximum(np.maximum(share, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
+        center = np.where(counted, share * one, center)
+        scale = np.where(counted, one * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
+    evidence = np.clip((share / doubt - _NOTHING) / (_SEEN - _NOTHING), 0.0, 1.0)
+    return Columns(
+        center=unit * center,
+        scale=unit * scale,
+        deviation=unit * centers.deviation(),
+        seen=np.where(counted, evidence, 1.0),
+        spiky=spiky & ~counted,
+        shares=shares,
+        share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
+    )
+
+
+def _variance_bounds(
+    size: Vector, mean: Vector, noise: float, scale: Vector, height: float
+) -> tuple[Vector, Vector]:
+    """Bounds of the columns' variances from mean absolute values and means in units of `scale`.
+
+    A column is at least as spread as a normal one, as what its center was wrong by, and as the
+    noise; and at most as one of spikes of this height.
+    """
+    high = np.maximum(size, _UNSEEN * noise) * scale * height
+    low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def indicators(shape: ProblemShape) -> NDArray[np.bool_]:
+    """Which columns are declared to be those of categories."""
+    found = np.zeros(shape.n_features, dtype=bool)
+    for block in shape.columns:
+        found[block.start : block.stop] = block.kind == "one-hot"
+    return found
+
+
+def _tail(shape: ProblemShape, counted: NDArray[np.bool_]) -> float:
+    """How near to its upper bound a variance is taken to be."""
+    if not shape.columns:
+        return _ANY_TAIL
+    categories = sum(block.kind == "one-hot" for block in shape.columns)
+    numbers = int(np.sum(~counted))
+    mostly_zeros = shape.data_norm**2 - categories < _SPARSE * numbers
+    return _SPARSE_TAIL if mostly_zeros else _TAIL
+
+
+def _parts_of(mechanism: Gaussian) -> ColumnParts:
+    assert isinstance(mechanism.query, ColumnParts)
+    return mechanism.query
+
+
+# ---- coordinates --------------------------------------------------------------------------------
+
+
+def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
+    """Columns scaled, and centered where something constant can take up the centers."""
+    d, center, scale = shape.n_features, columns.center, columns.scale
+    if shape.intercept != 0.0:
+        transform = column_transform(shape, center, scale)
+        return Coordinates(transform, d, shape.intercept, columns)
+    constant = (np.abs(center) > _FAR_FROM_ZERO * columns.deviation) & (
+        scale**2 < _CONSTANT * center**2
+    )
+    constant &= ~indicators(shape)
+    if not constant.any():
+        transform = np.diag(1.0 / np.hypot(scale, center))
+        return Coordinates(transform, None, 1.0, columns)
+    j = int(np.argmax(np.where(constant, np.abs(center) / scale, 0.0)))
+    others = np.flatnonzero(np.arange(d) != j)
+    transform = np.zeros((d, d))
+    transform[others, np.arange(d - 1)] = 1.0 / scale[others]
+    transform[j, : d - 1] = -center[others] / (scale[others] * center[j])
+    transform[j, d - 1] = 1.0 / center[j]
+    return Coordinates(transform, j, float(center[j]), columns)
+
+
+def _correlation(
+    mechanism: Gaussian, shape: ProblemShape, found: Coordinates, curator: Curator
+) -> Matrix:
+    """Rotation and scaling that takes out the correlations that stand out of the noise."""
+    d, free, n = shape.n_features, found.free, shape.n_samples
+    asked = found.transform.copy()
+    asked[:, free:] = 0.0  # what is constant has no place among the correlations
+    upper, entries = upper_triangle(d)
+    noisy = np.zeros((d, d))
+    noisy[upper] = curator.release(mechanism, asked) / entries
+    moments = ((noisy + np.triu(noisy, 1).T) / n)[:free, :free]
+    # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
+    noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
+    columns = np.flatnonzero(np.arange(d) != found.anchor)
+    lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
+    moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
+    eigenvalues, vectors = np.linalg.eigh(moments)
+    # White is the guess; only what is further from it than the noise reaches is believed.
+    away = eigenvalues - 1.0
+    shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
+    shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
+    change = np.eye(shape.dim)
+    change[:free, :free] = vectors / np.sqrt(shrunk)
+    return change
+
+
+def _lost(diagonal: Vector, noise: float, spiky: NDArray[np.bool_]) -> Vector:
+    """What clipping left of the variances of spiky columns, whose scales were known before."""
+    trust = 0.1 / (0.1 + 2.0 * noise**2)
+    typical = float(np.clip(diagonal.mean(), 0.1, 1.0))
+    left = np.clip(trust * diagonal + (1.0 - trust) * typical, 0.1, 1.0)
+    return np.where(spiky, left, 1.0)

@@ -1,0 +1,404 @@
+"""Noisy gradient descent in learned coordinates, and what the noise in its end tells.
+
+The descent begins at the best constant prediction, as far as noisy class counts tell it.  Gradients
+that were released tell more than their own step: two of them at different points are a secant.
+Along the weights themselves, the one direction that every step agrees on, secants add up to a
+curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
+loss is nearly flat where its weights are, is not stopped halfway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.losses import Loss
+from dpfast.mechanisms import Gaussian
+from dpfast.shape import ProblemShape
+from dpfast.solvers import _groups, _log_link
+from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
+from dpfast.solvers._groups import Groups
+from dpfast.solvers._log_link import LogLink, Spread
+from dpfast.solvers._target_range import TargetRange
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
+# slopes that are clipped, at half the largest and less, do not follow the weights.
+_CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
+# The guess of the curvature along the weights, its deviation, and the least that is believed, in
+# units of the largest; a step's share of one over the curvature.
+_GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
+# How much a secant counts one step later.
+_FORGET = 0.5
+# Shorter weights have no direction of their own yet.
+_SHORTEST = 0.1
+# The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
+_INTERCEPT_NOISE = 4.0
+# Deviation of an effect across a column's range, in units of the margin, before any data are seen.
+_PRIOR_EFFECT = 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run follows: the options of the solver's plan, and what is derived from them."""
+
+    learning: Learning
+    gradient: Gaussian
+    curvature: float
+    radius: float
+    limit: float
+    regime: str
+    clip_norm: float
+    rounds: int
+    iterations: int
+    clip: float
+    learning_clip: float
+    correlation_clip: float
+    average: float
+    ridge: float
+    step: float
+    intercept_step: float
+    momentum: float
+    shrinkage: float
+    james_stein: bool
+    learning_share: float
+    correlation_share: float
+    classes: int | None = None
+    link: LogLink | None = None
+    target_range: TargetRange | None = None
+    groups: Groups | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where targets are, as released before: center and half the width of their range."""
+
+    center: float
+    half: float
+
+    def slope(self, loss: Loss) -> float:
+        """The largest slope of a residual of half the width, over that of a residual of 1."""
+        slopes = np.abs(loss([self.half, -self.half, 1.0, -1.0], np.zeros(4))[1])
+        return float(slopes[:2].max() / slopes[2:].max())
+
+
+def descend(
+    settings: Settings,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+    spread: Spread | Place | None = None,
+) -> tuple[Matrix, Vector, float]:
+    """Noisy gradient descent in the coordinates.
+
+    Parameters
+    ----------
+    settings : Settings
+        With ``classes``, weights are a matrix of as many columns, one a class; adding the same
+        vector to all of them changes no loss, so what their noise has in common is taken out.
+    shape : ProblemShape
+    curator : Curator
+    coordinates : Coordinates
+    spread : Spread, Place or None, default=None
+        Of the targets, released before: for a loss with a log link, or for one of other numbers.
+
+    Returns
+    -------
+    v : ndarray of shape (dim,) or (dim, classes)
+        Weights in the coordinates.
+    norms : ndarray of shape (iterations,)
+        Of the noisy mean gradients in the coordinates.
+    change : float
+        Steps were longer than planned by this factor, and so was what noise made of them.
+    """
+    n, steps, classes = shape.n_samples, settings.iterations, settings.classes
+    mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
+    transform, free = coordinates.transform, coordinates.free
+    metric = transform.T @ transform
+    # The ridge in the learned coordinates is the same for all data sets.
+    pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
+    step: Matrix = np.full(shape.dim, settings.step)
+    pull[free:], step[free:] = 0.0, settings.intercept_step
+    step /= curvature
+    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
+    # spread that whitening takes from the rows, gradient steps would have to be tiny.
+    damped = np.eye(shape.dim) + ridge * step[:, None] * metric
+    if classes is not None:
+        pull, step = pull[:, None], step[:, None]
+    momentum = settings.momentum
+    first = first_averaged(settings)
+    assert mechanism.query is not None
+    at = curator.fix(mechanism.query, transform)
+    v: Matrix = _start(shape.loss, coordinates, classes)
+    last = v
+    unit: tuple[float, ...] = ()
+    change = scale = 1.0
+    if isinstance(spread, Place):
+        scale = change = spread.slope(shape.loss)
+        unit = (scale,)
+        if shape.intercept != 0.0:
+            v[-1] = spread.center
+    elif spread is not None:
+        # Slopes are in units of the spread, and the curvature is that at the mean.
+        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
+        change = relative / spread.weight
+        unit = (relative * float(_log_link.curvature(shape.loss, spread.mean)[0]),)
+        step, pull = step * change, pull / change
+        damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
+        if shape.intercept != 0.0:
+            v[-1] = math.log(spread.mean)
+    pace = None
+    if settings.groups is not None:
+        pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
+        step, pull = step / pace.rows, pull * pace.rows
+        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * metric
+    # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
+    plain = not isinstance(spread, Spread) and classes is None and pace is None
+    stretches = ridge == 0.0 and plain
+    noise = scale * mechanism.stddev / n / curvature
+    line = _Line(free, noise)
+    total = np.zeros_like(v)
+    norms = np.empty(steps)
+    for iteration in range(steps):
+        z = v + momentum * (v - last)
+        if pace is not None:
+            unit = pace.point
+        noisy = curator.release(mechanism, at, transform @ z, *unit)
+        if pace is not None:
+            noisy = pace.gradient(noisy)
+        noisy = noisy.reshape(v.shape) * (scale / n)
+        if classes is not None:
+            noisy -= noisy.mean(axis=1, keepdims=True)
+        norms[iteration] = np.linalg.norm(noisy)
+        move = step * (noisy + pull * z)
+        if stretches:
+            line.add(z, noisy / curvature)
+            move = line.stretched(z, move)
+            move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
+        moved: Matrix = z - move
+        if ridge > 0.0:
+            moved = np.asarray(np.linalg.solve(damped, moved), dtype=np.float64)
+        v, last = moved, v
+        if iteration >= first:
+            total += v
+    mean = total / (steps - first)
+    if pace is not None:
+        change = pace.norm / pace.rows
+    if settings.james_stein:
+        mean = _without_noise(mean, settings, shape, coordinates, change)
+    return mean, norms, change
+
+
+def _without_noise(
+    v: Matrix, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> Matrix:
+    """The weights less what the noise in them, whose law is public, explains.
+
+    Steps were longer by the factor `change`.
+    """
+    n, free, classes = shape.n_samples, coordinates.free, settings.classes
+    deviation = weight_noise(settings, n) * change
+    entries = v[:free].size if classes is None else v[:free].size - free
+    v[:free] *= kept(v[:free], deviation, entries)
+    v = _drawn_to_prior(v, deviation, shape, coordinates)
+    counted = len(coordinates.columns.shares) == 2 and classes is None
+    if coordinates.anchor is not None and counted and shape.loss.multiclass:
+        averaged = settings.iterations - first_averaged(settings)
+        noise = settings.gradient.stddev / (n * shape.max_weight * math.sqrt(averaged))
+        v[-1] = _hedged(float(v[-1]), float(np.linalg.norm(v[:free])), noise)
+    return v
+
+
+def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
+    """The best constant prediction, if there is a constant and the targets have classes."""
+    dim = len(coordinates.transform)
+    v = np.zeros(dim if classes is None else (dim, classes))
+    if coordinates.anchor is None or not len(coordinates.columns.shares):
+        return v
+    probabilities = coordinates.probabilities()
+    if classes is not None:
+        v[-1] = np.log(probabilities) - np.log(probabilities).mean()
+    else:
+        v[-1] = _best_constant(loss, probabilities)
+    return v
+
+
+def _best_constant(loss: Loss, probabilities: Vector) -> float:
+    """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
+    return _root(lambda z: float(probabilities @ loss([z, z], [-1.0, 1.0])[1]))
+
+
+def _intercept_curvature(
+    shape: ProblemShape, coordinates: Coordinates, z: Matrix, noise: float
+) -> float:
+    """Of the logistic loss along the constant, twice that of the constant prediction; at most 1."""
+    known = coordinates.anchor is not None and z.ndim == 1 and shape.loss.multiclass
+    if not known:
+        return 1.0
+    bend = float(shape.loss([z[-1]], [1.0])[2][0]) / shape.loss.smoothness
+    return min(1.0, max(2.0 * bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+
+
+def _hedged(intercept: float, length: float, noise: float) -> float:
+    """The intercept whose mean probability is the one to expect, given that it is in [0, 1].
+
+    A rare class that noise all but hides costs the more the rarer it is thought to be.
+
+    Parameters
+    ----------
+    intercept, length : float
+        Margins are taken for normal, with this mean and this deviation.
+    noise : float
+        Deviation of the noise in the mean probability.
+
+    Examples
+    --------
+    >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
+    (-3.0, -4.114)
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    weights = weights / weights.sum()
+
+    def probability(b: float) -> float:
+        return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
+
+    target = float(expected_shares(np.array([probability(intercept)]), noise)[0])
+    return _root(lambda b: probability(b) - target)
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """Where a function that never falls changes its sign, among margins."""
+    low, high = -40.0, 40.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
+    return 0.5 * (low + high)
+
+
+@dataclass
+class _Line:
+    """The curvature along the weights, from secants of noisy gradients.
+
+    Attributes
+    ----------
+    free : int
+        Coordinates that are not constant.
+    noise : float
+        Deviation of an entry of a mean gradient, in units of the largest curvature.
+    slopes, squares : float
+        Sums over the secants: change of the point along the weights times that of the gradient, and
+        times itself.
+    before : tuple of (ndarray, ndarray) or None
+        The last point and its gradient.
+    """
+
+    free: int
+    noise: float
+    slopes: float = 0.0
+    squares: float = 0.0
+    before: tuple[Matrix, Matrix] | None = None
+
+    def add(self, z: Matrix, gradient: Matrix) -> None:
+        """Take in one more gradient, in units of the largest curvature."""
+        if self.before is not None:
+            direction, _ = self._direction(self.before[0])
+            along = float(np.sum((z - self.before[0]) * direction))
+            change = float(np.sum((gradient - self.before[1]) * direction))
+            self.slopes = _FORGET * self.slopes + along * change
+            self.squares = _FORGET * self.squares + along**2
+        self.before = z.copy(), gradient.copy()
+
+    def curvature(self) -> float:
+        """In units of the largest; between the guess and the secants, by their precision."""
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / self.noise**2
+        found = (_GUESS * precision + self.slopes * known) / (precision + self.squares * known)
+        return min(1.0, max(_LEAST_CURVATURE, found))
+
+    def stretched(self, z: Matrix, move: Matrix) -> Matrix:
+        """A step whose part along the weights is as long as the curvature there allows."""
+        direction, length = self._direction(z)
+        if length <= _SHORTEST:
+            return move
+        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature())
+        return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
+
+    def _direction(self, z: Matrix) -> tuple[Matrix, float]:
+        """Of the weights, constants left out, and their length."""
+        direction = z.copy()
+        direction[self.free :] = 0.0
+        length = float(np.linalg.norm(direction))
+        return direction / max(length, 1e-12), length
+
+
+def _drawn_to_prior(
+    v: Matrix, deviation: float, shape: ProblemShape, coordinates: Coordinates
+) -> Matrix:
+    """The weights that are most likely if effects of a column's whole range are moderate.
+
+    The noise has this deviation in every coordinate, so a great one in the weights of columns whose
+    scale is small; the prior has the same in the weights of all columns, and none for constants.
+    """
+    d = shape.n_features
+    precision = np.full(len(v), (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
+    precision[d:] = 0.0
+    if coordinates.anchor is not None:
+        precision[coordinates.anchor] = 0.0
+    W = coordinates.transform
+    system = np.eye(len(v)) + deviation**2 * (W.T * precision) @ W
+    found: Matrix = np.linalg.solve(system, v)
+    return found
+
+
+def kept(v: Matrix, deviation: float, entries: int) -> float:
+    """Which share of `v` to keep, if noise of such a deviation is part of so many entries of it.
+
+    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have (less two
+    entries, as James & Stein 1961; theirs is of the average noise, this of a deviation more).
+    Theirs is ``1 - r``; the square leaves weights alone that stand out of the noise, since a
+    descent of few steps ends short of the minimum anyway.
+
+    Examples
+    --------
+    >>> kept(np.full(8, 2.0), 1.0, 8), kept(np.full(8, 0.5), 1.0, 8)
+    (0.9208984375, 0.0)
+    """
+    square = float(np.sum(v * v))
+    noise = max(0, entries - 2) * deviation**2 * (1.0 + math.sqrt(2.0 / max(1, entries)))
+    return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
+
+
+def weight_noise(settings: Settings, n_samples: int, *, flat: bool = False) -> float:
+    """Deviation of the noise in the averaged weights, where the loss is curved as usual, or flat.
+
+    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+    step's noise in the average follows from what a single pulse does.
+    """
+    steps, momentum = settings.iterations, settings.momentum
+    first = first_averaged(settings)
+    clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
+    ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
+    pull = settings.shrinkage + (0.0 if flat else ground)
+    v, last = -settings.step / settings.curvature, 0.0
+    pulse = np.empty(steps)
+    for k in range(steps):
+        pulse[k] = v
+        z = v + momentum * (v - last)
+        v, last = z - settings.step * pull * z, v
+    # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
+    sums = np.append(0.0, np.cumsum(pulse))
+    begun = np.arange(steps)
+    shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
+    return float(np.linalg.norm(shares)) * settings.gradient.stddev / n_samples
+
+
+def first_averaged(settings: Settings) -> int:
+    """The iteration from which on iterates are averaged."""
+    steps = settings.iterations
+    return min(steps - 1, math.floor(steps * (1.0 - settings.average)))

@@ -1,0 +1,114 @@
+"""Ranges of targets that are learned: where they end, and what they are worth."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpfast import (
+    Budget,
+    HuberRegressor,
+    Ledger,
+    LinearRegression,
+    Problem,
+    QuantileRegressor,
+    plan,
+)
+from dpfast.curator import Curator
+from dpfast.random import SecureGenerator
+from dpfast.solvers._target_range import _seen, learn_range, share
+
+
+def learned(y, epsilon, seed=0, intercept=1.0):
+    """Center and half the width, found among declared bounds of -1 and 1."""
+    X = np.zeros((len(y), 1))
+    problem = Problem(X, y, "huber", data_norm=1.0, intercept=intercept)
+    settled = plan(problem, "dp-whitened-gd", Budget(epsilon, 1e-6))
+    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
+    return learn_range(settled.settings.target_range, curator)
+
+
+@pytest.mark.parametrize("width", [1e-2, 0.1, 0.9])
+@pytest.mark.parametrize("place", [-0.6, 0.0, 0.07])
+def test_it_holds_the_targets_and_not_much_more(place, width):
+    rng = np.random.default_rng(1)
+    y = np.clip(place + width * rng.uniform(-1, 1, 20_000), -1.0, 1.0)
+    for seed in range(5):
+        center, half = learned(y, 1.0, seed)
+        assert np.mean(np.abs(y - center) > half) < 0.01
+        assert half <= 8.0 * width
+
+
+def test_without_a_constant_it_is_around_zero():
+    center, half = learned(np.full(20_000, 0.03), 1.0, intercept=0.0)
+    assert center == 0.0 and 0.03 < half < 0.3
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+def test_few_rows_leave_it_as_declared_or_still_hold_most_targets(epsilon):
+    y = 0.2 + 0.05 * np.random.default_rng(2).standard_normal(150)
+    for seed in range(20):
+        center, half = learned(y, epsilon, seed)
+        assert (center, half) == (0.0, 1.0) or np.mean(np.abs(y - center) > half) < 0.5
+
+
+def test_what_stands_out():
+    counts = np.zeros(16)
+    assert _seen(counts, 1.0) == (1, 0)
+    counts[6] = 5.0
+    # Alone, but not with the noise of the six bins before it.
+    assert _seen(counts, 1.0) == (6, 6)
+    counts[5:9] = 100.0
+    counts[2] = 3.0
+    assert _seen(counts, 1.0) == (5, 8)
+    counts[12:] = 10.0
+    assert _seen(counts, 1.0) == (5, 15)
+
+
+def test_more_rows_pay_less():
+    shares = [share(rows) for rows in (10, 2000, 1e4, 1e7)]
+    assert shares[0] == 0.1 > shares[1] > 0.02 > shares[2] == shares[3] == 0.01
+
+
+def table(n=20_000, d=4):
+    rng = np.random.default_rng(3)
+    X = np.clip(rng.standard_normal((n, d)) / 3.0, -1.0, 1.0)
+    return X, 50.0 + 10.0 * X.sum(axis=1) + rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (LinearRegression, {}),
+        (LinearRegression, {"solver": "dp-adassp"}),
+        (HuberRegressor, {"threshold": 1.0}),
+        (QuantileRegressor, {}),
+    ],
+)
+def test_bounds_a_thousand_times_too_wide(kind, options):
+    X, y = table()
+    lost = {}
+    for factor in (1.0, 1000.0):
+        bounds = (50.0 - 30.0 * factor, 50.0 + 40.0 * factor)
+        model = kind(epsilon=2.0, data_norm=2.0, target_bounds=bounds, random_state=0, **options)
+        lost[factor] = np.mean((y - model.fit(X, y).predict(X)) ** 2) / np.var(y)
+    assert lost[1.0] < 0.05 and lost[1000.0] < 0.1
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, HuberRegressor, QuantileRegressor])
+def test_more_budget_never_loses(kind):
+    X, y = table(5000)
+    lost = []
+    for epsilon in (0.4, 1.6, 6.4, 25.0, 100.0):
+        model = kind(epsilon=epsilon, data_norm=2.0, target_bounds=(0.0, 100.0), random_state=1)
+        lost.append(np.mean(np.abs(y - model.fit(X, y).predict(X))))
+    assert max(lost) < 0.5 * np.mean(np.abs(y - np.median(y)))
+    assert all(after < 1.05 * before for before, after in pairwise(lost))
+
+
+def test_only_numbers_have_a_range():
+    problem = Problem(np.zeros((5, 1)), np.ones(5), data_norm=1.0)
+    with pytest.raises(ValueError, match="target_rounds must be 0 for the loss 'logistic'"):
+        plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6), target_rounds=2)
+    assert math.isfinite(share(1e-6))
