@@ -37,11 +37,11 @@ from scipy.special import expit
 
 from dpfast.chunks import add_up
 from dpfast.losses import Loss
-from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import (
+    ColumnMoments,
+    InCoordinates,
     _factors,
-    _InCoordinates,
     _pieces,
     _unit,
     upper_triangle,
@@ -56,7 +56,7 @@ Matrix = NDArray[np.float64]
 SERVED = ("logistic", "squared")
 
 
-class _Weighted(_InCoordinates):
+class _Weighted(InCoordinates):
     """A sum over rows that are weighted as the module says.
 
     Parameters
@@ -215,7 +215,7 @@ class SquaredSlopes(_Weighted):
         return np.array([weights @ (0.25 * slope * slope), weights.sum()])
 
 
-class ColumnShapes(Query):
+class ColumnShapes(ColumnMoments):
     """``Σ_i (z_i⁺, z_i⁻, z_i² / C)`` of the columns ``z = (x - center) / scale``, entry by entry.
 
     Rows are clipped to ``‖z‖ <= C``.  The arguments are center and scale.
@@ -232,7 +232,7 @@ class ColumnShapes(Query):
     """
 
     def __init__(self, shape: ProblemShape, radius: float) -> None:
-        self.shape, self.radius = shape, radius
+        super().__init__(shape, radius)
         self.dimension = 3 * shape.n_features
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -250,7 +250,7 @@ class ColumnShapes(Query):
 
         def sums(block: Matrix) -> Vector:
             total = np.zeros(3 * d)
-            for part in _pieces(block):
+            for part, _ in _pieces(block):
                 z = (part[:, :d] - center) / scale
                 z *= _factors(_squares(z), d, radius)[:, None]
                 up = np.maximum(z, 0.0)
@@ -315,7 +315,7 @@ def _summed(problem: RowAccess, query: _Weighted, stack: Matrix) -> Vector:
 
 def _images(problem: RowAccess, stack: Matrix) -> Iterator[Matrix]:
     """``x̃_i`` under the stack, for pieces of the rows in their order."""
-    for images in problem.map_rows(lambda block: [part @ stack for part in _pieces(block)]):
+    for images in problem.map_rows(lambda block: [part @ stack for part, _ in _pieces(block)]):
         yield from images
 
 
