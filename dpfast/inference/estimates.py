@@ -21,6 +21,7 @@ REASONS = (
     "it",
     "too few rows determine it, or they are too uneven, for its error to be nearly normal: more "
     "rows or a larger budget would do",
+    "nearly all the others are refused, and it rests on the same rows",
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.inference.estimates import REASONS, Estimates
 
-_MARKS = ("", "¹", "²")
+_MARKS = ("", "¹", "²", "³")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,9 @@ _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 _FLOOR, _SEEN = 1.0, 2.0
 # What is refused: the share of a variance in directions that are not seen, and the margins' move.
 _HIDDEN, _MOVE = 0.05, 0.75
-_HIDES, _MOVES = 1.0, 2.0
+_HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
+# Where more than this share is refused, so are the rest.
+_MOST = 0.75
 # Of the limit of a stack's reach, for each of its three blocks.
 _BLOCK = 0.5
 # Largest mean square of residuals of targets in [-1, 1].
@@ -277,6 +279,8 @@ class Steps:
         if not self.ask.shape.loss.quadratic:  # whose curvature is the same everywhere
             far = self._far(found, covariance, peaks)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
+        if np.mean(refused > 0.0) > _MOST:
+            refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         return refused
 
     def _far(self, found: Found, covariance: Matrix, peaks: Vector) -> NDArray[np.bool_]:

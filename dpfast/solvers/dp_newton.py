@@ -30,7 +30,8 @@ What is not believed.  A coefficient's variance is refused, by what was released
 
 * more than a tenth of it comes from directions whose curvature does not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
-  coefficient moves by what the interval allows, or did move in the last steps.
+  coefficient moves by what the interval allows, or did move in the last steps;
+* more than three quarters of all coefficients are refused.
 
 Privacy
 -------
@@ -321,7 +322,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     Outcome
         Its history has the `covariance` of the weights, what of it would be left without noise,
         `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
-        directions hide in the noise, 2 where margins move too far.
+        directions hide in the noise, 2 where margins move too far, 3 for the rest where more than
+        three quarters are refused.
 
     Raises
     ------
