@@ -122,7 +122,11 @@ class NumpyLoss:
 class NumpyRows:
     """Dense rows, as :class:`dpfast._kernels.DenseRows`."""
 
-    def __init__(self, x: NDArray[Any], target: Vector, intercept: float = 1.0) -> None:
+    def __init__(
+        self, x: NDArray[Any], target: Vector, intercept: float = 1.0, alike: bool = False
+    ) -> None:
+        if alike:
+            raise NotImplementedError("margins that are the same wherever a row is")
         if x.dtype != np.float64 or not x.flags.c_contiguous:
             raise _kernels.LayoutError("rows must be float64 and contiguous.")
         self.x, self.target, self.intercept = x, target, intercept

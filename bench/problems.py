@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float64]
@@ -55,6 +56,81 @@ def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
     # P(y = 1) = 1 / (1 + exp(-margin))
     y = np.where(rng.logistic(size=n_samples) < margins, 1.0, -1.0)
     return Dataset(f"synthetic {n_samples:,} x {n_features}", X, y, 1.0)
+
+
+# ---- several rows a person ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows with labels -1 and +1, whose they are, and public bounds of norms and rows a person."""
+
+    name: str
+    X: Rows
+    y: Vector
+    persons: NDArray[np.int64]
+    data_norm: float
+    most: int
+
+
+def made_panel(
+    persons: int, most: int, alike: float, labels_alike: float = 0.0, d: int = 10, seed: int = 0
+) -> Panel:
+    """So many rows a person of a logistic model, in columns of unequal size, in random order.
+
+    `alike` is the correlation of a column's entries within a person, `labels_alike` that of what
+    decides a label besides the margin.
+    """
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(persons), most)
+
+    def drawn(share: float, *shape: int) -> Vector:
+        own = rng.standard_normal((len(who), *shape))
+        shared = rng.standard_normal((persons, *shape))[who]
+        found: Vector = math.sqrt(share) * shared + math.sqrt(1.0 - share) * own
+        return found
+
+    X = drawn(alike, d)
+    margins = X @ rng.standard_normal(d)
+    margins *= 1.5 / margins.std()
+    uniform = scipy.stats.norm.cdf(drawn(labels_alike))
+    y = np.where(np.log(uniform / (1.0 - uniform)) < margins + 0.3, 1.0, -1.0)
+    X *= rng.permutation(np.geomspace(1.0, 0.2, d)) / (3.0 * math.sqrt(d))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1) * (1.0 + 1e-12))[:, None]
+    order = rng.permutation(len(who))
+    return Panel(f"{most} rows a person", X[order], y[order], who[order], 1.0, most)
+
+
+# Public bounds: age in years, the household's income in tens of thousands, years of education.
+_HEALTH: dict[str, tuple[float, float]] = {
+    "year": (1984.0, 1988.0), "age": (18.0, 100.0), "hhninc": (0.0, 20.0), "educ": (0.0, 20.0),
+    "outwork": (0.0, 1.0), "female": (0.0, 1.0), "married": (0.0, 1.0), "kids": (0.0, 1.0),
+    "self": (0.0, 1.0), "edlevel2": (0.0, 1.0), "edlevel3": (0.0, 1.0), "edlevel4": (0.0, 1.0),
+}  # fmt: skip
+_CLAIMS = {"agecat": (1.0, 6.0), "valuecat": (1.0, 9.0), "period": (1.0, 3.0)}
+
+
+def health_panel(data: Path) -> Panel:
+    """Any visit to a doctor in the year, German health panel; up to five years a person."""
+    return _panel(data, "health_panel.csv", _HEALTH, "docvis", "id", 5)
+
+
+def claims_panel(data: Path) -> Panel:
+    """Any claim in the period, motor policies of three periods each."""
+    return _panel(data, "claims_panel.csv", _CLAIMS, "claim", "policyID", 3)
+
+
+def _panel(
+    data: Path, file: str, bounds: dict[str, tuple[float, float]], target: str, who: str, most: int
+) -> Panel:
+    texts = text_columns(data, file, [*bounds, target, who])
+    X = _centered(
+        np.column_stack([texts[name].astype(np.float64) for name in bounds]),
+        np.array(list(bounds.values())),
+    )
+    y = np.where(texts[target].astype(np.float64) > 0.0, 1.0, -1.0)
+    persons = texts[who].astype(np.float64).astype(np.int64)
+    return Panel(file.partition(".")[0], X, y, persons, math.sqrt(X.shape[1]), most)
 
 
 # ---- real tables --------------------------------------------------------------------------------

@@ -229,6 +229,16 @@ dpfast_status dpfast_csr_add_hessian(const dpfast_csr *rows, const dpfast_loss *
     return mirror(dim, out) && all_finite(dim, w) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
 
+dpfast_status dpfast_csr_quadratic_forms(const dpfast_csr *rows, const double *matrix,
+                                         double *forms)
+{
+    if (!valid_rows(rows) || matrix == NULL || forms == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops()->quadratic_forms(rows, matrix, forms);
+    return all_finite(rows->n, forms) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
 ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d)
 {
     /* Rows are added one after another and hold a column at most once.  A block may be a single

@@ -82,6 +82,10 @@ dpfast_status dpfast_csr_objective(const dpfast_csr *rows, const dpfast_loss *lo
 dpfast_status dpfast_csr_add_hessian(const dpfast_csr *rows, const dpfast_loss *loss,
                                      const double *w, double *out);
 
+/* forms[i] = x~_i^T matrix x~_i for a symmetric matrix (dim x dim), whose upper triangle is read. */
+dpfast_status dpfast_csr_quadratic_forms(const dpfast_csr *rows, const double *matrix,
+                                         double *forms);
+
 /* As dpfast_dense_addition_depth.  For an entry of add_hessian, what out held before counts as one
  * more row. */
 ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d);

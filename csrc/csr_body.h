@@ -104,6 +104,35 @@ DPFAST_INLINE void outer_rows(int index_type, int value_type, ptrdiff_t m, const
     }
 }
 
+/* z_i = x~_i^T A x~_i over m rows, row_scale that of the first; A has dim rows and columns. */
+DPFAST_INLINE void form_rows(int index_type, int value_type, ptrdiff_t m, const ptrdiff_t *offset,
+                             const void *DPFAST_RESTRICT indices,
+                             const void *DPFAST_RESTRICT values,
+                             const double *DPFAST_RESTRICT row_scale, double intercept,
+                             ptrdiff_t dim, const double *DPFAST_RESTRICT a,
+                             double *DPFAST_RESTRICT z)
+{
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i++) {
+        const double scale = row_scale != NULL ? row_scale[i] : 1.0;
+        double square = 0.0, cross = 0.0;
+        for (k = offset[i]; k < offset[i + 1]; k++) {
+            const int64_t column = dpfast_index_at(indices, index_type, k);
+            const double *row = a + column * dim;
+            const double value = value_at(values, value_type, k);
+            /* Columns increase within a row, which keeps this in the triangle. */
+            const double rest =
+                dot_row(index_type, value_type, k + 1, offset[i + 1], indices, values, row);
+            square += value * (row[column] * value + 2.0 * rest);
+            cross += value * row[dim - 1];
+        }
+        z[i] = scale * (scale * square);
+        if (intercept != 0.0) {
+            z[i] += intercept * (2.0 * scale * cross + intercept * a[dim * dim - 1]);
+        }
+    }
+}
+
 typedef struct inner_loops {
     void (*dot)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
                 const double *w, double *z);
@@ -111,6 +140,9 @@ typedef struct inner_loops {
                     const double *s, double *gradient);
     void (*outer)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
                   const double *s, const double *cross, ptrdiff_t dim, double *out);
+    void (*form)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
+                 const double *row_scale, double intercept, ptrdiff_t dim, const double *a,
+                 double *z);
 } inner_loops;
 
 #define STAMP_INNER_LOOPS(name, index_type, value_type)                                            \
@@ -129,6 +161,13 @@ typedef struct inner_loops {
                              ptrdiff_t dim, double *out)                                           \
     {                                                                                              \
         outer_rows(index_type, value_type, m, offset, indices, values, s, cross, dim, out);        \
+    }                                                                                              \
+    static void form_##name(ptrdiff_t m, const ptrdiff_t *offset, const void *indices,             \
+                            const void *values, const double *row_scale, double intercept,         \
+                            ptrdiff_t dim, const double *a, double *z)                             \
+    {                                                                                              \
+        form_rows(index_type, value_type, m, offset, indices, values, row_scale, intercept, dim,   \
+                  a, z);                                                                           \
     }
 STAMP_INNER_LOOPS(int32_float64, DPFAST_INT32, DPFAST_FLOAT64)
 STAMP_INNER_LOOPS(int32_float32, DPFAST_INT32, DPFAST_FLOAT32)
@@ -140,7 +179,7 @@ STAMP_INNER_LOOPS(uint16_float64, DPFAST_UINT16, DPFAST_FLOAT64)
 STAMP_INNER_LOOPS(uint16_float32, DPFAST_UINT16, DPFAST_FLOAT32)
 STAMP_INNER_LOOPS(uint16_ones, DPFAST_UINT16, IMPLICIT_ONES)
 
-#define LIST_INNER_LOOPS(name) {dot_##name, scatter_##name, outer_##name}
+#define LIST_INNER_LOOPS(name) {dot_##name, scatter_##name, outer_##name, form_##name}
 /* Indexed by dpfast_index, then by dpfast_scalar or IMPLICIT_ONES. */
 static const inner_loops all_inner_loops[3][3] = {
     {LIST_INNER_LOOPS(int32_float64), LIST_INNER_LOOPS(int32_float32),
@@ -297,6 +336,20 @@ static void add_hessian(const dpfast_csr *rows, const dpfast_loss *loss, const d
     }
     if (rows->intercept != 0.0) {
         out[dim * dim - 1] += curvature_sum * rows->intercept * rows->intercept;
+    }
+}
+
+static void quadratic_forms(const dpfast_csr *rows, const double *matrix, double *forms)
+{
+    const inner_loops *loops = inner_loops_of(rows);
+    const ptrdiff_t dim = rows->d + (rows->intercept != 0.0);
+    ptrdiff_t offset[DPFAST_BLOCK_ROWS + 1];
+    ptrdiff_t start, m;
+    for (start = 0; start < rows->n; start += m) {
+        m = block_offsets(rows, start, offset);
+        loops->form(m, offset, rows->indices, rows->values,
+                    rows->row_scale != NULL ? rows->row_scale + start : NULL, rows->intercept, dim,
+                    matrix, forms + start);
     }
 }
 

@@ -19,6 +19,7 @@ typedef struct dpfast_csr_ops {
     /* upper triangle only */
     void (*add_hessian)(const dpfast_csr *rows, const dpfast_loss *loss, const double *w,
                         double *out);
+    void (*quadratic_forms)(const dpfast_csr *rows, const double *matrix, double *forms);
 } dpfast_csr_ops;
 
 #define DECLARE_OPS(isa) extern const dpfast_csr_ops dpfast_csr_ops_##isa;

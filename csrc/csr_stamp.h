@@ -5,4 +5,5 @@
 
 #include "csr_body.h"
 
-const dpfast_csr_ops DPFAST_ISA(dpfast_csr_ops) = {margins, add_rows, gradient, add_hessian};
+const dpfast_csr_ops DPFAST_ISA(dpfast_csr_ops) = {margins, add_rows, gradient, add_hessian,
+                                                     quadratic_forms};

@@ -10,6 +10,7 @@
 #ifndef DPFAST_H
 #define DPFAST_H
 
+#include "affine.h"
 #include "batches.h"
 #include "csr.h"
 #include "dense.h"

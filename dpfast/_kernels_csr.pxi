@@ -209,6 +209,21 @@ cdef class CsrRows:
             self._rows.inverse_norm = &inverse_norm[0]
         self._inverse_norm = inverse_norm
 
+    def entries(self, ptrdiff_t start, ptrdiff_t stop):
+        """(offsets, columns, values) of the rows of the range, scaled; columns may be uint16.
+
+        Row `start` + i has the entries from ``offsets[i]`` to before ``offsets[i + 1]``.
+        """
+        if not 0 <= start <= stop <= self.n_samples:
+            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
+        indptr, indices, data = self._arrays
+        offsets = indptr[start : stop + 1]
+        first, last = offsets[0], offsets[-1]
+        values = np.ones(last - first) if data is None else data[first:last].astype(np.float64)
+        if self._row_scale is not None:
+            values *= np.repeat(np.asarray(self._row_scale[start:stop]), np.diff(offsets))
+        return offsets - first, indices[first:last], values
+
     cdef dpfast_csr _slice(self, ptrdiff_t start, ptrdiff_t stop) except *:
         cdef dpfast_csr rows = self._rows
         if not 0 <= start <= stop <= self.n_samples:

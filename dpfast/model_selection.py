@@ -373,10 +373,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         indexed = None if groups is None else index_groups(groups, len(target), len(target))
         count = len(target) if indexed is None else indexed.count
-        check_promise(budget, count)
         held_out = self._held_out(count)
         self._check_target(candidates, target)
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])
+        check_promise(budget, count, shape.unit)
         settled = self._settle(budget, candidates, shape, held_out)
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)

@@ -358,8 +358,13 @@ class Problem(RowAccess):
         step = step or self._layout.chunk_rows()
         return map_in_order(work, self._rows.n_samples, step, threads)
 
-    def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
-        return self._map(lambda start, stop: work(*self._rows.chunk(start, stop), start, stop))
+    def map_chunks(
+        self, work: Callable[[Any, int, int, int, int], T], *, few: bool = False
+    ) -> Iterator[T]:
+        step = self._layout.few_chunks_rows() if few else None
+        return self._map(
+            lambda start, stop: work(*self._rows.chunk(start, stop), start, stop), step
+        )
 
     def chunks(self) -> Iterator[tuple[Any, int, int, int, int]]:
         n, step = self._rows.n_samples, self._layout.chunk_rows()
@@ -554,14 +559,12 @@ class Problem(RowAccess):
     def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
         return add_up(self.map_rows(work))
 
-    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
-        groups = self._with_groups()
-        parts = np.repeat(1.0 / groups.sizes, groups.sizes)
-
-        def on_chunk(start: int, stop: int) -> Matrix:
-            return work(self._dense(start, stop), parts[start:stop])
-
-        return add_up(self._map(on_chunk, step=self._layout.dense_rows()))
+    def row_shares(self) -> Vector | None:
+        if not self.shape.several_rows:
+            return None
+        sizes = self._with_groups().sizes
+        shares: Vector = np.repeat(1.0 / sizes, sizes)
+        return shares
 
     def count_groups(self, edges: Vector) -> Vector:
         counts = np.histogram(self._with_groups().sizes, edges)[0]
@@ -647,9 +650,9 @@ class Problem(RowAccess):
         self._line = None
 
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
-        return self._clipped_by(np.concatenate(list(self.map_rows(lengths))), longest)
+        return self._clipped_by(lengths(self), longest)
 
     def _clipped_by(self, lengths: Vector, longest: float = math.inf) -> Self:
         norms = as_vector("lengths", lengths, self._rows.n_samples)
@@ -694,7 +697,7 @@ class Problem(RowAccess):
         return self._view(_target=target, _rows=rows)
 
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
-        weight = np.minimum(as_vector("factors", factors, self.shape.n_samples), most)
+        weight = np.minimum(self._per_row("factors", factors), most)
         if self._weight is not None:
             weight = weight * self._weight
         twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))

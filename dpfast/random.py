@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast import _kernels
 from dpfast._files import this_process
 from dpfast._validation import check_choice, check_integer, check_real
+from dpfast.lattice import Mixture, largest_width
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -276,6 +277,48 @@ class SecureGenerator:
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_LAPLACE_SCALE)
         return self._fill(lambda out: self._stream.fill_discrete_laplace(scale, out), n, np.int64)
+
+    def discrete_l2_laplace(self, scale: int, d: int) -> NDArray[np.int64]:
+        """Draw a vector of integers from the l2-Laplace law on them, exactly.
+
+        P(k) is proportional to ``exp(-||k||_2 / scale)`` over the vectors of d integers, by
+        rejection from a mixture of discrete Gaussians (:mod:`dpfast.lattice`); within 2^-1000 a
+        value in total variation.
+
+        Parameters
+        ----------
+        scale : int
+            At least 2^19, and so small that the widest Gaussian has a scale of at most 2^32.
+        d : int
+            Dimension, >= 1.
+
+        Returns
+        -------
+        ndarray of shape (d,), dtype int64
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong type or out of its range.
+        """
+        d = check_integer("d", d, low=1)
+        highest = int(_kernels.MAX_GAUSSIAN_SCALE / largest_width(d))
+        scale = check_integer("scale", scale, low=2**19, high=highest)
+        mixture = Mixture.of(d, scale)
+        while True:
+            k = self.discrete_gaussian(mixture.choose(self._below), d)
+            if mixture.accepts(k, self._below):
+                return k
+
+    def _below(self, bound: int) -> int:
+        """A uniform integer in [0, `bound`), of any size: those beyond are refused."""
+        bits = (bound - 1).bit_length()
+        while True:
+            words = self.uint64(-(-bits // 64)).astype("<u8")
+            number = int.from_bytes(words.tobytes(), "little")
+            number >>= -bits % 64
+            if number < bound:
+                return number
 
     def noisy_max(
         self, scores: ArrayLike, scale: int, noise: Literal["laplace", "exponential", "gumbel"]

@@ -28,6 +28,8 @@ _CHUNK_BYTES = 4 * 2**20
 _DENSE_BYTES = 2**18
 # Each chunk has a gradient of its own until it is added to the sum.
 _MAX_CHUNKS = 256
+# Of a longer chunk, the chain of additions would be charged.
+_LONG_CHUNK_ROWS = 2**16
 # Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
 # and the losses.
 _LINE_SEARCH_ROWS = 8192
@@ -220,6 +222,10 @@ class ProblemShape:
         """Rows of one chunk; depends on the shape alone, never on the number of threads."""
         rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
         return max(64, -(-rows // 64) * 64)
+
+    def few_chunks_rows(self) -> int:
+        """Rows of one chunk where a chunk's result is large: some 16 chunks, of bounded length."""
+        return max(self.chunk_rows(), min(-(-self.n_samples // 16), _LONG_CHUNK_ROWS))
 
     def line_search_rows(self) -> int:
         """Rows of one chunk of a line search: X is read in it, too."""

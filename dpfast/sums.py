@@ -145,15 +145,15 @@ class RowSums(ABC):
 
     @abstractmethod
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
         """The same problem, whose gradients are clipped by other lengths of the rows.
 
         Parameters
         ----------
         lengths : callable
-            As the `work` of :meth:`sum_rows`; returns upper bounds of the rows' lengths, each a
-            function of that row alone, in whatever norm the clipping is to be done.
+            Takes a problem with all or some of the rows, as `function` of :meth:`map_blocks`;
+            returns upper bounds of its rows' lengths, in whatever norm the clipping is to be done.
             ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to ``± clip_norm``
             over its length.
         longest : float, default=inf
@@ -307,14 +307,8 @@ class RowAccess(RowSums):
         """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
 
     @abstractmethod
-    def sum_over_groups(self, work: Callable[[Matrix, Vector], Matrix]) -> Any:
-        """As :meth:`sum_rows`, where a record is a group.
-
-        Parameters
-        ----------
-        work : callable
-            Takes one over the number of rows of each row's group, too.
-        """
+    def row_shares(self) -> Vector | None:
+        """One over the number of rows of each row's group; None: every row is a record."""
 
     @abstractmethod
     def count_groups(self, edges: Vector) -> Vector:
@@ -349,11 +343,14 @@ class RowAccess(RowSums):
         """
 
     @abstractmethod
-    def map_chunks(self, work: Callable[[Any, int, int, int, int], T]) -> Iterator[T]:
+    def map_chunks(
+        self, work: Callable[[Any, int, int, int, int], T], *, few: bool = False
+    ) -> Iterator[T]:
         """``work(kernel, first, last, start, stop)`` on every chunk; results in chunk order.
 
         Rows [start, stop) of the problem are rows [first, last) of `kernel`, one of the row classes
-        of ``dpfast._kernels``.  Chunks may run on several threads at once.
+        of ``dpfast._kernels``.  Chunks may run on several threads at once.  With `few` there are
+        about 16 of them, for results that are much larger than a chunk.
         """
 
     @abstractmethod

@@ -54,6 +54,9 @@ def noiseless(monkeypatch):
     )
     monkeypatch.setattr(SecureGenerator, "gaussian", lambda self, n: np.zeros(n))
     monkeypatch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
+    monkeypatch.setattr(
+        SecureGenerator, "discrete_l2_laplace", lambda self, scale, d: np.zeros(d, dtype=np.int64)
+    )
     epoch = _kernels.private_epoch
     monkeypatch.setattr(
         _kernels, "private_epoch", lambda *args, **named: epoch(*args, **{**named, "noise": "none"})

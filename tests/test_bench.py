@@ -20,6 +20,7 @@ from bench import (
     kernel_targets,
     large_gradient,
     machine,
+    priors,
     problems,
     report,
     rivals,
@@ -39,6 +40,8 @@ from bench.suites import (
     lowy2021,
     objective,
     peers,
+    persons,
+    price,
     scaling,
     sgd,
     zhang2017,
@@ -102,6 +105,17 @@ TINY = {
         epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
     ),
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
+    "persons": persons.Sizes(
+        persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
+    ),
+    "price": price.Sizes(
+        dense=((300, 3),),
+        sparse=((200, 40, 4),),
+        epsilons=(1.0,),
+        solvers=("auto", "output-perturbation"),
+        read_entries=100,
+        group_seconds=0.0,
+    ),
     "scaling": scaling.Sizes(
         rows=(300, 900),
         columns=(2, 9),
@@ -968,3 +982,16 @@ def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
     report.write(document, SUITES["sgd"], tmp_path)
     page = (tmp_path / "sgd.md").read_text("utf-8")
     assert "89.3 % / 0.398" in page
+
+
+def test_priors_are_measured_against_fits_without_them():
+    data = problems.randhie()
+    rows = np.random.default_rng(0).permutation(len(data.y))[:3000]
+    few = problems.Dataset("few", data.X[rows], data.y[rows], data.data_norm)
+    found = {kind: numbers for kind, *numbers in priors.measure(few, [2.5], 3)}
+    assert set(found) == set(priors.KINDS)
+    assert all(excess > -1e-9 for _, *excesses in found.values() for excess in excesses)
+    _, alone, public, both = found["same"]
+    assert both < 0.6 * alone
+    # Fits without a prior are the same; public rows with other labels are not.
+    assert found["opposite"][1] == alone and found["opposite"][2] > public

@@ -88,6 +88,40 @@ class TestFit:
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
+    def test_persons(self, run, table):
+        who = np.repeat(np.arange(1000), 3)
+        table.assign(who=who).to_csv("visits.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        command = ("fit", "visits.csv", *FIT[2:], "--person", "who")
+        code, out, err = run(*command, bounds=bounds)
+        assert code == 0, err
+        assert "visits.csv: 1,000 persons, 3 columns" in out
+        assert "replace_one: all rows of one person replaced by any others" in out
+        assert "all rows of any one group (person)" in out
+        assert "3,000" not in out
+        code, out, _ = run(*command, "--json", bounds=bounds)
+        document = json.loads(out)
+        assert document["persons"] == 1000 and "rows" not in document
+        assert document["privacy"]["neighboring_relation"] == "replace_one_group"
+        code, out, _ = run("certify", "m.json")
+        assert code == 0
+        assert "All rows of a person together are protected" in out
+        plan = ("plan", "--rows", 1000, "--bounds", "b.json", "--person", "who", "--epsilon", 1)
+        code, out, err = run(*plan, "--delta", 1e-6, bounds=bounds)
+        assert code == 0, err
+        assert "1,000 persons x" in out
+        declared = run(*command[:-2], bounds={**bounds, "person": "who"})
+        assert declared[0] == 0 and "1,000 persons" in declared[1]
+
+    def test_solvers_that_need_the_most_rows_of_a_person(self, run, table):
+        table.assign(who=np.repeat(np.arange(1000), 3)).to_csv("visits.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        command = ("fit", "visits.csv", *FIT[2:], "--person", "who")
+        command = (*command, "--solver", "output-perturbation")
+        code, _, err = run(*command, bounds=bounds)
+        assert code == 2 and "max_rows_per_group must be given" in err
+        assert run(*command, "--max-rows-per-person", 3, bounds=bounds)[0] == 0
+
     @pytest.mark.parametrize("family", FAMILIES)
     def test_every_family(self, run, table, family):
         classes = family in ("logistic", "svm")
@@ -164,7 +198,7 @@ class TestFit:
             (("--solver", "newton"), "solver must be one of"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
-            (("--person", "id"), "not yet for persons"),
+            (("--person", "id"), "learn must be false with a person column"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),

@@ -457,6 +457,27 @@ class TestEstimators:
         with pytest.raises(ValueError, match="groups must be left out for rows in dask"):
             self.model().fit(array.from_array(X), array.from_array(y), groups=ids)
 
+    def test_weights_of_classes(self):
+        X, y, ids = rows(300)
+        one, two = (
+            self.model(epsilon=8.0, class_weight=weight).fit(X, y, groups=ids)
+            for weight in ({-1: 1.0, 1: 0.2}, None)
+        )
+        assert np.mean(one.predict(X) == 1) < np.mean(two.predict(X) == 1)
+        weighed = Problem(X, y, data_norm=1.0, groups=ids).weighted_by(np.arange(len(y)), 1e9)
+        order = index_groups(ids, len(ids), 1000).order
+        np.testing.assert_array_equal(weighed.sample_weight, order)
+
+    @pytest.mark.parametrize("how", [{"class_weight": "balanced"}, {"threshold": "balanced"}])
+    def test_classes_are_not_counted_by_rows(self, how):
+        X, y, ids = rows()
+        with (
+            BudgetAccountant(Budget(9.0, 1e-4)) as account,
+            pytest.raises(ValueError, match="must not be 'balanced' with groups"),
+        ):
+            self.model(**how).fit(X, y, groups=ids)
+        assert not account.events
+
     def test_the_report_counts_weights_of_groups(self):
         X, y, ids = rows()
         weight = np.where(ids % 2, 1.0, 3.0)

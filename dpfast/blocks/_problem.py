@@ -128,7 +128,7 @@ class BlockProblem(RowSums):
             columns=tuple(columns),
         )
         self.make_target = target
-        self._lengths: Callable[[Matrix], Vector] | None = None
+        self._lengths: Callable[[RowAccess], Vector] | None = None
         self._longest = math.inf
 
     # ---- sums over blocks -----------------------------------------------------------------------
@@ -217,7 +217,7 @@ class BlockProblem(RowSums):
     # ---- other views ----------------------------------------------------------------------------
 
     def clipped_by_lengths(
-        self, lengths: Callable[[Matrix], Vector], longest: float = math.inf
+        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
         return self._view(_lengths=lengths, _longest=longest)  # found in every pass
 
@@ -244,7 +244,7 @@ class _Recipe:
     shape: ProblemShape
     weighted: bool
     target: Callable[[NDArray[Any]], ArrayLike] | None
-    lengths: Callable[[Matrix], Vector] | None
+    lengths: Callable[[RowAccess], Vector] | None
     longest: float
     n_jobs: int
     names: tuple[str, ...] | None

@@ -10,7 +10,7 @@ from typing import Any
 from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
-from dpfast.tabular import FAMILIES, TableModel, TableSchema, read_bounds
+from dpfast.tabular import FAMILIES, TableModel, TableSchema, parameters_of, read_bounds
 
 PICTURES = (".png", ".pdf", ".svg")
 """Endings of the names of pictures."""
@@ -126,7 +126,7 @@ def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     if unknown := sorted(set(own) - set(known)):
         raise ValueError(
             f"the family {family!r} has no parameter {', '.join(map(repr, unknown))}; it has "
-            f"{', '.join(sorted(known))}.{hints(unknown)}"
+            f"{', '.join(sorted(parameters_of(kind())))}.{hints(unknown)}"
         )
     return TableModel(
         schema,

@@ -120,7 +120,8 @@ def run(arguments: argparse.Namespace) -> None:
     show_report(report)
     say(
         "Here one record is one person in one year. A person has up to five records, and this "
-        "guarantee is about each of them, not about all together."
+        "guarantee is about each of them, not about all together: these data do not say whose row "
+        "each is. Where yours do, give --person, and it is about all rows of a person."
     )
 
 

@@ -50,8 +50,10 @@ from dpfast.tabular import (
 )
 
 _CHANGES = {
-    "replace_one": "one row replaced by any other",
-    "add_or_remove_one": "the contribution of one row added or removed",
+    ("replace_one", "row"): "one row replaced by any other",
+    ("replace_one", "person"): "all rows of one person replaced by any others",
+    ("add_or_remove_one", "row"): "the contribution of one row added or removed",
+    ("add_or_remove_one", "person"): "the contribution of all rows of one person added or removed",
 }
 _SPENT = "The budget was spent and stays spent."
 _WRITTEN = "The budget was spent; the model is in {}."
@@ -204,13 +206,14 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
         return
     schema = fit.plan.schema
     say(
-        f"{arguments.data}: {rows:,} rows, {len(schema.features)} columns, encoded as "
+        f"{arguments.data}: {rows:,} {fit.plan.noun}s, {len(schema.features)} columns, encoded as "
         f"{len(schema.feature_names)} features; target {schema.target.name!r}, "
         f"{_described(fit.plan, model)}."
     )
+    changes = _CHANGES[arguments.neighboring_relation, fit.plan.noun]
     say(
         f"About to spend epsilon = {arguments.epsilon:g}, delta = {arguments.delta:g} on these "
-        f"rows ({arguments.neighboring_relation}: {_CHANGES[arguments.neighboring_relation]})."
+        f"{fit.plan.noun}s ({arguments.neighboring_relation}: {changes})."
     )
 
 
@@ -259,7 +262,7 @@ def _show(
         document: dict[str, Any] = {
             "model": arguments.output,
             "family": model.family,
-            "rows": fit.n_samples,
+            f"{fit.plan.noun}s": fit.n_samples,
             "features": len(fit.plan.schema.feature_names),
             "unused_columns": list(fit.unused),
             "privacy": json.loads(model.privacy_.to_json()),

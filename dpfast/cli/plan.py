@@ -35,6 +35,8 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
+_NOUNS = {"row": "row", "group": "person"}
+
 
 def add(commands: Commands) -> None:
     """Add the command's parser."""
@@ -44,7 +46,13 @@ def add(commands: Commands) -> None:
         description="Print what a private fit would do: accesses to the data, noise, and what "
         "accuracy to expect, from the numbers given here alone. Nothing is spent.",
     )
-    command.add_argument("--rows", required=True, type=count, metavar="N", help="number of rows")
+    command.add_argument(
+        "--rows",
+        required=True,
+        type=count,
+        metavar="N",
+        help="number of rows; with --person, of persons",
+    )
     add_table(command, required=False)
     command.add_argument(
         "--columns", type=count, metavar="D", help="number of features, without --bounds"
@@ -130,7 +138,7 @@ def _document(settled: Plan[Any], events: tuple[Event, ...], picture: str | None
     shape = settled.shape
     return {
         "solver": settled.solver,
-        "rows": shape.n_samples,
+        f"{_NOUNS[shape.unit]}s": shape.n_samples,
         "columns": shape.n_features,
         "data_norm": shape.data_norm,
         "loss": shape.loss.name,
@@ -161,8 +169,9 @@ def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
             ("solver", settled.solver),
             (
                 "problem",
-                f"{shape.n_samples:,} rows x {shape.n_features:,} columns and an intercept, rows "
-                f"of norm at most {shape.data_norm:g}, {shape.loss.name} loss, {ridge}",
+                f"{shape.n_samples:,} {_NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
+                f"intercept, rows of norm at most {shape.data_norm:g}, {shape.loss.name} loss, "
+                f"{ridge}",
             ),
             (
                 "budget",

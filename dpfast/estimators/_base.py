@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
@@ -49,6 +54,7 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
+from dpfast.solvers.prior import FEW, from_rows, plan_with_prior
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -65,6 +71,8 @@ class FitParameters(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
 
 
+# The solver that fits with a prior.
+_WITH_PRIOR = "dp-whitened-gd"
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
@@ -105,6 +113,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_weight: float | None = None
     column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
+    prior: tuple[ArrayLike, ArrayLike] | None = None
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if text := unknown_parameters(cls, settings):
@@ -359,7 +368,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 **counted,
             )
         if alone:
-            check_promise(budget, problem.shape.n_samples, stacklevel=3)
+            shape = problem.shape
+            check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
             self._question_bounds(stacklevel=3)
         settled, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(settled, problem, len(targets)):
@@ -450,7 +460,57 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self, shape: ProblemShape, budget: Budget, parts: int
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         """The same for so many problems, of which each has its share of the budget."""
+        known = self._planned_with_prior(shape, budget, parts)
+        if known is not None:
+            return known, known.events
         return planned(shape, parts, self.solver, budget, **self._settings())
+
+    def _planned_with_prior(
+        self, shape: ProblemShape, budget: Budget, parts: int
+    ) -> Plan[Any] | None:
+        """Plan of a fit that begins with what public rows tell; None if that would not help."""
+        if self.prior is None:
+            return None
+        X, y = self._public_rows(shape)
+        settings = self._settings()
+        relation, accountant = settings.pop("neighboring_relation"), settings.pop("accountant")
+        if parts > 1 or self.solver not in ("auto", _WITH_PRIOR) or settings != {"alpha": "auto"}:
+            raise ValueError(
+                f"prior must be None unless there are one or two classes, solver is 'auto' or "
+                f"{_WITH_PRIOR!r}, and nothing else is asked of it; got {parts} problems, "
+                f"solver={self.solver!r} and options {settings}."
+            )
+        if getattr(self, "classes", self) is None or getattr(self, "target_bounds", self) is None:
+            raise ValueError(
+                "classes or target_bounds must be given with a prior, whose targets they are, too; "
+                "got None."
+            )
+        (targets,), _ = self._resolve_targets(None)
+        settled = plan_with_prior(
+            shape,
+            from_rows(shape, X, targets(y)),
+            budget,
+            neighboring_relation=relation,
+            accountant=accountant,
+        )
+        return settled if settled.settings.rows_per_weight < FEW else None
+
+    def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
+        """The rows of the prior, made no longer than private ones may be, and their targets."""
+        if not isinstance(self.prior, tuple) or len(self.prior) != 2:
+            raise TypeError(
+                "prior must be None or a pair (X, y) of public rows and their targets; got "
+                f"{type(self.prior).__name__}."
+            )
+        X = check_array(self.prior[0], dtype=np.float64, input_name="prior[0]")
+        y = column_or_1d(self.prior[1])
+        if X.shape != (len(y), shape.n_features):
+            raise ValueError(
+                f"prior must have a target for each row and {shape.n_features} columns, as the "
+                f"private rows; got {X.shape} and {len(y)} targets."
+            )
+        length = np.maximum(np.linalg.norm(X, axis=1) / shape.data_norm, 1.0)
+        return X / length[:, None], y
 
     def _counts_classes(self) -> bool:
         """Whether a fit begins with a private count of the classes."""
@@ -615,6 +675,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             raise ValueError(
                 "class_weight must be None, and threshold a number, for rows in blocks; got "
                 f"{self.class_weight!r}. Give the source weights of its rows instead."
+            )
+        if shape.unit == "group" and counts:
+            raise ValueError(
+                "class_weight and threshold must not be 'balanced' with groups: the count of the "
+                "classes, which that takes, promises privacy for one row of a group only. Declare "
+                "the weight of each class, or the threshold."
             )
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:

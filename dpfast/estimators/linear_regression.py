@@ -70,6 +70,9 @@ class LinearRegression(PrivateLinearRegressor):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    prior : tuple (X, y) or None, default=None
+        Public rows and their targets, like the private ones: the fit begins with what they tell,
+        and does not pay for it. See the guide to priors.
 
     Attributes
     ----------

@@ -107,6 +107,9 @@ class LogisticRegression(PrivateLinearClassifier):
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
         budget: where probabilities are right, this has the largest mean of the two recalls.
+    prior : tuple (X, y) or None, default=None
+        Public rows and their targets, like the private ones: the fit begins with what they tell,
+        and does not pay for it. See the guide to priors.
 
     Attributes
     ----------
@@ -226,7 +229,8 @@ class LogisticRegression(PrivateLinearClassifier):
                 "multi_class must be 'ovr' or 'auto' for rows in blocks; got 'multinomial', which "
                 "needs the labels of all rows at once."
             )
-        if parts == 1 or shape.blocks is not None or not self._all_at_once(shape, budget):
+        alone = parts == 1 or self.prior is not None or shape.blocks is not None
+        if alone or not self._all_at_once(shape, budget):
             return super()._planned_parts(shape, budget, parts)
         settled = plan_multinomial(shape, parts, budget, **self._settings())
         return settled, settled.events

@@ -67,6 +67,8 @@ class PoissonRegressor(PrivateLogLinkRegressor):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    prior : None, default=None
+        Losses with a log link take none.
 
     Attributes
     ----------

@@ -1,12 +1,16 @@
 """The l2 Laplace mechanism: pure differential privacy for l2 sensitivities."""
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.errors import GridOverflow
+from dpfast.lattice import largest_width
 from dpfast.mechanisms._additive import AdditiveMechanism
+from dpfast.mechanisms._grid import Grid
 from dpfast.mechanisms._query import Query
 from dpfast.privacy import Budget, L2LaplaceEvent, budget_epsilon
 
@@ -17,14 +21,14 @@ if TYPE_CHECKING:
 class L2Laplace(AdditiveMechanism):
     """A vector-valued query plus noise of density proportional to ``exp(-norm(z) / scale)``.
 
-    The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale). The query is
-    rounded to a grid of step g and clamped to ``+-2^61 g``; the noise, rounded to the same grid, is
-    added in integers.
+    The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale), but for a
+    grid of step g on which the noise is discrete. The query is rounded to the grid and clamped to
+    ``+-2^61 g``; the noise is added in integers.
 
     Parameters
     ----------
     scale : float
-        In the query's unit.
+        In the query's unit; rounded up to a multiple of the grid's step.
     sensitivity : float
         l2 distance of the query's values on two neighbors, in exact arithmetic.
     dimension : int
@@ -35,7 +39,7 @@ class L2Laplace(AdditiveMechanism):
         Bound, in l2 norm, of the floating-point error of the computed value. Twice this is charged.
     bound : float, optional
         Public bound of the coordinates' absolute values, when they must pass unclamped. Without it
-        they are clamped at about ``2^29 scale``.
+        they are clamped at about ``2^36 scale``.
 
     Attributes
     ----------
@@ -54,17 +58,13 @@ class L2Laplace(AdditiveMechanism):
     -----
     Guarantee: one release is epsilon-DP with ``epsilon = charged_sensitivity / scale``. The rounded
     values of two neighbors are grid points a, a' at a distance of at most the charged sensitivity.
-    Adding rounded noise to a grid point equals rounding the sum, so the release is a
-    post-processing of ``a + Z``, whose density changes by a factor of at most
-    ``exp(||a - a'|| / scale)``, by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011,
-    for this noise).
+    Released is ``a + K``, K a grid point of probability proportional to ``exp(-||K|| / scale)``; by
+    the triangle inequality the probability of a value changes by a factor of at most
+    ``exp(||a - a'|| / scale)`` (Chaudhuri, Monteleoni & Sarwate 2011, for the continuous law).
 
-    What is exact: the rounding, the addition, and that the noise, its grid included, does not
-    depend on the value, so that low bits of the sum tell nothing about it (on which the attacks of
-    Mironov 2012 and Haney et al. 2022 rest). What is not: the noise Z before rounding is computed
-    in float64, with errors of about ``2^-53 norm(Z)`` in a coordinate, which is some ``d 2^-21``
-    steps of the grid, and its largest radius is finite; so the pure guarantee is that of an ideal
-    sampler of Z. Where that matters, use :class:`Gaussian`, which is exact.
+    The sampler (:meth:`dpfast.random.SecureGenerator.discrete_l2_laplace`) draws from this law,
+    within 2^-1000 a value, whatever floating point does; so the attacks on floating-point noise
+    (Mironov 2012; Haney et al. 2022) have nothing to work on.
 
     Examples
     --------
@@ -98,7 +98,18 @@ class L2Laplace(AdditiveMechanism):
             error=error,
             bound=bound,
         )
-        self.scale = float(scale)
+        self.integer_scale = math.ceil(float(scale) / self.grid_step)
+        self.scale = self.integer_scale * self.grid_step
+
+    def _grid_for(self, noise: float, bound: float | None) -> Grid:
+        """A grid on which the widest Gaussian that noise is drawn from is within its sampler."""
+        resolution = int(32.0 - math.log2(largest_width(self.dimension)))
+        if resolution < 20:
+            raise GridOverflow(
+                f"dimension must be at most some 3 million for l2-Laplace noise; got "
+                f"{self.dimension}."
+            )
+        return Grid.for_noise(self.noise_name, noise, bound, resolution)
 
     @classmethod
     def calibrate(
@@ -164,5 +175,4 @@ class L2Laplace(AdditiveMechanism):
         )
 
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:
-        # The clamp at 2^61 steps, some 2^29 scales, is far beyond the largest radius drawn.
-        return self._grid.round(rng.l2_laplace(self.dimension, self.scale))
+        return rng.discrete_l2_laplace(self.integer_scale, self.dimension)

@@ -297,7 +297,7 @@ class Erm(Risk):
         parts = self._problem.map_blocks(partial(_gap_terms, w=w, width=width))
         mean = sum(parts) / shape.n_samples
         error = shape.max_weight * (2 * shape.dim + 40) * (1.0 + shape.row_norm * w_norm)
-        mean = mean * (1.0 + 2.0**-52 * (shape.n_samples + 16)) + UNIT * error
+        mean = mean * (1.0 + 2.0**-52 * (shape.most_rows + 16)) + UNIT * error
         return (mean + 0.5 * norm * norm / self._alpha) * (1.0 + 2.0**-50)
 
 

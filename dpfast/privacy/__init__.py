@@ -60,6 +60,7 @@ from dpfast.privacy.events import (
     event_from_dict,
     records_apart,
     relation_of,
+    row_relation,
     unit_of,
 )
 from dpfast.privacy.filters import (
@@ -132,6 +133,7 @@ __all__ = [
     "reconstruction",
     "records_apart",
     "relation_of",
+    "row_relation",
     "smallest_noise",
     "to_dp_event",
     "trade_off",

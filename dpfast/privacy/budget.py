@@ -126,26 +126,32 @@ class Budget:
         return {self.unit: self.limit, "delta": self.delta}
 
 
-def check_promise(budget: Budget, n_samples: int, stacklevel: int = 2) -> None:
-    """Refuse a delta that would allow publishing whole rows, and question a large epsilon.
+def check_promise(
+    budget: Budget, n_samples: int, unit: str = "row", *, stacklevel: int = 2
+) -> None:
+    """Refuse a delta that would allow publishing whole records, and question a large epsilon.
 
     Parameters
     ----------
     budget : Budget
         Pure or approximate.
     n_samples : int
+        Number of records.
+    unit : {"row", "group"}
+        What a record is.
     stacklevel : int, default=2
         Of the warning.
 
     Raises
     ------
     ValueError
-        If the delta is above one over the number of rows.
+        If the delta is above one over the number of records.
     """
     if budget.delta * n_samples > 1.0:
         raise ValueError(
-            f"delta must be below one over the number of rows ({n_samples:,}), best far below; got "
-            f"{budget.delta:g}. With it, publishing a row drawn by lot would count as private."
+            f"delta must be below one over the number of {unit}s ({n_samples:,}), best far below; "
+            f"got {budget.delta:g}. With it, publishing a {unit} drawn by lot would count as "
+            "private."
         )
     if budget.limit > _HARDLY:
         warnings.warn(

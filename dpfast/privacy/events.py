@@ -90,6 +90,11 @@ def relation_of(neighboring_relation: str, unit: str) -> str:
     return neighboring_relation if unit == "row" else _OF_GROUPS[neighboring_relation]
 
 
+def row_relation(neighboring_relation: str) -> str:
+    """Return the relation between data sets whose records are rows, of either unit's."""
+    return NEIGHBORING_RELATIONS[2 - records_apart(neighboring_relation)]
+
+
 def unit_of(neighboring_relation: str) -> str:
     """Return whose data a relation is about: "row" or "group"."""
     return "group" if neighboring_relation in _OF_GROUPS.values() else "row"

@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries._linear import (
+    Affine,
+    affine_of,
+    entry_sums,
+    gram,
+    gram_in,
+    lengths,
+    upper_lengths,
+)
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
@@ -30,9 +40,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Rows are worked on in pieces of so many entries, which stay in cache in between.
-_PIECE_ENTRIES = 2**15
-_LONG_ROW = 100
 # Of the reach of a transform that was brought to the limit.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
@@ -91,11 +98,12 @@ class ColumnParts(Query):
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``3 C`` in all.
+        """Return the error of sums to which a row adds at most ``6 C`` in all.
 
-        The negative parts' sum is a difference of two others, of which each may be wrong.
+        Each of the three parts is at most ``C`` of its own, and thrice that where sparse rows are
+        put together of stored entries and shifts, see :mod:`dpfast.queries._linear`.
         """
-        return _unit(self.shape) * 5.0 * self.radius
+        return _unit(self.shape) * 6.0 * self.radius
 
     def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
@@ -123,32 +131,15 @@ class ColumnParts(Query):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sums for a center and a scale."""
         center, scale = point
-        d, radius = self.shape.n_features, self.radius
-        # For short rows one product is several times faster than loops over their entries; the
-        # intercept's column takes the centers.
-        affine = None
-        if d < _LONG_ROW and self.shape.intercept != 0.0:
-            affine = np.ascontiguousarray(column_transform(self.shape, center, scale)[:, :d])
-        ones = np.ones(d)
-
-        def sums(block: Matrix, parts: Vector | None = None) -> Matrix:
-            total = np.zeros((2 + self.squares, d))
-            for part, counted in _pieces(block, parts):
-                z = (part[:, :d] - center) / scale if affine is None else part @ affine
-                square = z * z
-                factor = _factors(square @ ones, d, radius)
-                own = factor if counted is None else factor * counted
-                total[1] -= own @ z
-                total[0] += own @ np.maximum(z, 0.0, out=z)
-                if self.squares:
-                    total[2] += (own * factor) @ square
-            return total
-
-        total: Matrix = _sum_of_records(prepared, self.shape, sums)
-        total[1] = np.maximum(total[1] + total[0], 0.0)
+        columns = Affine(1.0 / scale, -center / scale, self.radius)
+        functions = ((_positive_part, 1), (_negative_part, 1), (np.square, 2))[: 2 + self.squares]
+        work = partial(entry_sums, columns=columns, functions=functions)
+        sums = _sum_over_records(prepared, self.shape, work)
+        # Rounding may have left sums of what is never negative a hair below zero.
+        sums[:2] = np.maximum(sums[:2], 0.0)
         if self.squares:
-            total[2] *= self.weight
-        return np.append(total.ravel(), self._class_weights(prepared))
+            sums[2] *= self.weight
+        return np.append(sums.ravel(), self._class_weights(prepared))
 
     def _class_weights(self, prepared: RowSums) -> Vector:
         """``λ C Σ_i e_i``."""
@@ -166,6 +157,14 @@ def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
     labels = problem.target > 0.0 if n_classes is None else problem.labels
     counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
     return counts.astype(np.float64)
+
+
+def _positive_part(z: Vector) -> Vector:
+    return np.maximum(z, 0.0)
+
+
+def _negative_part(z: Vector) -> Vector:
+    return np.maximum(-z, 0.0)
 
 
 class InCoordinates(Query):
@@ -222,28 +221,30 @@ class Gram(InCoordinates):
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self.radius**2
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, and of products of entries that are wrong by the reach."""
-        return _unit(self.shape) * self.radius * (self.radius + 2.0 * self.limit)
+        """Return the error of the sum, and of products of entries that are wrong by the reach.
+
+        Where sparse rows are put together of stored entries and shifts, no entry is wrong by the
+        reach, and terms are up to 9 times as large, see :mod:`dpfast.queries._linear`.
+        """
+        largest = max(9.0 * self.radius, self.radius + 2.0 * self.limit)
+        return _unit(self.shape) * self.radius * largest
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
-        """The rows, and the transform's columns but the intercept's."""
-        return rows, np.ascontiguousarray(fixed[0][:, : self.shape.n_features])
+        """The rows, and the transform."""
+        return rows, fixed[0]
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The triangle."""
-        problem, columns = prepared
-        d, radius = self.shape.n_features, self.radius
+        rows, transform = prepared
+        d = self.shape.n_features
+        work: Callable[[RowAccess], Matrix]
+        columns = affine_of(self.shape, transform, self.radius)
+        if columns is None:
+            work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
+        else:
+            work = partial(gram, columns=columns)
         upper, entries = upper_triangle(d)
-
-        def sums(block: Matrix, parts: Vector | None = None) -> Matrix:
-            total = np.zeros((d, d))
-            for part, counted in _pieces(block, parts):
-                z = part @ columns
-                z *= _factors(np.einsum("ij,ij->i", z, z), d, radius)[:, None]
-                total += (z if counted is None else z * counted[:, None]).T @ z
-            return total
-
-        triangle: Vector = _sum_of_records(problem, self.shape, sums)[upper] * entries
+        triangle: Vector = _sum_over_records(rows, self.shape, work)[upper] * entries
         return triangle
 
 
@@ -485,14 +486,14 @@ def _unit(shape: ProblemShape) -> float:
 
 
 def _additions(shape: ProblemShape) -> int:
-    """Longest chain of additions in a sum over all rows, by the kernels or over dense blocks."""
-    return max(shape.additions(), shape.longest_chain(_dense_additions))
+    """Longest chain of additions in a sum over all rows, in whichever chunks."""
+    return max(shape.additions(), shape.longest_chain(_few_chunks_additions))
 
 
-def _dense_additions(shape: ProblemShape) -> int:
-    """The same over dense blocks of rows that are one array."""
-    rows = min(shape.dense_rows(), shape.n_samples)
-    return rows + -(-shape.n_samples // rows)
+def _few_chunks_additions(shape: ProblemShape) -> int:
+    """The same in few chunks of rows that are one array."""
+    rows = min(shape.few_chunks_rows(), shape.n_samples)
+    return rows + 8 + -(-shape.n_samples // rows)
 
 
 def _class_additions(shape: ProblemShape) -> int:
@@ -518,56 +519,31 @@ def reach_of(shape: ProblemShape, transform: Matrix) -> float:
 
 def _lengths_in(
     shape: ProblemShape, transform: Matrix, least: float = 0.0
-) -> Callable[[Matrix], Vector]:
-    """The function of a block of rows that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
+) -> Callable[[RowAccess], Vector]:
+    """The function of a problem that bounds ``‖Wᵀ x̃_i‖`` from above, rounding included.
 
     It can be pickled, and equal ones pickle alike: workers know by that the problems they keep.
     """
-    # Entry by entry, |computed - exact| <= (D + 2) u (|W|ᵀ |x̃|), whose norm is at most the reach.
-    grow = (shape.dim + 8) * UNIT
-    more = grow * reach_of(shape, transform) * (1.0 + grow)
-    return partial(_lengths, transform=transform, factor=1.0 + grow, more=more, least=least)
-
-
-def _lengths(block: Matrix, transform: Matrix, factor: float, more: float, least: float) -> Vector:
-    """``factor ‖Wᵀ x̃_i‖ + more``, or `least` if that is more, for the rows of a block."""
-    found = []
-    for part, _ in _pieces(block):
-        z = part @ transform
-        found.append(np.sqrt(np.einsum("ij,ij->i", z, z)) * factor + more)
-    lengths: Vector = np.maximum(np.concatenate(found), least)
-    return lengths
+    return partial(lengths, transform=transform, reach=reach_of(shape, transform), least=least)
 
 
 def coordinates_of(
     shape: ProblemShape, transform: Matrix
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
-    lengths = _lengths_in(shape, transform)
+    reach = reach_of(shape, transform)
 
     def measure(block: Matrix) -> tuple[Matrix, Vector]:
-        return block @ transform, lengths(block)
+        z = block @ transform
+        return z, upper_lengths(z, shape.dim, reach)
 
     return measure
 
 
-def _sum_of_records(rows: RowSums, shape: ProblemShape, sums: Callable[..., Matrix]) -> Any:
-    """Sum of `sums` of pieces of the rows; if a record is a group, of its rows' mean."""
-    if not shape.several_rows:
-        return rows.sum_rows(sums)
-    return single_rows(rows, "groups").sum_over_groups(sums)
-
-
-def _pieces(block: Matrix, parts: Vector | None = None) -> Iterator[tuple[Matrix, Vector | None]]:
-    """The rows of a block in pieces that stay in cache, and what belongs to them of `parts`."""
-    rows = max(256, _PIECE_ENTRIES // block.shape[1])
-    for start in range(0, len(block), rows):
-        stop = start + rows
-        yield block[start:stop], None if parts is None else parts[start:stop]
-
-
-def _factors(squares: Vector, d: int, radius: float) -> Vector:
-    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
-    norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+def _sum_over_records(
+    rows: RowSums, shape: ProblemShape, work: Callable[[RowAccess], Matrix]
+) -> Any:
+    """Sum of `work` over blocks of rows; groups of rows are in memory as a whole."""
+    if shape.several_rows:
+        rows = single_rows(rows, "groups")
+    return add_up(rows.map_blocks(work))

@@ -43,6 +43,7 @@ from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.solvers.papers import privgene, rrpsgd
+from dpfast.solvers.prior import has_prior, run_with_prior
 from dpfast.sums import RowSums
 
 #: Names of scikit-learn's solvers, and what to say of them.
@@ -371,7 +372,11 @@ def carry_out(
             f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = run_multinomial if is_multinomial(settled) else SOLVERS[settled.solver].run
+    run = SOLVERS[settled.solver].run
+    if is_multinomial(settled):
+        run = run_multinomial
+    elif has_prior(settled):
+        run = run_with_prior
     curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
     try:
         outcome = run(settled, curator)

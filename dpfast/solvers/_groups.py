@@ -27,18 +27,18 @@ from dpfast.mechanisms import Gaussian
 from dpfast.privacy import records_apart
 from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
-from dpfast.queries.groups import MASS
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
 
 _SIZES = "sizes of groups"
 #: Share of the budget, in units of mu², that the counts take.
-SIZES_SHARE = 0.01
+SIZES_SHARE = 0.02
 # Weight of the alikeness beside the gradient, per record apart: 3% more noise.
 _ALIKE = 0.25
-# Deviations of the noise by which a count must stand out.
-_SEEN = 2.0
+# Deviations of the noise by which a count must stand out: one of sizes that nobody has would
+# outweigh all others in the mean.
+_SEEN = 4.0
 # Radius of a group's gradient over a row's times its length in rows; rows are cut as one by one
 # would lose more than the group's radius saves.
 _RADIUS, _ROW = 0.7, 3.0
@@ -99,9 +99,13 @@ def gradient_query(
 
 
 def limit_of(shape: ProblemShape, radius: float) -> float:
-    """Largest reach with which rounding stays below a thousandth of a group's contribution."""
+    """Largest reach with which rounding stays below a thousandth of a group's contribution.
+
+    As for rows, at least twice that of the coordinates to begin with.
+    """
     unit = GroupGradient(shape, 1.0, 0.0).rounding_error()
-    return max(1e-3 / unit, min(reach_limit(shape, radius, radius), 4.0 * MASS * (shape.dim + 1.0)))
+    least = 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
+    return max(min(1e-3 / unit, reach_limit(shape, radius, radius)), least)
 
 
 def planned(
@@ -122,7 +126,7 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     counts = curator.release(groups.sizes)
     seen = np.where(counts > _SEEN * groups.sizes.stddev, counts, 0.0)
     if not seen.any():
-        seen[0] = 1.0
+        seen[0] = 1.0  # of the smallest size, with which noise does least
     middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
     mean = float(seen @ middle / seen.sum())
     found = replace(groups, mean=mean, largest=float(middle[np.flatnonzero(seen)[-1]]))

@@ -20,7 +20,7 @@ def said_of_lengths(shape: ProblemShape, mean_square: float) -> tuple[str, ...]:
         An estimate that noise makes larger rather than smaller.
     """
     share = math.sqrt(max(mean_square, 0.0)) / shape.data_norm
-    if shape.max_weight != 1.0 or not share < _SHORT:
+    if shape.unit != "row" or shape.max_weight != 1.0 or not share < _SHORT:
         return ()
     return (
         f"data_norm = {shape.data_norm:g} is far above the norms that rows have, as far as the "

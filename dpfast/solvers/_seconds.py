@@ -1,8 +1,9 @@
-"""About how long a fit takes, from public quantities and from speeds that were measured once.
+"""About how long a fit takes, and how much memory, from public quantities and what was measured.
 
 The speeds are those of dense float64 rows in memory, one thread and one core of a server of 2021
 (Xeon at 2.5 GHz, AVX2): what is predicted is the work, to a factor of two on machines of its kind.
-Reading files and validation come on top; sparse rows and threads take less.
+Reading files and validation come on top; sparse rows and threads take less.  Memory is what a fit
+takes beside the rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ NEWTON, NEWTON_WITH_LINEAR_TERM, LBFGS = (6.0, 1.2), (8.0, 1.5), 60.0
 _RELEASE, _NOISE = 7e-4, 55.0 * _NANO
 # Calibrating mechanisms and other preparations.
 _START = 5e-3
+#: Matrices of dim x dim numbers that are held at once: by whitened descent, by Newton's method.
+WHITENING_MATRICES, _NEWTON_MATRICES = 10.0, 5.0
+# Numbers held for each row, and what pieces of rows and other copies take at most.
+_NUMBERS_A_ROW, _PIECES_MB = 10.0, 20.0
 
 
 def gradient(shape: ProblemShape) -> float:
@@ -52,19 +57,29 @@ def minimization(
 def whole_fit(
     shape: ProblemShape, optimizer: str, counts: tuple[float, float] = NEWTON
 ) -> dict[str, float]:
-    """An entry of a plan's expectations for a fit that minimizes once; empty if unknown."""
+    """Entries of a plan's expectations for a fit that minimizes once; empty if unknown."""
     found = minimization(shape, optimizer, counts)
     if found is None:
         return {}
-    return {"seconds": preparation(shape) + found + release(shape.dim)}
+    return {
+        "seconds": preparation(shape) + found + release(shape.dim),
+        "megabytes": megabytes(shape, _NEWTON_MATRICES if optimizer == "newton" else 0.0),
+    }
+
+
+def megabytes(shape: ProblemShape, matrices: float) -> float:
+    """Memory at most that a fit to rows in memory takes, with so many dim x dim matrices."""
+    # Some dozens of vectors, of an optimizer's history for example.
+    numbers = matrices * shape.dim**2 + 50.0 * shape.dim + _NUMBERS_A_ROW * shape.n_samples
+    return 8e-6 * numbers + _PIECES_MB
 
 
 def whitening(shape: ProblemShape, rounds: int, correlation: bool) -> float:
-    """Column moments, a correlation matrix and the rows' lengths, by NumPy in blocks."""
+    """Column moments, a correlation matrix and the rows' lengths, over pieces that are in cache."""
     n, d = shape.n_samples, shape.n_features
-    moments = 60.0 + (5.5 if d < 100 else 12.0) * d
-    lengths = 60.0 + 4.5 * d + 0.042 * d**2
-    gram = (100.0 + 7.0 * d + 0.098 * d**2) if correlation else 0.0
+    moments = 30.0 + 2.7 * d
+    lengths = 30.0 + 4.0 * d + 0.022 * d**2
+    gram = (40.0 + 2.0 * d + 0.04 * d**2) if correlation else 0.0
     # A decomposition of the d x d transform or two, cubic in d.
     decompositions = (1.2 if correlation else 0.8) * d**3
     return _NANO * (n * (rounds * moments + gram + lengths) + decompositions)

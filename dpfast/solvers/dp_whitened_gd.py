@@ -339,6 +339,7 @@ def plan(
                 + sum(_seconds.release(mechanism.dimension) for mechanism in moments)
                 + (_seconds.release(correlation.dimension) if correlation is not None else 0.0)
                 + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+                "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
             }
         ),
     )

@@ -10,6 +10,7 @@ EXPECTED = {
     "gradient_noise_stddev": "noise in each entry of a mean gradient, standard deviation",
     "gradient_norm_bound": "expected squared length of the gradient at the result: at most this",
     "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
+    "megabytes": "megabytes of memory that a fit takes beside the rows: at most",
     "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
     "noise_in_mean_loss": "noise in a mean loss by which candidates are chosen",
     "noise_stddev_of_a_gradient": "noise in each entry of a gradient, standard deviation",

@@ -6,6 +6,7 @@ from dpfast.tabular.families import (
     chosen,
     default_threshold,
     output_of,
+    parameters_of,
     scores_of,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit
@@ -30,6 +31,7 @@ __all__ = [
     "chosen",
     "default_threshold",
     "output_of",
+    "parameters_of",
     "read_bounds",
     "scores_of",
 ]

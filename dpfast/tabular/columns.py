@@ -18,7 +18,15 @@ from dpfast.errors import DataError
 from dpfast.preprocessing import scale_to_range
 from dpfast.preprocessing.matching import Index, meanings
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.values import TruthIndex, Values, WrongValue, day_of, parse_dates, parse_numbers
+from dpfast.tabular.values import (
+    Days,
+    TruthIndex,
+    Values,
+    WrongValue,
+    day_of,
+    parse_dates,
+    parse_numbers,
+)
 
 Codes = NDArray[Any]
 Matrix = NDArray[Any]
@@ -238,9 +246,10 @@ class DateColumn(_Scaled):
 
     def coder(self) -> Coder:
         low, high = self._ends()
+        known = Days(self.form)
 
         def code(values: Values, tally: Tally) -> Codes:
-            days = parse_dates(self.name, values, self.missing_values, self.form)
+            days = parse_dates(self.name, values, self.missing_values, known)
             return self._cut(days, low, high, values, tally)
 
         return code

@@ -71,13 +71,18 @@ class FitPlan:
         learned = ", ".join(self.schema.learns)
         return "\n".join(
             [
-                f"{self.shape.n_samples:,} rows, {len(self.schema.features)} columns, encoded as "
-                f"{self.shape.n_features:,} ({where}); norm of a row at most "
+                f"{self.shape.n_samples:,} {self.noun}s, {len(self.schema.features)} columns, "
+                f"encoded as {self.shape.n_features:,} ({where}); norm of a row at most "
                 f"{self.shape.data_norm:.6g}",
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
                 str(self.solver),
             ]
         )
+
+    @property
+    def noun(self) -> str:
+        """What is counted and protected."""
+        return "row" if self.schema.person is None else "person"
 
     def check_affordable(self) -> None:
         """Refuse what an accountant around it cannot afford: all of it, not the last part."""
@@ -85,7 +90,7 @@ class FitPlan:
 
 
 def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> FitPlan:
-    """Plan a fit to so many rows.
+    """Plan a fit to so many rows, or persons.
 
     Parameters
     ----------
@@ -179,6 +184,8 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         None,
         1.0 if schema.weight is None else schema.weight.high,
         blocks,
+        "row" if schema.person is None else "group",
+        None if schema.person is None else estimator.max_rows_per_group,
         columns=schema.column_blocks,
     )
 
@@ -220,8 +227,8 @@ class TableFit:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
-        return self._rows.n_samples
+        """Number of rows, or of persons."""
+        return self._rows.n_records
 
     def run(self) -> Any:
         """Spend the budget and fit the model.

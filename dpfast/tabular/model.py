@@ -18,7 +18,7 @@ from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
 from dpfast.estimators._messages import with_promise
-from dpfast.privacy import Budget, PrivacyReport
+from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
     FAMILIES,
@@ -28,7 +28,6 @@ from dpfast.tabular.families import (
     restored,
     scores_of,
     stored,
-    takes,
     task_of,
     unfitted,
 )
@@ -221,7 +220,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
-        settled = self.plan(rows.n_samples)
+        settled = self.plan(rows.n_records)
         settled.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
         return TableFit(settled, rows, unused, self._set_fitted, self.random_state)
@@ -232,6 +231,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         n_samples : int
+            With a person column, the number of persons.
 
         Returns
         -------
@@ -244,7 +244,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        check_promise(Budget(self.epsilon, self.delta), n_samples, stacklevel=4)
+        unit = "row" if schema.person is None else "group"
+        check_promise(Budget(self.epsilon, self.delta), n_samples, unit, stacklevel=4)
         if schema.target.name not in schema.learns:
             self._unfitted(schema)._question_bounds(stacklevel=4)
         dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
@@ -367,14 +368,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
                 )
         else:
             settings["max_rows_per_group"] = self.max_rows_per_group
-        estimator = unfitted(self.estimator, schema, settings)
-        if schema.person is not None and not takes(estimator, "max_rows_per_group"):
-            raise ValueError(
-                f"person is {schema.person!r}, but {type(estimator).__name__} promises privacy for "
-                "rows, not yet for persons. Leave the person column out and divide epsilon by the "
-                "largest number of rows that a person has, or keep one row a person."
-            )
-        return estimator
+        return unfitted(self.estimator, schema, settings)
 
     def _with_target(self, data: Any, y: Any, schema: TableSchema) -> Any:
         """The table with its target, from the forms in which scikit-learn passes it."""
@@ -605,7 +599,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             clone(FAMILIES[found.family](**found.parameters)),
             epsilon=report.epsilon,
             delta=report.delta,
-            neighboring_relation=report.neighboring_relation,
+            neighboring_relation=row_relation(report.neighboring_relation),
         )
         return model._set_fitted(found.schema, estimator, report)
 

@@ -50,6 +50,11 @@ class RowCoder:
         self.dtype = np.dtype(fields)
         self._persons: dict[str, int] = {}
 
+    @property
+    def persons(self) -> int | None:
+        """Number of persons so far; None without a person column."""
+        return len(self._persons) if self.schema.person is not None else None
+
     def codes(self, chunk: Chunk) -> NDArray[Any]:
         """A record for each row.
 
@@ -143,6 +148,8 @@ class TableRows:
             self._records.append(records)
             self.n_samples += len(records)
         self.n_features = len(self.schema.feature_names)
+        #: Rows, or persons: what is public of how many there are.
+        self.n_records = self.n_samples if coder.persons is None else coder.persons
         self.weighted = self.schema.weight is not None
 
     def __repr__(self) -> str:

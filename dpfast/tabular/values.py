@@ -79,9 +79,11 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
 
 
 def parse_dates(
-    name: str, values: Values, missing: Collection[str], form: str | None
+    name: str, values: Values, missing: Collection[str], days: Days
 ) -> NDArray[np.float64]:
     """Days since 1970 of a column's dates, NaN where one is missing.
+
+    `days` remembers texts from one call to the next: few dates stand in many rows.
 
     Raises
     ------
@@ -89,8 +91,10 @@ def parse_dates(
         If a value is neither a date nor missing; the message names column and row.
     """
     if not isinstance(values, np.ndarray):
-        expected = "a date such as 2024-12-31" if form is None else f"a date of the form {form}"
-        return _each(name, values, _Days(form).__getitem__, missing, expected)
+        expected = "a date such as 2024-12-31"
+        if days.form is not None:
+            expected = f"a date of the form {days.form}"
+        return _each(name, values, days.__getitem__, missing, expected)
     if values.dtype.kind != "M":
         raise DataError(
             f"column {name!r}: expected dates; got {values.dtype}. Store them as dates or as text "
@@ -121,14 +125,14 @@ def day_of(text: str, form: str | None = None) -> float:
     return (moment.replace(tzinfo=None) - _EPOCH) / _DAY
 
 
-class _Days(dict[str, float]):
-    """Text of a date to days since 1970."""
+class Days(dict[str, float]):
+    """Text of a date of some form to days since 1970."""
 
     def __init__(self, form: str | None) -> None:
-        self._form = form
+        self.form = form
 
     def __missing__(self, text: str) -> float:
-        day = day_of(text, self._form)
+        day = day_of(text, self.form)
         if len(self) < REMEMBERED:
             self[text] = day
         return day

@@ -38,8 +38,8 @@ class HalvedNoise:
     def discrete_laplace(self, scale, n):
         return self.rng.discrete_laplace(scale // 2, n)
 
-    def l2_laplace(self, d, scale):
-        return self.rng.l2_laplace(d, scale / 2)
+    def discrete_l2_laplace(self, scale, d):
+        return self.rng.discrete_l2_laplace(scale // 2, d)
 
     def noisy_max(self, scores, scale, noise):
         return self.rng.noisy_max(scores, scale // 2, noise)

@@ -31,6 +31,7 @@ SHORT = {
     "dp-nag-gradients-huber-add_or_remove_one-pure": (5000, 0.4),
     "dp-sgd-full batches-sigmoid-replace_one-approximate": (5000, 0.3),
     "multinomial-gradient-logistic-replace_one-approximate": (4000, 0.3),
+    "dp-whitened-gd-persons-logistic-replace_one-approximate": (4000, 0.3),
     "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.4),
 }  # fmt: skip
 

@@ -506,6 +506,22 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*canaries(loss, relation, columns=20), options)
 
 
+def _persons(loss: str, relation: str, kind: str) -> Pair:
+    """The same for whole persons: of many rows that pull alike, against few that pull back."""
+    options = dict(_whitened(loss, relation, kind).options)
+    made, columns = LOSSES[loss], 20
+    low, high = np.clip(made.target_range, -_FAR, _FAR)
+    pair = []
+    for target, rows in ((high, 9), (low, 4)):
+        owner = np.tile(np.arange(columns), rows)  # a person's rows lie between the others'
+        X = np.eye(columns)[owner]
+        if relation != "replace_one" and pair:
+            X *= 0.0
+        y = np.full(len(owner), target)
+        pair.append(Problem(X, y, made, data_norm=1.0, intercept=0.0, groups=owner))
+    return Pair(*pair, options)
+
+
 def _adassp(loss: str, relation: str, kind: str) -> Pair:
     """The canary's moment decides the weight; a replaced one has the other sign."""
     first, second = canaries("squared", relation, columns=1, rest=39)
@@ -571,6 +587,7 @@ CASES: tuple[WorstCase, ...] = (
     ),
     WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
     WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
+    WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, sums_once),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)

@@ -109,8 +109,8 @@ def column_sums(block):
     return block.sum(axis=0)
 
 
-def row_lengths(block):
-    return np.abs(block).max(axis=1) + 1.0
+def row_lengths(problem):
+    return np.abs(problem.margins(np.ones(problem.shape.dim))) + 1.0
 
 
 def test_weights_targets_and_sparse_rows(rows):

@@ -138,7 +138,9 @@ def test_a_problem_in_memory_refuses_collections_and_names_the_one_that_takes_th
     for given in ((Xd, y), (X, yd)):
         with pytest.raises(TypeError, match=r"BlockProblem\(dpfast\.blocks\.from_dask\(X, y\)"):
             Problem(*given, data_norm=2.0)
-    with pytest.raises(TypeError, match="X, y and sample_weight must be in memory; got a dask"):
+    with pytest.raises(
+        TypeError, match="X, y, sample_weight and groups must be in memory; got a dask"
+    ):
         Problem(X, y, data_norm=2.0, sample_weight=wd, max_weight=1.0)
 
 

@@ -332,6 +332,20 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
     free(set);
 }
 
+static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
+{
+    double *out = buffer(n * dim, sizeof *out);
+    float *narrow = buffer(n * dim, sizeof *narrow);
+    if (EITHER(p, affine_rows, dim, e->w, e->w, out, e->per_row) == DPFAST_OK) {
+        DEMAND(finite_all(n, e->per_row) && finite_all(n * dim, out));
+    }
+    if (!p->sparse) {
+        (void)dpfast_dense_affine_rows_float(&p->dense, dim, e->w, e->w, narrow);
+    }
+    free(out);
+    free(narrow);
+}
+
 static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
 {
     double *norms = buffer(n, sizeof *norms), loss_sum = 0.0, peak, excess, pull;
@@ -370,12 +384,14 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
     if (p->sparse) {
         double *hessian = calloc((size_t)(dim * dim), sizeof *hessian);
         (void)dpfast_csr_add_hessian(&p->csr, &loss, e.w, hessian);
+        (void)dpfast_csr_quadratic_forms(&p->csr, hessian, e.per_row);
         free(hessian);
     } else {
         double *roots = buffer(n * dim, sizeof *roots);
         (void)dpfast_dense_curvature_rows(&p->dense, &loss, e.w, byte_of(s) & 1 ? 1 : -1, roots);
         free(roots);
     }
+    fuzz_affine(p, &e, n, dim);
     (void)EITHER(p, row_sum, e.target, e.scratch, e.gradient);
     if (n >= 1) {
         (void)EITHER(p, tilted, &loss, tilt, e.w, e.scratch, e.gradient, &peak, &excess);

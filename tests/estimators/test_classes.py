@@ -177,3 +177,12 @@ def test_a_table_names_its_classes_and_its_file_keeps_the_threshold(tmp_path):
         TableModel(bounds, estimator=LogisticRegression(class_weight={"x": 5.0}), **common).fit(
             data
         )
+
+
+@pytest.mark.parametrize("settings", [{"class_weight": {"yes": 2.0}}, {"threshold": "balanced"}])
+def test_groups_have_no_class(settings):
+    """A group of rows could change a count by all of them."""
+    X, y = table(100)
+    model = LogisticRegression(**DECLARED, **settings)
+    with pytest.raises(ValueError, match="where a record is a group"):
+        model.fit(X, y, groups=np.arange(100) // 2)

@@ -12,6 +12,7 @@ from dpfast.mechanisms import (
     AdditiveMechanism,
     Exponential,
     Gaussian,
+    L2Laplace,
     Laplace,
     NoisyMax,
     SelectingMechanism,
@@ -267,8 +268,8 @@ def test_scores_far_outside_are_clamped_not_refused(selecting, rng):
 
 
 def test_rounding_that_costs_more_than_the_budget(additive):
-    # The exact Laplace sampler has a finer grid to offer.
-    limits = {Gaussian: Budget(mu=1e-9), Laplace: Budget(1e-13)}
+    # The exact Laplace sampler has a finer grid to offer, that of l2-Laplace vectors a coarser one.
+    limits = {Gaussian: Budget(mu=1e-9), Laplace: Budget(1e-13), L2Laplace: Budget(1e-7)}
     budget = limits.get(additive, Budget(1e-9))
     with pytest.raises(GridOverflow, match="too small for dimension"):
         calibrate(additive, budget, **{**SETTINGS, "dimension": 10_000})

@@ -414,8 +414,10 @@ def _cases_of_parts() -> list[Case]:
         ("losses of candidates", LOGISTIC, SIGNS,
          lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
+        ("targets in bins", HUBER, NUMBERS, lambda shape: TargetHistogram(shape, 6),
+         lambda query: [(-1.0, 1.0)], 0.99),
         ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),
-         lambda query: [()], 0.9),
+         lambda query: [(0.0, BOUND)], 0.9),
     ]  # fmt: skip
     for name, loss, targets, query, points, reached in kinds:
         made.append(
@@ -615,7 +617,7 @@ def _cases() -> list[Case]:
         def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
             public = objective_shape(name, shape_of(loss, size, 2), 200.0)
             tolerance = 1e-2 if loss.smoothed else 1e-8
-            return CertifiedMinimizer(public, tolerance, name=name)
+            return CertifiedMinimizer(public, tolerance)
 
         cases.append(
             Case(
@@ -661,6 +663,19 @@ def _cases() -> list[Case]:
                 dict.fromkeys(RELATIONS, 0.99),
                 ALL,
                 lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            )
+        )
+        cases.append(
+            Case(
+                f"losses themselves of candidates, {loss.name}",
+                lambda size, loss=loss: CandidateLosses(
+                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
+                ),
+                lambda query: [(candidates,)],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.5),
+                ALL,
             )
         )
         cases.append(

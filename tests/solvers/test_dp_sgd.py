@@ -245,8 +245,8 @@ def test_a_plan_says_what_it_will_do():
     settled = plan(SHAPE, "dp-sgd", BUDGET, neighboring_relation="add_or_remove_one")
     assert settled.parameters["batch"] == 71
     assert 1.0 <= settled.parameters["epochs"] <= 20.0
-    assert "sampling=poisson" in str(settled)
-    assert "noise=discrete" in str(settled)
+    assert "sampling = poisson" in str(settled)
+    assert "noise = discrete" in str(settled)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 """What plans say of time and loss: finite, from public quantities alone, and of the right shape."""
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse
 
-from dpfast import Budget, ProblemShape, plan
+from dpfast import Budget, Problem, ProblemShape, plan, solve
 from dpfast.solvers import _seconds
 
 TIMED = ["dp-whitened-gd", "objective-perturbation", "output-perturbation"]
@@ -70,4 +74,58 @@ def test_auto_says_what_it_will_cost(loss, relation):
 
 def test_the_plan_is_read_aloud():
     text = str(plan(ProblemShape(20_000, 10, 3.0), "auto", BUDGET))
-    assert "seconds=" in text and "excess_risk_guess=" in text and "intercept_step=" in text
+    assert "seconds = " in text and "excess_risk_guess = " in text and "intercept_step = " in text
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def held_at_most(call):
+    """Megabytes that NumPy and Python hold more at some time during a call."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("solver", "n", "d", "sparse"),
+    [
+        ("dp-whitened-gd", 3000, 700, False),
+        ("dp-whitened-gd", 3000, 1500, True),
+        ("dp-whitened-gd", 100_000, 30, True),
+        ("objective-perturbation", 3000, 600, False),
+        ("objective-perturbation", 3000, 900, True),
+        ("output-perturbation", 20_000, 50_000, True),
+    ],
+)
+def test_memory_is_foretold(solver, n, d, sparse):
+    """Of sparse rows that would not fit if they were written out, too."""
+    rng = np.random.default_rng(0)
+    if sparse:
+        entries = n * 10
+        columns = np.sort(rng.integers(0, d // 10, (n, 10)) + np.arange(10) * (d // 10), axis=1)
+        parts = (rng.uniform(-0.3, 0.3, entries), columns.ravel(), np.arange(0, entries + 1, 10))
+        X = scipy.sparse.csr_array(parts, shape=(n, d))
+    else:
+        X = rng.standard_normal((n, d)) / np.sqrt(d)
+    problem = Problem(X, rng.choice([-1.0, 1.0], n), data_norm=1.5)
+    foretold = plan(problem, solver, BUDGET).expected["megabytes"]
+    taken = held_at_most(lambda: solve(problem, solver, BUDGET, random_state=0))
+    assert taken <= foretold
+    large = 8e-6 * d**2 if d < 5000 else 0.0
+    assert taken >= 2.0 * large and foretold <= 100.0 + 11.0 * large
+
+
+def test_wide_tables_need_no_matrices():
+    """100,000 rows of 50,000 columns: what takes matrices is refused with what to use instead."""
+    shape = ProblemShape(100_000, 50_000, 1.0)
+    with pytest.raises(ValueError, match="solver='objective-perturbation' and 'output-perturb"):
+        plan(shape, "dp-whitened-gd", BUDGET)
+    settled = plan(shape, "auto", BUDGET)
+    assert settled.solver == "objective-perturbation"
+    assert settled.expected["megabytes"] < 100.0
+    assert plan(ProblemShape(10_000, 9999, 1.0), "auto", BUDGET).expected["megabytes"] > 7000.0

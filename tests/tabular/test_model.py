@@ -256,7 +256,8 @@ class TestRefusals:
             ({"target": "nope"}, "the target 'nope' is not in the bounds"),
             ({"bounds": {"a": [0, 1]}}, "target must name the column"),
             ({"max_rows_per_group": 3}, "must be None without a person column"),
-            ({"person": "name"}, "promises privacy for rows, not yet for persons"),
+            ({"person": "name", "in_memory": False}, "must be True or 'auto' with a person column"),
+            ({"person": "name", "delta": 0.0}, "max_rows_per_group must be given"),
             (
                 {"estimator": LogisticRegression(solver="dp-sgd"), "in_memory": False},
                 "block",
@@ -547,3 +548,46 @@ class TestScikitLearn:
 
 def test_it_is_on_the_front():
     assert dpfast.TableModel is TableModel
+
+
+class TestPersons:
+    """Rows of one person, by a column that says whose they are."""
+
+    @pytest.fixture
+    def visits(self, table):
+        rng = np.random.default_rng(1)
+        who = rng.permutation(np.repeat(np.arange(900), rng.integers(1, 9, 900))[: len(table)])
+        return table.iloc[: len(who)].assign(who=[f"p{k}" for k in who])
+
+    def test_the_guarantee_is_for_persons(self, visits, tmp_path):
+        model = fitted(visits, bounds={**BOUNDS, "person": "who"})
+        persons = visits["who"].nunique()
+        assert model.privacy_.unit == "group"
+        assert model.score(visits) > 0.6
+        settled = TableModel(BOUNDS, person="who").prepare(visits)
+        assert settled.n_samples == settled.plan.shape.n_samples == persons
+        assert str(settled.plan).startswith(f"{persons:,} persons, 4 columns")
+        assert f"{len(visits):,}" not in str(settled.plan)
+        model.save(tmp_path / "m.json")
+        again = TableModel.load(tmp_path / "m.json")
+        assert again.privacy_ == model.privacy_
+        assert again.neighboring_relation == "replace_one"
+        np.testing.assert_array_equal(again.predict(visits), model.predict(visits))
+
+    def test_a_file_gives_the_same_model(self, visits, tmp_path):
+        visits.to_csv(tmp_path / "t.csv", index=False)
+        one, two = (fitted(data, person="who") for data in (visits, tmp_path / "t.csv"))
+        np.testing.assert_array_equal(one.coef_, two.coef_)
+
+    def test_one_row_a_person_is_a_row(self, table, model):
+        named = table.assign(who=np.arange(len(table)))
+        found = fitted(named, person="who", max_rows_per_group=1)
+        np.testing.assert_array_equal(found.coef_, model.coef_)
+
+    def test_a_delta_above_one_over_the_persons_is_refused(self, visits):
+        with pytest.raises(ValueError, match="delta must be below one over the number of groups"):
+            fitted(visits, person="who", delta=1e-2)
+
+    def test_a_row_without_a_person_is_refused(self, visits):
+        with pytest.raises(DataError, match="whose row it is"):
+            fitted(visits.assign(who=["", *visits["who"][1:]]), person="who")

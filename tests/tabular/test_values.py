@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import Index
 from dpfast.tabular.values import (
+    Days,
     TruthIndex,
     arrow_values,
     day_of,
@@ -116,22 +117,22 @@ class TestDates:
     def test_text_and_typed(self):
         texts = ["1970-01-02", "1970-01-02T12:00:00", "1970-01-02 12:00", "", "nat"]
         expected = [1.0, 1.5, 1.5, np.nan, np.nan]
-        np.testing.assert_array_equal(parse_dates("d", texts, (), None), expected)
+        np.testing.assert_array_equal(parse_dates("d", texts, (), Days(None)), expected)
         typed = np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")
-        np.testing.assert_array_equal(parse_dates("d", typed, (), None), [1.0, np.nan])
+        np.testing.assert_array_equal(parse_dates("d", typed, (), Days(None)), [1.0, np.nan])
 
     def test_other_forms(self):
-        assert parse_dates("d", ["31.12.1970"], (), "%d.%m.%Y") == [364.0]
+        assert parse_dates("d", ["31.12.1970"], (), Days("%d.%m.%Y")) == [364.0]
         assert day_of("2024-03-01T10:00:00+02:00") == day_of("2024-03-01T10:00:00")
 
     @pytest.mark.parametrize("text", ["31.12.1970", "today", "2024-13-01", "x"])
     def test_what_is_no_date(self, text):
         with pytest.raises(DataError, match="row 2 of the data: expected a date such as"):
-            parse_dates("d", ["1970-01-01", text], (), None)
+            parse_dates("d", ["1970-01-01", text], (), Days(None))
 
     def test_numbers_are_no_dates(self):
         with pytest.raises(DataError, match="expected dates; got int64"):
-            parse_dates("d", np.array([20240101]), (), None)
+            parse_dates("d", np.array([20240101]), (), Days(None))
 
 
 DAY = datetime.date(1970, 1, 2)
@@ -174,7 +175,7 @@ class TestContainers:
         ids=str,
     )
     def test_dates(self, column):
-        found = parse_dates("d", plain_values("d", column), (), None)
+        found = parse_dates("d", plain_values("d", column), (), Days(None))
         np.testing.assert_array_equal(found, [1.0, np.nan])
 
     @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ class TestContainers:
             (pa.chunked_array([["a"], ["b"]]), ["a", "b"]),
         ]:
             assert list(map(str, list(arrow_values("x", column)))) == list(map(str, expected))
-        days = parse_dates("d", arrow_values("d", pa.array([DAY, None])), (), None)
+        days = parse_dates("d", arrow_values("d", pa.array([DAY, None])), (), Days(None))
         np.testing.assert_array_equal(days, [1.0, np.nan])
         with pytest.raises(DataError, match="column 'x': expected numbers, text"):
             arrow_values("x", pa.array([[1]]))

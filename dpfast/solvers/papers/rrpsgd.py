@@ -55,6 +55,8 @@ NAME = "rrpsgd"
 _MAX_STEPS = 2**40
 _WHERE = "all steps, taken or not"
 _PROPOSALS = 4096
+# So many values of exact noise take a few seconds, and n² steps may take hours.
+_EXACT_VALUES = 2**24
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def plan(
     schedule : {"constant", "1/sqrt(t)", "1/t"}
         Sizes of the later ones.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete").
+        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete") for up to 2^24 values.
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
 
@@ -133,6 +135,8 @@ def plan(
     if steps == "auto":
         steps = min(shape.n_samples**2, _MAX_STEPS)
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
+    if noise == "auto" and n_steps * shape.dim > _EXACT_VALUES:
+        noise = "gaussian"
     access = least_noisy_steps(
         BatchSum(shape, "fixed-size", 1, longest),
         budget,

@@ -1,0 +1,129 @@
+"""What public rows bring to a private fit: ``python -m bench.priors --data DIR``.
+
+Excess log-loss of fits without and with a prior and of the public rows alone, by rows behind one
+weight; and what a prior does that is of other rows, of other labels, or of none.  Not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from bench.problems import Dataset, bank, letter, randhie, wine
+from dpfast import Budget, Ledger, Problem, solve
+from dpfast.random import SecureGenerator
+from dpfast.solvers import carry_out
+from dpfast.solvers.prior import from_rows, plan_with_prior
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+_PUBLIC = 300
+
+
+def same(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
+    """Rows of the same table."""
+    del rng
+    return data.X[:_PUBLIC], data.y[:_PUBLIC]
+
+
+def shifted(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
+    """Of the third that is farthest in a random direction, 15% of the labels made positive."""
+    far = np.argsort(data.X @ rng.standard_normal(data.X.shape[1]))[-len(data.y) // 3 :]
+    rows = rng.permutation(far)[:_PUBLIC]
+    return data.X[rows], np.where(rng.random(_PUBLIC) < 0.15, 1.0, data.y[rows])
+
+
+def opposite(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
+    """Labels the other way round."""
+    del rng
+    return data.X[:_PUBLIC], -data.y[:_PUBLIC]
+
+
+def shuffled(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
+    """Labels that have nothing to do with the rows."""
+    return data.X[:_PUBLIC], rng.permutation(data.y[:_PUBLIC])
+
+
+KINDS: dict[str, Callable[[Dataset, np.random.Generator], tuple[Matrix, Vector]]] = {
+    "same": same,
+    "shifted": shifted,
+    "opposite": opposite,
+    "shuffled": shuffled,
+}
+
+
+def measure(
+    data: Dataset, rows_per_weight: Sequence[float], repetitions: int
+) -> list[tuple[str, float, float, float, float]]:
+    """Kind of prior, u, and mean excess of the fit without it, of the prior and of the fit with it.
+
+    Parameters
+    ----------
+    data : Dataset
+        In random order; its first rows are public.
+    rows_per_weight : sequence of float
+    repetitions : int
+
+    Returns
+    -------
+    list of tuple
+    """
+    problem = Problem(data.X[_PUBLIC:], data.y[_PUBLIC:], "logistic", data_norm=data.data_norm)
+    shape = problem.shape
+    best = minimize(
+        lambda w: problem.value_and_gradient(w, 1e-9),
+        np.zeros(shape.dim),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 3000},
+    ).fun
+
+    def excess(w: Vector) -> float:
+        return problem.objective(w) / shape.n_samples - float(best)
+
+    found = []
+    for u in rows_per_weight:
+        budget = Budget(mu=2.0 * u * shape.dim / shape.n_samples)
+        alone = [
+            excess(solve(problem, "dp-whitened-gd", budget, random_state=k).w)
+            for k in range(repetitions)
+        ]
+        for kind, draw in KINDS.items():
+            prior = from_rows(shape, *draw(data, np.random.default_rng(3)))
+            plan = plan_with_prior(shape, prior, budget)
+            fits = [
+                excess(carry_out(plan, problem, SecureGenerator(k), Ledger(budget)).w)
+                for k in range(repetitions)
+            ]
+            means = float(np.mean(alone)), excess(prior.origin), float(np.mean(fits))
+            found.append((kind, u, *means))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print, a line a table, kind of prior and u."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="directory of the tables; RAND HIE needs none")
+    parser.add_argument("--repetitions", type=int, default=8)
+    given = parser.parse_args(arguments)
+    tables = [randhie()]
+    if given.data is not None:
+        tables += [load(given.data) for load in (wine, letter, bank)]
+    for table in tables:
+        order = np.random.default_rng(5).permutation(len(table.y))
+        mixed = Dataset(table.name, table.X[order], table.y[order], table.data_norm)
+        for kind, u, alone, public, both in measure(mixed, (2.5, 5.9), given.repetitions):
+            ratio = both / min(alone, public)
+            print(
+                f"| {table.name} | {kind} | {u:g} | {alone:.3f} | {public:.3f} | {both:.3f} | "
+                f"{both / alone:.2f} | {ratio:.2f} |"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Several rows a person: whole persons clipped as one against rows that are paid for one by one."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bench.harness import Document, Record, Run, interleave, timing_records
+from bench.problems import Panel, claims_panel, health_panel, made_panel, synthetic
+from bench.report import Table, duration, mean_and_error, plain, speed
+
+NAME = "persons"
+TITLE = "Persons, not rows"
+WHOLE, ROWS = "whole persons", "at most m rows"
+_SORTED, _MIXED, _PLAIN = "one row a person, sorted", "one row a person, mixed", "rows"
+_DELTA, _RELATION = 1e-6, "replace_one"
+_GUARANTEE = f"(epsilon, {_DELTA:g})-DP for persons, {_RELATION}"
+COMPETITORS = {
+    WHOLE: f"{_GUARANTEE}; a person's gradient is clipped as one vector",
+    ROWS: f"{_GUARANTEE}; m rows a person, and m times the noise",
+    _SORTED: _GUARANTEE,
+    _MIXED: _GUARANTEE,
+    _PLAIN: f"(epsilon, {_DELTA:g})-DP for rows, {_RELATION}",
+}
+_MADE, _REAL, _TIME = "made panels", "real panels", "time"
+#: The share of the rows' excess loss that whole persons are meant to stay below.
+TARGETS = {5: 1.0 / 3.0, 20: 1.0 / 8.0}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Made panels, budgets and runs; rows and columns that are timed."""
+
+    persons: int = 4000
+    rows: tuple[int, ...] = (5, 20)
+    alike: tuple[float, ...] = (0.0, 0.5, 0.9)
+    epsilons: tuple[float, ...] = (0.5, 2.0)
+    runs: int = 12
+    shape: tuple[int, int] = (200_000, 20)
+
+
+FULL = Sizes()
+QUICK = Sizes(persons=1000, alike=(0.5,), runs=4, shape=(50_000, 10))
+
+
+def run(settings: Run, sizes: Sizes) -> list[Record]:
+    records = _time(settings, sizes)
+    for most in sizes.rows:
+        for alike, labels in [*((a, 0.0) for a in sizes.alike), (sizes.alike[-1], 0.5)]:
+            panel = made_panel(sizes.persons, most, alike, labels)
+            settings.say(f"  {panel.name}, alike {alike:g}, labels {labels:g}")
+            case: dict[str, int | float | str] = {"rows": most, "alike": alike, "labels": labels}
+            records += _excess(_MADE, panel, case, sizes)
+    for load in (health_panel, claims_panel):
+        if settings.data is None:
+            settings.note(f"{load.__name__} left out: give its directory with --data.")
+            continue
+        try:
+            panel = load(settings.data)
+        except FileNotFoundError:
+            settings.note(f"{load.__name__} left out: its file is not there.")
+            continue
+        settings.say(f"  {panel.name}")
+        records += _excess(_REAL, panel, {"table": panel.name, "rows": panel.most}, sizes)
+    return records
+
+
+def _excess(
+    group: str, panel: Panel, case: dict[str, int | float | str], sizes: Sizes
+) -> list[Record]:
+    """Log-loss on the rows beyond the best there is, for both ways."""
+    from dpfast import Budget, Problem, solve
+    from dpfast.privacy import budget_mu
+
+    best = _log_loss(panel, _best(panel))
+    whole = Problem(panel.X, panel.y, data_norm=panel.data_norm, groups=panel.persons)
+    rows = Problem(panel.X, panel.y, data_norm=panel.data_norm)
+    records = []
+    for epsilon in sizes.epsilons:
+        budget = Budget(epsilon, _DELTA)
+        # Of m rows each of which is mu-GDP by itself, all together are m mu-GDP.
+        part = Budget(mu=budget_mu(budget) / panel.most)
+        for name, problem, given in ((WHOLE, whole, budget), (ROWS, rows, part)):
+            found = [
+                _log_loss(panel, solve(problem, "auto", given, random_state=seed).w) - best
+                for seed in range(sizes.runs)
+            ]
+            values = {
+                "runs": float(len(found)),
+                "excess": statistics.fmean(found),
+                "excess_standard_error": statistics.stdev(found) / math.sqrt(len(found)),
+                "best": best,
+            }
+            records.append(Record(group, {**case, "epsilon": epsilon}, name, values))
+    return records
+
+
+def _log_loss(panel: Panel, w: Any) -> float:
+    return float(np.mean(np.logaddexp(0.0, -panel.y * (panel.X @ w[:-1] + w[-1]))))
+
+
+def _best(panel: Panel) -> Any:
+    """Weights that minimize the log-loss, not private."""
+    rows = np.column_stack([panel.X, np.ones(len(panel.y))]) * panel.y[:, None]
+
+    def value(w: Any) -> tuple[float, Any]:
+        margins = rows @ w
+        slope = -1.0 / (1.0 + np.exp(margins))
+        return float(np.mean(np.logaddexp(0.0, -margins))), rows.T @ slope / len(rows)
+
+    start = np.zeros(rows.shape[1])
+    return minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x
+
+
+def _time(settings: Run, sizes: Sizes) -> list[Record]:
+    """Everybody has one row: a problem and a fit, with and without saying so."""
+    from dpfast import Budget, Problem, solve
+
+    data = synthetic(*sizes.shape)
+    n = len(data.y)
+    mixed = np.random.default_rng(0).permutation(n)
+    ids: dict[str, dict[str, Any]] = {
+        _PLAIN: {},
+        _SORTED: {"groups": np.arange(n), "max_rows_per_group": 1},
+        _MIXED: {"groups": mixed, "max_rows_per_group": 1},
+    }
+
+    def fit(given: dict[str, Any]) -> Any:
+        problem = Problem(data.X, data.y, data_norm=data.data_norm, **given)
+        return solve(problem, "auto", Budget(1.0, _DELTA), random_state=0).w
+
+    contestants: dict[str, Callable[[], object]] = {
+        name: lambda given=given: fit(given)  # type: ignore[misc]
+        for name, given in ids.items()
+    }
+    settings.say("  time")
+    timings = interleave(contestants, repeat=settings.repeat)
+    case: dict[str, int | float | str] = {"n": n, "d": sizes.shape[1]}
+    return timing_records(_TIME, case, timings, [_PLAIN])
+
+
+# ---- reports ------------------------------------------------------------------------------------
+
+
+def pairs(records: list[Record]) -> list[tuple[Record, Record, float]]:
+    """Of each case whole persons, rows, and the share of the rows' excess that remains."""
+    found = []
+    for one in records:
+        if one.competitor != WHOLE:
+            continue
+        other = next(r for r in records if r.competitor == ROWS and r.case == one.case)
+        found.append((one, other, one.values["excess"] / other.values["excess"]))
+    return found
+
+
+def _numbers(record: Record) -> str:
+    return mean_and_error(record.values["excess"], record.values["excess_standard_error"], 5)
+
+
+def tables(document: Document) -> list[Table]:
+    made, real, times = (
+        [r for r in document.records if r.group == group] for group in (_MADE, _REAL, _TIME)
+    )
+    runs = plain(made[0].values["runs"])
+    found = [
+        Table(
+            "Made panels",
+            f"{plain(document.sizes['persons'])} persons, 10 columns, solver 'auto' without "
+            "tuning; log-loss on the rows beyond the best there is, mean ± standard error of "
+            f"{runs} runs. Entries of a column, and what decides labels besides the columns, are "
+            "correlated within a person. The share is meant to be at most a third for 5 rows and "
+            "an eighth for 20. Where labels are alike, so are a person's gradients, and m rows "
+            "say little more than one: nothing protects them for less.",
+            ("rows a person", "columns alike", "labels alike", "epsilon", WHOLE, ROWS, "share"),
+            [
+                (
+                    plain(one.case["rows"]),
+                    plain(one.case["alike"]),
+                    plain(one.case["labels"]),
+                    plain(one.case["epsilon"]),
+                    _numbers(one),
+                    _numbers(other),
+                    f"{share:.3f}",
+                )
+                for one, other, share in pairs(made)
+            ],
+        ),
+        Table(
+            "One row a person",
+            "Problem and fit, epsilon = 1, with and without names of persons, at most one row of "
+            "each; it is meant to take at most 1.3 times as long with sorted ids, and twice as "
+            "long otherwise.",
+            ("rows", "columns", "competitor", "time", "speed relative to rows"),
+            [
+                (
+                    plain(r.case["n"]),
+                    plain(r.case["d"]),
+                    r.competitor,
+                    duration(r.values["seconds"]),
+                    speed(r, _PLAIN),
+                )
+                for r in times
+            ],
+        ),
+    ]
+    if real:
+        found.append(
+            Table(
+                "Real panels",
+                "The same on real tables, m being the most rows that a person has.",
+                ("table", "m", "epsilon", WHOLE, ROWS, "share"),
+                [
+                    (
+                        plain(one.case["table"]),
+                        plain(one.case["rows"]),
+                        plain(one.case["epsilon"]),
+                        _numbers(one),
+                        _numbers(other),
+                        f"{share:.3f}",
+                    )
+                    for one, other, share in pairs(real)
+                ],
+            )
+        )
+    return found
+
+
+def draw(document: Document, figure: Any) -> None:
+    """Shares of the rows' excess by how alike the columns are."""
+    made = [r for r in document.records if r.group == _MADE and r.case["labels"] == 0.0]
+    axes = figure.subplots()
+    figure.set_size_inches(5, 3.5)
+    curves: dict[tuple[Any, Any], list[tuple[float, float]]] = {}
+    for one, _, share in pairs(made):
+        key = one.case["rows"], one.case["epsilon"]
+        curves.setdefault(key, []).append((float(one.case["alike"]), share))
+    for (rows, epsilon), points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=f"{rows} rows, epsilon {epsilon:g}")
+    axes.set_yscale("log")
+    axes.set_xlabel("correlation of columns within a person")
+    axes.set_ylabel("excess loss over that of rows")
+    axes.legend(frameon=False, fontsize=7)

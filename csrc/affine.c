@@ -1,0 +1,98 @@
+/* Public entry of the affine kernels: argument checks, choice of instruction set, the refusal of
+ * anything that is not finite, and sparse rows written out. */
+#include "affine_ops.h"
+#include "csr_ops.h"
+#include "finite.h"
+
+#include <math.h>
+#include <string.h>
+
+static int valid_columns(ptrdiff_t n, ptrdiff_t d, double intercept, ptrdiff_t columns)
+{
+    return n >= 0 && d >= 0 && isfinite(intercept) && columns >= 0 &&
+           columns <= d + (intercept != 0.0);
+}
+
+static int valid_dense(const dpfast_dense *rows, ptrdiff_t columns)
+{
+    return valid_columns(rows->n, rows->d, rows->intercept, columns) &&
+           rows->row_stride >= rows->d && (rows->n == 0 || rows->d == 0 || rows->x != NULL) &&
+           (rows->scalar == DPFAST_FLOAT64 || rows->scalar == DPFAST_FLOAT32);
+}
+
+static const dpfast_affine_ops *ops(const dpfast_dense *rows)
+{
+    return &DPFAST_OF_ISA_IN_USE(dpfast_affine_ops)[rows->scalar];
+}
+
+dpfast_status dpfast_dense_affine_rows(const dpfast_dense *rows, ptrdiff_t columns,
+                                       const double *factor, const double *shift, double *out,
+                                       double *squares)
+{
+    if (!valid_dense(rows, columns) || factor == NULL || shift == NULL || out == NULL ||
+        squares == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops(rows)->affine_rows(rows, columns, factor, shift, out, squares);
+    return all_finite(rows->n, squares) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t columns,
+                                             const double *factor, const double *shift,
+                                             float *out)
+{
+    if (!valid_dense(rows, columns) || factor == NULL || shift == NULL || out == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops(rows)->affine_rows_float(rows, columns, factor, shift, out);
+    return DPFAST_OK; /* the caller sees a NaN in what it computes of them */
+}
+
+static double stored_value(const dpfast_csr *rows, ptrdiff_t k)
+{
+    if (rows->values == NULL) {
+        return 1.0;
+    }
+    return rows->scalar == DPFAST_FLOAT64 ? ((const double *)rows->values)[k]
+                                          : (double)((const float *)rows->values)[k];
+}
+
+/* One row; returns its sum of squares. */
+static double csr_affine_row(const dpfast_csr *rows, ptrdiff_t i, ptrdiff_t columns,
+                             const double *factor, const double *shift, double *out)
+{
+    const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
+    const ptrdiff_t end = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i + 1);
+    ptrdiff_t k = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i);
+    double square = 0.0;
+    ptrdiff_t j;
+    memcpy(out, shift, (size_t)columns * sizeof *out);
+    for (; k < end; k++) {
+        const ptrdiff_t column = (ptrdiff_t)dpfast_index_at(rows->indices, rows->index_type, k);
+        if (column < columns) {
+            out[column] += stored_value(rows, k) * scale * factor[column];
+        }
+    }
+    if (rows->d < columns) {
+        out[rows->d] += rows->intercept * factor[rows->d];
+    }
+    for (j = 0; j < columns; j++) {
+        square += out[j] * out[j];
+    }
+    return square;
+}
+
+dpfast_status dpfast_csr_affine_rows(const dpfast_csr *rows, ptrdiff_t columns,
+                                     const double *factor, const double *shift, double *out,
+                                     double *squares)
+{
+    ptrdiff_t i;
+    if (!valid_columns(rows->n, rows->d, rows->intercept, columns) || rows->indptr == NULL ||
+        factor == NULL || shift == NULL || out == NULL || squares == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    for (i = 0; i < rows->n; i++) {
+        squares[i] = csr_affine_row(rows, i, columns, factor, shift, out + i * columns);
+    }
+    return all_finite(rows->n, squares) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}

@@ -1,0 +1,35 @@
+/* Rows after an affine map of each column, written out a piece at a time: what products of matrices
+ * and functions of single entries are made of.  A piece is to stay in cache until it is used. */
+#ifndef DPFAST_AFFINE_H
+#define DPFAST_AFFINE_H
+
+#include <stddef.h>
+
+#include "csr.h"
+#include "dense.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* out (n x columns, row-major) has x~_ij factor_j + shift_j for the first `columns` columns, at most
+ * dim of them, and squares (n) the sums of a row's squares.  DPFAST_ERR_NONFINITE if one of these is
+ * not finite. */
+dpfast_status dpfast_dense_affine_rows(const dpfast_dense *rows, ptrdiff_t columns,
+                                       const double *factor, const double *shift, double *out,
+                                       double *squares);
+dpfast_status dpfast_csr_affine_rows(const dpfast_csr *rows, ptrdiff_t columns,
+                                     const double *factor, const double *shift, double *out,
+                                     double *squares);
+
+/* The same in float, computed in double and rounded once an entry; without the squares. */
+dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t columns,
+                                             const double *factor, const double *shift,
+                                             float *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,87 @@
+# ---- Rows after an affine map of their columns --------------------------------------------------
+
+cdef extern from "dpfast.h" nogil:
+    dpfast_status dpfast_dense_affine_rows(
+        const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
+        double *out, double *squares)
+    dpfast_status dpfast_csr_affine_rows(
+        const dpfast_csr *rows, ptrdiff_t columns, const double *factor, const double *shift,
+        double *out, double *squares)
+    dpfast_status dpfast_dense_affine_rows_float(
+        const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
+        float *out)
+    dpfast_status dpfast_csr_quadratic_forms(
+        const dpfast_csr *rows, const double *matrix, double *forms)
+
+
+cdef int _check_affine(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor,
+                       const double[::1] shift, ptrdiff_t n, ptrdiff_t columns) except -1:
+    """Refuse rows of another kind, an empty range, and arrays of other shapes."""
+    _check_block(rows, start, stop, getattr(rows, "dim", 0))
+    if not 1 <= columns <= rows.dim:
+        raise ValueError(f"out must have 1 to {rows.dim} columns; got {columns}.")
+    if factor.shape[0] != columns or shift.shape[0] != columns:
+        raise ValueError(
+            f"factor and shift must have {columns} entries, as many as out has columns; got "
+            f"{factor.shape[0]}, {shift.shape[0]}.")
+    if n != stop - start:
+        raise ValueError(f"out must have {stop - start} rows; got {n}.")
+    return 0
+
+
+def affine_rows(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor not None,
+                const double[::1] shift not None, double[:, ::1] out not None,
+                double[::1] squares not None):
+    """out = the first columns of the range's rows, times `factor`, plus `shift`.
+
+    squares = the sums of the rows' squares.
+    """
+    cdef dpfast_dense dense
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    cdef ptrdiff_t columns = out.shape[1]
+    _check_affine(rows, start, stop, factor, shift, out.shape[0], columns)
+    if squares.shape[0] != stop - start:
+        raise ValueError(f"squares must have {stop - start} entries; got {squares.shape[0]}.")
+    if isinstance(rows, DenseRows):
+        dense = (<DenseRows>rows)._slice(start, stop)
+        with nogil:
+            status = dpfast_dense_affine_rows(
+                &dense, columns, &factor[0], &shift[0], &out[0, 0], &squares[0])
+    else:
+        sparse = (<CsrRows>rows)._slice(start, stop)
+        with nogil:
+            status = dpfast_csr_affine_rows(
+                &sparse, columns, &factor[0], &shift[0], &out[0, 0], &squares[0])
+    _check(status, "affine rows")
+
+
+def affine_rows_float(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop,
+                      const double[::1] factor not None, const double[::1] shift not None,
+                      float[:, ::1] out not None):
+    """The same, each entry rounded to float32; without the squares."""
+    cdef dpfast_dense dense
+    cdef dpfast_status status
+    cdef ptrdiff_t columns = out.shape[1]
+    _check_affine(rows, start, stop, factor, shift, out.shape[0], columns)
+    dense = rows._slice(start, stop)
+    with nogil:
+        status = dpfast_dense_affine_rows_float(
+            &dense, columns, &factor[0], &shift[0], &out[0, 0])
+    _check(status, "affine rows")
+
+
+def quadratic_forms(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
+                    const double[:, ::1] matrix not None, double[::1] out not None):
+    """out[i] = row `start` + i times the symmetric matrix times that row."""
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    _check_block(rows, start, stop, matrix.shape[0])
+    if matrix.shape[1] != rows.dim:
+        raise ValueError(f"matrix must have {rows.dim} columns; got {matrix.shape[1]}.")
+    if out.shape[0] != stop - start:
+        raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+    sparse = rows._slice(start, stop)
+    with nogil:
+        status = dpfast_csr_quadratic_forms(&sparse, &matrix[0, 0], &out[0])
+    _check(status, "quadratic forms")

@@ -1,0 +1,361 @@
+"""What queries compute of rows after a linear map: sums over rows in memory, and their lengths.
+
+Dense rows are worked on in pieces that stay in cache until they are used.  Of sparse rows the
+stored entries alone are touched: k of them cost k for sums of entries, and k² for a Gram matrix and
+for a length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from dpfast import _kernels
+from dpfast.chunks import add_up
+from dpfast.shape import UNIT, ProblemShape
+from dpfast.sums import RowAccess
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+# Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
+# rows.
+_PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
+# Rounding unit of float32, and from how many columns on it is worth its error.
+_FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
+# Lengths of float32 may be too long by this share of √dim, and squares of lengths of sparse rows by
+# that share of dim.
+_FLOAT32_SHARE, _FORM_SHARE = 2.0**-7, 2.0**-16
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Columns ``z = factor x + shift`` of the rows, which are clipped to ``‖z‖ <= radius``.
+
+    Attributes
+    ----------
+    factor, shift : ndarray of shape (n_features,)
+    radius : float
+    """
+
+    factor: Vector
+    shift: Vector
+    radius: float
+
+
+def affine_of(shape: ProblemShape, transform: Matrix, radius: float) -> Affine | None:
+    """The columns of a transform but the intercept's, if each is one of the rows', shifted."""
+    d = shape.n_features
+    square = transform[:d, :d]
+    if np.count_nonzero(square) > np.count_nonzero(np.diagonal(square)):
+        return None
+    shift = shape.intercept * transform[d, :d] if shape.dim > d else np.zeros(d)
+    return Affine(np.diagonal(square).copy(), shift, radius)
+
+
+def entry_sums(
+    problem: RowAccess, *, columns: Affine, functions: Sequence[tuple[Entrywise, int]]
+) -> Matrix:
+    """``Σ_i f_i^p g(z_i)`` over the rows, entry by entry, for each pair of a g and a p.
+
+    Where a record is a group, its rows' mean counts.
+
+    Parameters
+    ----------
+    problem : RowAccess
+    columns : Affine
+    functions : sequence of (callable, int)
+        ``g``, of arrays, and ``p``; ``f_i <= 1`` is what shortens a row to the radius.
+
+    Returns
+    -------
+    ndarray of shape (len(functions), n_features)
+    """
+    of_chunk = _stored_entry_sums if _by_stored_entries(problem, columns) else _dense_entry_sums
+    shares = _shares(problem)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        return of_chunk(kernel, first, last, columns, functions, shares(start, stop))
+
+    total: Matrix = add_up(problem.map_chunks(work))
+    return total
+
+
+def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
+    """Whether sums over the rows may be put together of stored entries and of shifts.
+
+    Written as ``z = v + shift``, ``v`` zero where nothing is stored, a row that is shortened by f
+    has ``‖f v‖ <= radius + ‖shift‖``.  With a shift no longer than the radius C, what is added up
+    has at most ``3 C`` a row in the place of C for z, ``3 C²`` for squares of its entries, and
+    ``9 C²`` for products of them.
+    """
+    return problem.sparse and bool(np.linalg.norm(columns.shift) <= columns.radius)
+
+
+def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
+    """What each row of a range counts."""
+    shares = problem.row_shares()
+    return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
+
+
+def _dense_entry_sums(
+    kernel: Any,
+    first: int,
+    last: int,
+    columns: Affine,
+    functions: Sequence[tuple[Entrywise, int]],
+    shares: Vector,
+) -> Matrix:
+    """The sums over a range of rows."""
+    total = np.zeros((len(functions), len(columns.factor)))
+    rows = max(1, _PIECE_ENTRIES // total.shape[1])
+    for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
+        for row, (function, power) in zip(total, functions, strict=True):
+            row += (share * factors**power) @ function(z)
+    return total
+
+
+def _stored_entry_sums(
+    kernel: _kernels.CsrRows,
+    first: int,
+    last: int,
+    columns: Affine,
+    functions: Sequence[tuple[Entrywise, int]],
+    shares: Vector,
+) -> Matrix:
+    """What all rows would have at entries of zero, and what the stored ones differ from that."""
+    d = len(columns.factor)
+    z, at, rows, factors = _stored(kernel, first, last, columns)
+    total = np.empty((len(functions), d))
+    for row, (function, power) in zip(total, functions, strict=True):
+        share, empty = shares * factors**power, function(columns.shift)
+        row[:] = np.bincount(at, (function(z) - empty[at]) * share[rows], d)
+        row += share.sum() * empty
+    return total
+
+
+def _stored(
+    kernel: _kernels.CsrRows, first: int, last: int, columns: Affine
+) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp], Vector]:
+    """Entries ``z``, their columns and rows, and what shortens each row."""
+    offsets, indices, values = kernel.entries(first, last)
+    at, count = indices.astype(np.intp), last - first
+    rows = np.repeat(np.arange(count), np.diff(offsets))
+    shift = columns.shift[at]
+    z = values * columns.factor[at] + shift
+    empty = float(columns.shift @ columns.shift)
+    square, replaced = z * z, shift * shift
+    squares = np.bincount(rows, square - replaced, count) + empty
+    # Differences: what rounding did to the terms is added, which keeps this an upper bound.
+    terms = np.bincount(rows, square + replaced, count) + empty
+    squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
+    return z, at, rows, shortening(squares, len(columns.factor), columns.radius)
+
+
+def gram(problem: RowAccess, *, columns: Affine) -> Matrix:
+    """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius.
+
+    Where a record is a group, the mean of its rows' matrices counts.
+    """
+    if _by_stored_entries(problem, columns):
+        return _stored_gram(problem, columns)
+    d = len(columns.factor)
+    shares = _shares(problem)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        total = np.zeros((d, d), order="F")
+        rows = max(_PIECE_ROWS, _PIECE_ENTRIES // d)
+        pieces = _pieces(kernel, first, last, columns, rows, shares(start, stop))
+        for z, factors, share in pieces:
+            z *= (factors * np.sqrt(share))[:, None]
+            blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
+        return total.T
+
+    total: Matrix = add_up(problem.map_chunks(work))
+    return total
+
+
+def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
+    """The same by products of stored entries; the columns are changed at the end."""
+    d, dim = len(columns.factor), problem.shape.dim
+    shares = _shares(problem)
+
+    def work(
+        kernel: Any, first: int, last: int, start: int, stop: int
+    ) -> tuple[Matrix, Vector, float]:
+        share = shares(start, stop) * np.square(_stored(kernel, first, last, columns)[3])
+        products, sums = np.zeros((dim, dim)), np.empty(dim)
+        _kernels.weighted_gram_block(kernel, first, last, share, products)
+        _kernels.row_sum(kernel, first, last, share, sums)
+        return products, sums, float(share.sum())
+
+    parts = problem.map_chunks(work, few=True)
+    products, sums, count = next(parts)
+    for part in parts:
+        products += part[0]
+        sums += part[1]
+        count += part[2]
+    # Σ f² (v + s)(v + s)ᵀ = Σ f² v vᵀ + a sᵀ + s aᵀ with a = Σ f² v + (Σ f² / 2) s.
+    total = products[:d, :d] * columns.factor
+    total *= columns.factor[:, None]
+    half = columns.factor * sums[:d] + 0.5 * count * columns.shift
+    blas.dsyr2(1.0, half, columns.shift, lower=1, a=total.T, overwrite_a=1)
+    return total
+
+
+def gram_in(problem: RowAccess, *, transform: Matrix, radius: float) -> Matrix:
+    """Upper triangle of ``Σ_i z_i z_iᵀ``, ``z_i = Wᵀ x̃_i`` shortened to the radius; as `gram`."""
+    k = transform.shape[1]
+    shares = _shares(problem)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        total, share = np.zeros((k, k), order="F"), np.sqrt(shares(start, stop))
+        step = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
+        for at, rows in enumerate(_rows(kernel, first, last, step)):
+            z = rows @ transform
+            factors = shortening(np.einsum("ij,ij->i", z, z), k, radius)
+            z *= (factors * share[at * step : at * step + len(z)])[:, None]
+            blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
+        return total.T
+
+    total: Matrix = add_up(problem.map_chunks(work))
+    return total
+
+
+def shortening(squares: Vector, d: int, radius: float) -> Vector:
+    """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
+    norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
+    factors: Vector = radius / np.maximum(norms, radius)
+    return factors
+
+
+def _pieces(
+    kernel: Any, first: int, last: int, columns: Affine, rows: int, shares: Vector
+) -> Iterator[tuple[Matrix, Vector, Vector]]:
+    """Pieces of ``z``, overwritten by the next one, what shortens their rows, and their shares."""
+    d = len(columns.factor)
+    buffer, squares = np.empty((min(rows, last - first), d)), np.empty(min(rows, last - first))
+    for start in range(first, last, rows):
+        count = min(rows, last - start)
+        z, square = buffer[:count], squares[:count]
+        _kernels.affine_rows(kernel, start, start + count, columns.factor, columns.shift, z, square)
+        share = shares[start - first : start - first + count]
+        yield z, shortening(square, d, columns.radius), share
+
+
+def _rows(kernel: Any, first: int, last: int, rows: int) -> Iterator[Matrix]:
+    """Pieces of the rows as they are, the intercept included."""
+    ones, zeros = np.ones(kernel.dim), np.zeros(kernel.dim)
+    for start in range(first, last, rows):
+        count = min(rows, last - start)
+        piece = np.empty((count, kernel.dim))
+        _kernels.affine_rows(kernel, start, start + count, ones, zeros, piece, np.empty(count))
+        yield piece
+
+
+# ---- lengths -------------------------------------------------------------------------------------
+
+
+def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float) -> Vector:
+    """Upper bounds of ``‖Wᵀ x̃_i‖``, none below `least`, for all rows of a problem.
+
+    ``reach`` bounds ``‖|W|ᵀ |x̃|‖``.  A computed entry of ``Wᵀ x̃`` is wrong by at most
+    ``(D + 8) u (|W|ᵀ |x̃|)``, which for all of them has at most ``(D + 8) u`` times the reach as its
+    norm, and the computed norm by a factor ``1 + (D + 8) u``; ``u`` is the rounding unit of the
+    arithmetic that is used.  It is float64 where a record is a group: the last bits of a product
+    may depend on where a row is, which another group's number of rows then decides.  Any R with
+    ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
+
+    Parameters
+    ----------
+    problem : RowAccess
+    transform : ndarray of shape (dim, k)
+        ``W``.
+    reach, least : float
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+    """
+    dim = problem.shape.dim
+    of_forms = (3 * dim + 16) * UNIT * reach**2
+    of_float32 = (dim + 16) * _FLOAT32_UNIT * reach
+    measure: Callable[[Any, int, int], Vector]
+    if problem.sparse and of_forms <= _FORM_SHARE * dim:
+        measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
+    elif (
+        not problem.sparse
+        and not problem.shape.several_rows
+        and dim >= _FLOAT32_COLUMNS
+        and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim)
+    ):
+        measure = _in_float32(transform, of_float32)
+    else:
+        measure = partial(_by_products, transform=transform, reach=reach)
+    found = problem.map_chunks(lambda kernel, first, last, *_: measure(kernel, first, last))
+    bounds: Vector = np.maximum(np.concatenate(list(found)), least)
+    return bounds
+
+
+def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: float) -> Vector:
+    """Of sparse rows: roots of ``x̃ᵀ W Wᵀ x̃``, by pairs of stored entries.
+
+    An entry of ``W Wᵀ`` is no larger than the product of two rows' lengths, and ``Σ_j |x̃_j| ‖W_j‖``
+    than the reach; so the form is wrong by at most ``(3 D + 8) u`` times the reach's square.
+    """
+    forms = np.empty(last - first)
+    _kernels.quadratic_forms(kernel, first, last, matrix, forms)
+    found: Vector = np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
+    return found
+
+
+def _by_products(kernel: Any, first: int, last: int, *, transform: Matrix, reach: float) -> Vector:
+    """Of the products themselves, in float64."""
+    pieces = _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim))
+    found = [upper_lengths(rows @ transform, kernel.dim, reach) for rows in pieces]
+    return np.concatenate(found)
+
+
+def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
+    """Upper bounds of ``‖z_i‖``, of products of rows of `dim` entries with a transform."""
+    grow = (dim + 8) * UNIT
+    bounds: Vector = (np.sqrt(np.einsum("ij,ij->i", z, z)) + grow * reach) * (1.0 + grow)
+    return bounds
+
+
+def _in_float32(transform: Matrix, more: float) -> Callable[[Any, int, int], Vector]:
+    """Of products in float32, with a triangular matrix where W has as many columns as rows."""
+    dim, k = transform.shape
+    # Columns in units of their lengths: no entry over- or underflows that matters.
+    sizes = np.linalg.norm(transform, axis=1)
+    columns = (transform / np.maximum(sizes, np.finfo(np.float64).tiny)[:, None]).T
+    triangular = k >= dim
+    if triangular:
+        columns = np.linalg.qr(columns, mode="r")
+    factor = np.asfortranarray(columns, dtype=np.float32)
+    grow = 1.0 + (dim + 16) * _FLOAT32_UNIT
+
+    def measure(kernel: Any, first: int, last: int) -> Vector:
+        found = []
+        step = max(_PIECE_ROWS, _PIECE_ENTRIES // dim)
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            rows = np.empty((stop - start, dim), dtype=np.float32)
+            _kernels.affine_rows_float(kernel, start, stop, sizes, np.zeros(dim), rows)
+            if triangular:
+                z = blas.strmm(1.0, factor, rows.T, overwrite_b=1)
+            else:
+                z = blas.sgemm(1.0, factor, rows.T)
+            squares = np.einsum("ji,ji->i", z, z).astype(np.float64)
+            found.append(np.sqrt(squares) * grow + more * grow)
+        return np.concatenate(found)
+
+    return measure

@@ -1,0 +1,189 @@
+/* The affine kernels without Python, in buffers that are exactly as large as they must be: rows of
+ * both types, with gaps between them, against loops; sparse rows against the same rows written out;
+ * all instruction sets. */
+#include "dpfast.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static double uniform(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (double)*state / 4294967296.0 * 2.0 - 1.0;
+}
+
+static double *uniforms(ptrdiff_t n, unsigned *state)
+{
+    double *x = malloc((size_t)(n > 0 ? n : 1) * sizeof *x);
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) x[i] = uniform(state);
+    return x;
+}
+
+/* Dense rows, every third entry zero, and the others as sparse rows. */
+static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scalar scalar)
+{
+    unsigned state = 7;
+    const ptrdiff_t stride = d + 1, dim = d + (intercept != 0.0);
+    const ptrdiff_t entries = n > 0 ? (n - 1) * stride + d : 0;
+    double *x = uniforms(entries, &state), *scale = uniforms(n, &state);
+    double *factor = uniforms(dim, &state), *shift = uniforms(dim, &state);
+    double *matrix = uniforms(dim * dim, &state), *squares = uniforms(n, &state);
+    double *stored = uniforms(n * d, &state), *forms = uniforms(n, &state);
+    float *narrow = malloc((size_t)(entries + 1) * sizeof *narrow);
+    int32_t *indptr = malloc((size_t)(n + 1) * sizeof *indptr);
+    int32_t *indices = malloc((size_t)(n * d + 1) * sizeof *indices);
+    ptrdiff_t columns, i, j, k, nnz = 0;
+    dpfast_dense dense;
+    dpfast_csr csr;
+
+    indptr[0] = 0;
+    for (i = 0; i < n; i++) {
+        scale[i] = 0.5 + 0.5 * fabs(scale[i]);
+        for (j = 0; j < d; j++) {
+            double *entry = &x[i * stride + j];
+            *entry = (i + j) % 3 == 0 ? 0.0 : (double)(float)*entry;
+            narrow[i * stride + j] = (float)*entry;
+            if (*entry != 0.0) {
+                stored[nnz] = *entry;
+                indices[nnz++] = (int32_t)j;
+            }
+        }
+        indptr[i + 1] = (int32_t)nnz;
+    }
+    for (i = 0; i < dim; i++) {
+        for (j = 0; j < i; j++) matrix[i * dim + j] = matrix[j * dim + i];
+    }
+    memset(&dense, 0, sizeof dense);
+    dense.n = n;
+    dense.d = d;
+    dense.row_stride = stride;
+    dense.scalar = scalar;
+    dense.x = scalar == DPFAST_FLOAT64 ? (const void *)x : (const void *)narrow;
+    dense.row_scale = scale;
+    dense.intercept = intercept;
+    memset(&csr, 0, sizeof csr);
+    csr.n = n;
+    csr.d = d;
+    csr.indptr = indptr;
+    csr.indices = indices;
+    csr.values = stored;
+    csr.scalar = DPFAST_FLOAT64;
+    csr.row_scale = scale;
+    csr.intercept = intercept;
+
+    for (columns = d; columns <= dim; columns++) {
+        double *out = uniforms(n * columns, &state), *other = uniforms(n * columns, &state);
+        float *single = malloc((size_t)(n * columns + 1) * sizeof *single);
+        CHECK(dpfast_dense_affine_rows(&dense, columns, factor, shift, out, squares) == DPFAST_OK);
+        CHECK(dpfast_csr_affine_rows(&csr, columns, factor, shift, other, forms) == DPFAST_OK);
+        CHECK(dpfast_dense_affine_rows_float(&dense, columns, factor, shift, single) == DPFAST_OK);
+        for (i = 0; i < n; i++) {
+            double square = 0.0;
+            for (j = 0; j < columns; j++) {
+                const double row = j < d ? scale[i] * x[i * stride + j] : intercept;
+                const double expected = row * factor[j] + shift[j];
+                CHECK(fabs(out[i * columns + j] - expected) <= 4e-16);
+                CHECK(fabs(other[i * columns + j] - expected) <= 4e-16);
+                CHECK(fabs(single[i * columns + j] - expected) <= 1.3e-7);
+                square += expected * expected;
+            }
+            CHECK(fabs(squares[i] - square) <= 1e-15 * (double)(columns + 1));
+            CHECK(fabs(forms[i] - square) <= 1e-15 * (double)(columns + 1));
+        }
+        free(out); free(other); free(single);
+    }
+    if (dim > 0) {
+        CHECK(dpfast_csr_quadratic_forms(&csr, matrix, forms) == DPFAST_OK);
+        for (i = 0; i < n; i++) {
+            double expected = 0.0;
+            for (j = 0; j < dim; j++) {
+                const double a = j < d ? scale[i] * x[i * stride + j] : intercept;
+                for (k = 0; k < dim; k++) {
+                    expected += a * matrix[j * dim + k] * (k < d ? scale[i] * x[i * stride + k]
+                                                                 : intercept);
+                }
+            }
+            CHECK(fabs(forms[i] - expected) <= 1e-15 * (double)(dim * dim + 1));
+        }
+    }
+    if (n > 0 && d > 0 && scalar == DPFAST_FLOAT64) {
+        double *out = uniforms(n * d, &state);
+        x[(n - 1) * stride + d - 1] = NAN;
+        CHECK(dpfast_dense_affine_rows(&dense, d, factor, shift, out, squares) ==
+              DPFAST_ERR_NONFINITE);
+        free(out);
+    }
+    free(x); free(scale); free(factor); free(shift); free(matrix); free(squares); free(stored);
+    free(forms); free(narrow); free(indptr); free(indices);
+}
+
+static void check_arguments(void)
+{
+    const double x[2] = {1, 2}, ones[2] = {1, 1};
+    const int32_t indptr[2] = {0, 1}, indices[1] = {1};
+    double out[2], square;
+    float single[2];
+    dpfast_dense dense;
+    dpfast_csr csr;
+    memset(&dense, 0, sizeof dense);
+    dense.n = 1;
+    dense.d = dense.row_stride = 2;
+    dense.x = x;
+    memset(&csr, 0, sizeof csr);
+    csr.n = 1;
+    csr.d = 2;
+    csr.indptr = indptr;
+    csr.indices = indices;
+    CHECK(dpfast_dense_affine_rows(&dense, 3, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_affine_rows(&csr, 3, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_affine_rows(&dense, 2, ones, NULL, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_affine_rows(&csr, 2, NULL, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_affine_rows_float(&dense, -1, ones, ones, single) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_affine_rows_float(&dense, 2, ones, ones, NULL) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_quadratic_forms(&csr, NULL, out) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_affine_rows(&csr, 2, ones, ones, out, &square) == DPFAST_OK);
+    CHECK(out[0] == 1.0 && out[1] == 2.0 && square == 5.0);
+    /* Entries beyond the columns that are asked for. */
+    CHECK(dpfast_csr_affine_rows(&csr, 1, ones, ones, out, &square) == DPFAST_OK);
+    CHECK(out[0] == 1.0 && square == 1.0);
+    dense.row_stride = 1;
+    CHECK(dpfast_dense_affine_rows(&dense, 2, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+}
+
+int main(void)
+{
+    static const ptrdiff_t sizes[][2] = {{0, 3}, {1, 0}, {1, 1}, {3, 2}, {5, 7}, {4, 8},
+                                         {6, 9}, {5, 16}, {7, 17}, {3, 33}, {2, 130}};
+    int isa;
+    size_t k;
+    dpfast_dispatch_init();
+    for (isa = 0; isa < DPFAST_ISA_COUNT; isa++) {
+        if (!dpfast_isa_supported(isa)) {
+            continue;
+        }
+        CHECK(dpfast_isa_force(isa) == DPFAST_OK);
+        for (k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            check_shape(sizes[k][0], sizes[k][1], 0.0, DPFAST_FLOAT64);
+            check_shape(sizes[k][0], sizes[k][1], 0.5, DPFAST_FLOAT64);
+            check_shape(sizes[k][0], sizes[k][1], 0.5, DPFAST_FLOAT32);
+        }
+        printf("affine kernels on %s: done\n", dpfast_isa_name(isa));
+    }
+    check_arguments();
+    printf("%d failures\n", failures);
+    return failures != 0;
+}

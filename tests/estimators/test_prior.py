@@ -1,0 +1,191 @@
+"""Fits that begin with public rows: what they cost, and whom they believe."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from dpfast import (
+    Budget,
+    HuberRegressor,
+    Ledger,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    Problem,
+    blocks,
+)
+from dpfast.random import SecureGenerator
+from dpfast.solvers import carry_out
+from dpfast.solvers.prior import from_rows, plan_with_prior
+
+DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
+WEIGHTS = np.array([3.0, -2.0, 0.0, 1.0, 0.0])
+
+
+def table(n=3000, seed=0):
+    """Rows of unequal columns, and labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 5)) * [1.0, 1.0, 0.3, 1.0, 0.3]
+    return X, np.where(rng.logistic(size=n) < X @ WEIGHTS - 0.5, 1, 0)
+
+
+def mean_loss(n, prior=None, times=8, **settings):
+    """Mean log-loss of some fits to n rows."""
+    X, y = table(n)
+    found = []
+    for k in range(times):
+        given = {**DECLARED, "classes": [0, 1], **settings, "random_state": k}
+        p = LogisticRegression(**given, prior=prior).fit(X, y).predict_proba(X)
+        found.append(-np.mean(np.log(p[np.arange(n), y])))
+    return float(np.mean(found))
+
+
+def test_public_rows_help_where_private_ones_are_few():
+    prior = table(200, 1)
+    assert mean_loss(1000, prior, epsilon=0.1) < mean_loss(1000, epsilon=0.1) - 0.03
+
+
+def test_many_private_rows_need_no_prior():
+    X, y = table(20_000)
+    settings = {**DECLARED, "classes": [0, 1]}
+    with_prior = LogisticRegression(**settings, prior=table(50, 1)).fit(X, y)
+    np.testing.assert_array_equal(with_prior.coef_, LogisticRegression(**settings).fit(X, y).coef_)
+
+
+def test_a_prior_that_is_wrong_is_left_alone():
+    X, y = table(300, 1)
+    right, wrong, alone = (
+        mean_loss(2000, prior, epsilon=0.12) for prior in ((X, y), (X, 1 - y), None)
+    )
+    assert right < wrong < alone + 0.03
+
+
+def problem(n=2000, seed=0):
+    X, y = table(n, seed)
+    return Problem(X, np.where(y == 1, 1.0, -1.0), "logistic", data_norm=3.0)
+
+
+def run(rows, known, epsilon=1.0):
+    budget = Budget(epsilon, 1e-6)
+    settled = plan_with_prior(rows.shape, known, budget)
+    return carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
+
+
+def test_the_run_says_whether_it_believed_the_prior():
+    rows = problem(20_000)
+    X, y = table(300, 1)
+    for signs, believed in ((np.where(y == 1, 1.0, -1.0), True), (np.where(y, -1.0, 1.0), False)):
+        assert run(rows, from_rows(rows.shape, X, signs)).history["believed"] is believed
+
+
+def test_the_more_budget_the_nearer():
+    rows = problem(20_000)
+    X, y = table(60, 1)
+    known = from_rows(rows.shape, X, np.where(y == 1, 1.0, -1.0))
+    losses = [rows.objective(run(rows, known, e).w) for e in (1e-3, 0.1, 1.0)]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_what_the_private_rows_contradict_is_widened():
+    """Public rows of another law of labels, whose intercept is right."""
+    rows = problem(20_000)
+    X, y = table(3000, 1)
+    alike = from_rows(rows.shape, X, np.where(y == 1, 1.0, -1.0))
+    half = np.where(np.random.default_rng(2).random(3000) < 0.5, y, table(3000, 3)[1])
+    other = from_rows(rows.shape, X, np.where(half == 1, 1.0, -1.0))
+    widths = [run(rows, known, 4.0).history["wider"] for known in (alike, other)]
+    assert widths[0] < 2.0 < 5.0 < widths[1]
+
+
+def test_without_private_rows_to_speak_of_the_prior_stays():
+    X, y = table(500, 1)
+    rows = problem(30)
+    known = from_rows(rows.shape, X, np.where(y == 1, 1.0, -1.0))
+    found = run(rows, known, 0.1)
+    apart = found.w - known.origin
+    # In units of what the prior itself may be wrong by.
+    assert apart @ known.precision @ apart < 3.0
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_it_costs_what_the_plan_says(relation):
+    X, y = table(500)
+    settings = {**DECLARED, "classes": [0, 1], "neighboring_relation": relation}
+    model = LogisticRegression(**settings, epsilon=0.2, prior=table(50, 1)).fit(X, y)
+    assert 0.199 < model.privacy_.epsilon <= 0.2
+    places = [event.where for event in model.privacy_.events]
+    assert places[:3] == ["loss of the prior", "column moments", "column moments"]
+    assert set(places[3:]) == {"gradient"}
+
+
+@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC, LinearRegression, HuberRegressor])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_every_loss_without_a_log_link_takes_one(cls, fit_intercept):
+    X, y = table()
+    named = {"classes": [0, 1]} if "classes" in cls().get_params() else {"target_bounds": (-1, 1)}
+    settings = {**DECLARED, **named, "fit_intercept": fit_intercept, "prior": table(200, 1)}
+    model = cls(**settings, epsilon=0.06).fit(X, y)
+    assert model.privacy_.events[0].where == "loss of the prior"
+    assert np.corrcoef(model.coef_.ravel(), WEIGHTS)[0, 1] > 0.7
+    assert (np.ravel(model.intercept_)[0] != 0.0) == fit_intercept
+
+
+def test_long_and_constant_public_rows():
+    """Rows beyond the norm are shortened; a column that does not vary may do so in private ones."""
+    X, y = table(200, 1)
+    X[:, 3] = 0.2
+    X[0] *= 1e6
+    prior = X, y
+    assert mean_loss(2000, prior, epsilon=0.12) < mean_loss(2000, epsilon=0.12) + 0.02
+
+
+def test_rows_in_blocks_and_in_memory_fit_alike():
+    X, y = table(1000)
+    settings = {**DECLARED, "classes": [0, 1], "epsilon": 0.1, "prior": table(200, 1)}
+    whole = LogisticRegression(**settings).fit(X, y)
+    parts = LogisticRegression(**settings).fit(blocks.from_npy(X, y, block_rows=300))
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-3)
+
+
+def test_a_prior_is_cloned_with_its_estimator():
+    X, y = table(300)
+    model = LogisticRegression(0.1, **DECLARED, classes=[0, 1], prior=table(50, 1))
+    np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.fit(X, y).coef_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"prior": "last month"}, TypeError, r"prior must be None or a pair \(X, y\)"),
+        ({"prior": (np.ones((3, 4)), [0, 1, 0])}, ValueError, "prior must have a target for each"),
+        ({"prior": (np.ones((3, 5)), [0, 1])}, ValueError, "prior must have a target for each"),
+        ({"prior": (np.full((3, 5), np.nan), [0, 1, 0])}, ValueError, r"prior\[0\] contains NaN"),
+        ({"prior": (np.ones((2, 5)), [0, 7])}, ValueError, "y must hold only the declared classes"),
+        ({"alpha": 0.1}, ValueError, "nothing else is asked of it"),
+        ({"solver": "dp-gd"}, ValueError, "prior must be None unless"),
+        ({"delta": 0.0}, ValueError, "budget must be one of"),
+        ({"classes": [0, 1, 2]}, ValueError, "one or two classes"),
+        ({"classes": None, "strict": False}, ValueError, "classes or target_bounds must be given"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::dpfast.PrivacyLeakWarning")
+def test_what_is_refused(settings, error, message):
+    X, y = table(100)
+    given = {**DECLARED, "classes": [0, 1], "prior": table(50, 1), **settings}
+    with pytest.raises(error, match=message):
+        LogisticRegression(**given).fit(X, y)
+
+
+def test_log_links_take_none():
+    X, y = table(100)
+    model = PoissonRegressor(**DECLARED, target_bounds=(0, 3), prior=table(50, 1))
+    with pytest.raises(ValueError, match="loss must be without a log link"):
+        model.fit(X, y)
+
+
+def test_groups_take_none():
+    X, y = table(100)
+    model = LogisticRegression(**DECLARED, classes=[0, 1], prior=table(50, 1))
+    with pytest.raises(ValueError, match="where a record is a group"):
+        model.fit(X, y, groups=np.arange(100) // 2)

@@ -1,0 +1,114 @@
+"""Whitened descent where a record is a group of rows: what it learns of sizes and of alikeness."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan
+from dpfast.curator import Curator
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _groups, dp_whitened_gd
+
+BUDGET = Budget(2.0, 1e-6)
+
+
+def panel(sizes, alike=0.0, seed=0):
+    """Persons of these sizes; `alike`: share of a row that all rows of a person have in common."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(len(sizes)), sizes)
+
+    def drawn(*shape):
+        shared = rng.standard_normal((len(sizes), *shape))[ids]
+        own = rng.standard_normal((len(ids), *shape))
+        return math.sqrt(alike) * shared + math.sqrt(1.0 - alike) * own
+
+    X = drawn(4) / 8.0
+    y = np.where(drawn() + X[:, 0] > 0.0, 1.0, -1.0)
+    return Problem(X, y, data_norm=1.0, groups=ids)
+
+
+def run(problem, settled, script=None):
+    asked = []
+
+    class Watching(Curator):
+        def _answer(self, access, fixed, point):
+            asked.append((access, point))
+            return super()._answer(access, fixed, point)
+
+    curator = Watching(problem, Ledger(settled.budget), SecureGenerator(1), settled.accesses)
+    return dp_whitened_gd.run(settled, curator), asked
+
+
+@pytest.mark.parametrize("size", [1, 3, 12, 40])
+def test_the_mean_size_is_learned(size):
+    problem = panel([size] * 3000)
+    settled = plan(problem, "auto", BUDGET)
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(1))
+    found = _groups.learned(settled.settings.groups, settled.settings, curator)
+    assert size / 1.5 <= found.groups.mean <= 1.5 * size
+    before, after = settled.settings, found
+    assert after.clip >= before.clip and after.step == before.step == 1.0
+    assert (after.clip > before.clip) == (size > 1)
+
+
+def test_few_groups_are_taken_for_small_ones():
+    """Counts below the noise are no sizes: most edges belong to large groups."""
+    problem = panel([5] * 40)
+    settled = plan(problem, "auto", Budget(0.1, 1e-6))
+    for seed in range(30):
+        curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
+        found = _groups.learned(settled.settings.groups, settled.settings, curator)
+        assert found.groups.mean < 10.0
+
+
+@pytest.mark.parametrize(("alike", "low", "high"), [(0.0, 0.8, 1.9), (1.0, 2.5, 4.5)])
+def test_the_radius_follows_how_alike_rows_are(alike, low, high):
+    """Between √m times a row's and m times, m = 16."""
+    problem = panel([16] * 3000, alike)
+    settled = plan(problem, "auto", Budget(8.0, 1e-6))
+    _, asked = run(problem, settled)
+    *_, (_, (_, row_norm, norm, gauge)) = asked
+    assert gauge == pytest.approx(4.0, rel=0.2)
+    row = row_norm / _groups._ROW
+    assert low <= norm / (_groups._RADIUS * row * gauge) <= high
+
+
+def test_steps_are_of_the_mean_size():
+    """The minimum is that of the mean loss over rows, however many rows a person has."""
+    problem = panel([7] * 4000)
+    settled = plan(problem, "auto", Budget(50.0, 1e-6))
+    outcome, _ = run(problem, settled)
+    _, gradient = problem.value_and_gradient(outcome.w)
+    _, at_zero = problem.value_and_gradient(np.zeros(5))
+    assert np.linalg.norm(gradient) < 0.05 * np.linalg.norm(at_zero)
+
+
+def test_what_was_asked_for_stays():
+    options = {"clip": 0.8, "step": 0.5, "momentum": 0.1, "iterations": 7}
+    problem = panel([9] * 2000)
+    settled = plan(problem, "dp-whitened-gd", BUDGET, **options)
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(1))
+    found = _groups.learned(settled.settings.groups, settled.settings, curator)
+    assert {name: getattr(found, name) for name in options} == options
+
+
+def test_plans_of_groups_are_made_of_public_numbers():
+    shape = ProblemShape(5000, 8, 1.0, unit="group")
+    settled = plan(shape, "auto", BUDGET)
+    assert settled.accesses[0][0].where == "sizes of groups"
+    assert (
+        settled.settings.iterations
+        >= plan(ProblemShape(5000, 8, 1.0), "auto", BUDGET).settings.iterations
+    )
+    ledger = Ledger(BUDGET)
+    ledger.spend_alone(settled.events)
+    assert ledger.guarantee().epsilon == pytest.approx(2.0, rel=1e-3)
+
+
+def test_the_reach_leaves_room_for_rounding():
+    for persons, d in ((100, 3), (10_000, 30), (10**6, 50)):
+        shape = ProblemShape(persons, d, 1.0, unit="group")
+        settled = plan(shape, "dp-whitened-gd", BUDGET)
+        query = settled.settings.gradient.query
+        assert query.rounding_error() < 0.01 * query.sensitivity("replace_one_group")

@@ -1,0 +1,128 @@
+"""docs/guide/extend.md is true: its query, mechanism and solver are added, and a loss in Python."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from queries.contract import (
+    HUBER,
+    NORM,
+    NUMBERS,
+    RELATIONS,
+    Case,
+    ball,
+    check,
+    problem_of,
+    shape_of,
+)
+from replay import replay
+from test_architecture import trespasses
+from test_replay import neighbors
+
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.curator import Curator
+from dpfast.losses import loss_names
+from dpfast.objectives import PythonErm, PythonLoss
+from dpfast.queries import ClippedGradient
+from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "guide" / "extend.md"
+pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not installed")
+
+
+def example(title):
+    """The code under a heading of the page, and what it defines."""
+    section = PAGE.read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+    (source,) = re.findall(r"```python\n(.*?)```", section, flags=re.S)
+    names = {"__name__": "extended"}
+    exec(source, names)
+    return source, names
+
+
+@pytest.fixture
+def one_step(monkeypatch):
+    # Dataclasses look their module up.
+    monkeypatch.setitem(sys.modules, "extended", ModuleType("extended"))
+    source, names = example("A solver")
+    monkeypatch.setitem(SOLVERS, "one-step", names["SOLVER"])
+    return source
+
+
+def test_a_query_is_held_to_its_contract():
+    made = example("A query")[1]["TargetSum"]
+    stated = made.sensitivity
+    case = Case(
+        "target sum",
+        lambda size: made(shape_of(HUBER, size, 2), 3.0),
+        lambda query: [()],
+        ball(2, NUMBERS, count=2),
+        problem_of(HUBER),
+        dict.fromkeys(RELATIONS, 1.0),
+    )
+    for relation in RELATIONS:
+        check(case, relation)
+    made.sensitivity = lambda self, relation: 0.5 * stated(self, relation)
+    with pytest.raises(AssertionError, match="stated"):
+        check(case, "replace_one")
+
+
+def test_a_mechanism_is_asked_through_the_curator_and_priced():
+    made = example("A mechanism")[1]["ConcentratedGaussian"]
+    X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
+    problem = Problem(X, y, data_norm=1.0)
+    mechanism = made.calibrate(
+        Budget(rho=0.1), ClippedGradient(problem.shape), "replace_one", where="gradient"
+    )
+    ledger = Ledger(Budget(rho=0.1))
+    released = Curator(problem, ledger, SecureGenerator(0)).release(mechanism, np.zeros(4))
+    assert released.shape == (4,) and np.isfinite(released).all()
+    (event,) = ledger.events
+    assert event.rho == pytest.approx(0.1, rel=1e-6) and event.where == "gradient"
+    assert not ledger.can_afford(event)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_solver_is_planned_run_reported_and_replayed(one_step, relation):
+    data, neighbor = neighbors("logistic", relation)
+    settings = {"neighboring_relation": relation, "step": 0.5}
+    settled = plan(data, "one-step", Budget(1.0, 1e-6), **settings)
+    ((apart, charge),) = replay(settled, data, neighbor)
+    # At zero a row and its opposite with the other label have the same gradient.
+    assert (apart > 0.49 * charge) == (relation == "add_or_remove_one")
+    found = solve(data, "one-step", Budget(1.0, 1e-6), random_state=0, **settings)
+    assert found.w.shape == (4,) and found.privacy.epsilon <= 1.0
+    assert [event.where for event in found.privacy.events] == ["gradient at zero"]
+    with pytest.raises(ValueError, match=r"budget must be .* for solver='one-step'"):
+        solve(data, "one-step", Budget(1.0), **settings)
+    assert list(trespasses(one_step)) == []
+
+
+def test_a_loss_in_python():
+    loss = PythonLoss(
+        lambda z, y: (np.logaddexp(z - y, y - z), np.tanh(z - y), 1.0 / np.cosh(z - y) ** 2),
+        lipschitz=1.0,
+        smoothness=1.0,
+    )
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (50, 2))
+    problem = Problem(X, X[:, 0], "squared", data_norm=NORM)
+    found = solve(PythonErm(problem, 0.1, loss), "output-perturbation", Budget(1e6, 1e-6))
+    assert found.w[0] > 0.5 > abs(found.w[1])
+
+
+def test_a_loss_in_c_has_what_the_page_says():
+    """A line in the list, its functions and bounds in the bodies, and a row among the twins."""
+    if not (ROOT / "csrc").is_dir():
+        pytest.skip("C sources are not part of an installed package")
+    from reference import dense
+
+    listed = (ROOT / "csrc" / "loss_list.h").read_text()
+    for name in loss_names():
+        assert re.search(rf"\b{name.replace('-', '_')}\b", listed)
+        assert name.replace("-", "_") in vars(dense)
+        assert np.isfinite(ProblemShape(10, 2, 1.0, name).loss(np.zeros(1), np.ones(1))[0]).all()
