@@ -182,22 +182,23 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
 
 static void NAME(row_square_sums)(const dpfast_dense *rows, double *sums)
 {
+    const ptrdiff_t d = rows->d;
     ptrdiff_t i, j;
     for (i = 0; i < rows->n; i++) {
         const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
         vec s0 = vec_set(0.0), s1 = s0;
-        for (j = 0; j + 2 * DPFAST_LANES <= rows->d; j += 2 * DPFAST_LANES) {
+        for (j = 0; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
             const vec a = LOAD(x + j), b = LOAD(x + j + DPFAST_LANES);
             s0 = vec_mul_add(a, a, s0);
             s1 = vec_mul_add(b, b, s1);
         }
-        if (j + DPFAST_LANES <= rows->d) {
+        if (j + DPFAST_LANES <= d) {
             const vec a = LOAD(x + j);
             s0 = vec_mul_add(a, a, s0);
             j += DPFAST_LANES;
         }
-        if (j < rows->d) {
-            const vec a = LOAD_PART(x + j, rows->d - j);
+        if (j < d) {
+            const vec a = LOAD_PART(x + j, d - j);
             s1 = vec_mul_add(a, a, s1);
         }
         sums[i] = vec_sum(vec_add(s0, s1));

@@ -15,6 +15,9 @@ static inline uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
     uint64_t high, low = wide_multiply(stream_next(stream), below, &high);
     if (low < below) {
         const uint64_t excess = (0 - below) % below; /* 2^64 mod below */
+        /*@ loop invariant \exists uint64_t word; high * (1 << 64) + low == word * below;
+            loop invariant high < below;
+            loop assigns low, high, *stream; */
         while (low < excess) {
             low = wide_multiply(stream_next(stream), below, &high);
         }
@@ -30,13 +33,18 @@ static inline uint64_t uniform_below(dpfast_stream *stream, uint64_t below)
  * gap <= 0, and otherwise, f being uniform too, the same question with gap for the numerator. */
 static inline int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
 {
+    /*@ loop invariant numerator <= denominator;
+        loop assigns numerator, *stream; */
     for (;;) {
         uint64_t high, gap;
         uint64_t low = wide_multiply(stream_next(stream), denominator, &high);
         if (high + 1 != numerator) {
+            /*@ assert high < numerator ==> (numerator - high) * (1 << 64) - low > (1 << 64); */
+            /*@ assert high >= numerator ==> (numerator - high) * (1 << 64) - low <= 0; */
             return high < numerator; /* gap <= 0, or gap > 2^64 */
         }
         gap = 0 - low; /* 2^64 - low, and 0 stands for 2^64 */
+        /*@ assert (gap == 0 ? (1 << 64) : gap) == (numerator - high) * (1 << 64) - low; */
         if (gap == 0 || gap >= denominator) {
             return 1;
         }
@@ -50,7 +58,10 @@ static inline int bernoulli(dpfast_stream *stream, uint64_t numerator, uint64_t 
 static inline int bernoulli_exp(dpfast_stream *stream, uint64_t numerator, uint64_t denominator)
 {
     uint64_t k = 1;
+    /*@ loop invariant 1 <= k <= (1 << 63);
+        loop assigns k, *stream; */
     while (bernoulli(stream, numerator, denominator) && (k == 1 || bernoulli(stream, 1, k))) {
+        /*@ admit k < (1 << 63); */
         k++;
     }
     return (int)(k & 1);
@@ -60,7 +71,10 @@ static inline int bernoulli_exp(dpfast_stream *stream, uint64_t numerator, uint6
 static inline int bernoulli_inverse_e(dpfast_stream *stream)
 {
     uint64_t k = 2;
+    /*@ loop invariant 2 <= k <= (1 << 63);
+        loop assigns k, *stream; */
     while (bernoulli(stream, 1, k)) {
+        /*@ admit k < (1 << 63); */
         k++;
     }
     return (int)(k & 1);
@@ -72,16 +86,20 @@ static inline int bernoulli_inverse_e(dpfast_stream *stream)
  * variation. */
 static inline int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale)
 {
+    /*@ loop assigns *stream; */
     for (;;) {
         uint64_t v = 0;
         const uint64_t u = uniform_below(stream, scale);
         if (!bernoulli_exp(stream, u, scale)) {
             continue;
         }
+        /*@ loop invariant v <= 1023;
+            loop assigns v, *stream; */
         while (v < 1023 && bernoulli_inverse_e(stream)) {
             v++;
         }
         if (v < 1023) {
+            /*@ assert scale * v <= scale * 1022; */
             return (int64_t)(u + scale * v);
         }
     }
@@ -90,6 +108,7 @@ static inline int64_t discrete_exponential(dpfast_stream *stream, uint64_t scale
 /* P(x) proportional to exp(-|x| / scale): a random sign, and zero counted once. */
 static inline int64_t discrete_laplace(dpfast_stream *stream, uint64_t scale)
 {
+    /*@ loop assigns *stream; */
     for (;;) {
         const int64_t x = discrete_exponential(stream, scale);
         const int negative = (int)(stream_next(stream) & 1);

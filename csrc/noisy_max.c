@@ -9,6 +9,7 @@ static int bernoulli_exp_gap(dpfast_stream *stream, uint64_t gap, uint64_t scale
     if (steps >= 1000) {
         return 0;
     }
+    /*@ loop assigns steps, *stream; */
     while (steps > 0) {
         if (!bernoulli_inverse_e(stream)) {
             return 0;
@@ -23,6 +24,7 @@ static int bernoulli_exp_gap(dpfast_stream *stream, uint64_t gap, uint64_t scale
 static ptrdiff_t select_exponential_mechanism(dpfast_stream *stream, uint64_t scale, ptrdiff_t n,
                                               const int64_t *scores, int64_t best)
 {
+    /*@ loop assigns *stream; */
     for (;;) {
         const ptrdiff_t i = (ptrdiff_t)uniform_below(stream, (uint64_t)n);
         if (bernoulli_exp_gap(stream, (uint64_t)(best - scores[i]), scale)) {
@@ -42,6 +44,9 @@ dpfast_status dpfast_noisy_max(dpfast_stream *stream, dpfast_selection selection
         return DPFAST_ERR_ARGUMENT;
     }
     best = scores[0];
+    /*@ loop invariant 0 <= i <= n && (i == 0 ? best == scores[0] : best <= DPFAST_MAX_SCORE);
+        loop invariant \forall integer j; 0 <= j < i ==> -DPFAST_MAX_SCORE <= scores[j] <= best;
+        loop assigns i, best; */
     for (i = 0; i < n; i++) {
         if (scores[i] > DPFAST_MAX_SCORE || scores[i] < -DPFAST_MAX_SCORE) {
             return DPFAST_ERR_ARGUMENT;
@@ -56,6 +61,8 @@ dpfast_status dpfast_noisy_max(dpfast_stream *stream, dpfast_selection selection
      * the others fixed, i wins if and only if its own noise is at least some integer t, and
      * P(noise >= t + shift) >= exp(-shift / scale) P(noise >= t) for both noises.  A fixed order
      * among equal sums is part of t. */
+    /*@ loop invariant 0 <= i <= n && 0 <= chosen < n;
+        loop assigns i, best, chosen, *stream; */
     for (i = 0; i < n; i++) {
         const int64_t noise = selection == DPFAST_SELECT_LAPLACE
                                   ? discrete_laplace(stream, scale)

@@ -95,6 +95,8 @@ static int add_discrete(ptrdiff_t dim, double grid, const int64_t *noise, double
         finite &= !isnan(steps);
         steps = steps < limit ? steps : limit;
         steps = steps > -limit ? steps : -limit;
+        /* NaN has become the limit; the sampler's range is proved in tests/prove/wp_discrete.c. */
+        /*@ admit \is_finite(steps) && -0x4000000000000000 <= noise[j] <= 0x4000000000000000; */
         sum[j] = (double)((int64_t)steps + noise[j]) * grid;
     }
     return finite;

@@ -18,7 +18,8 @@ static inline int leading_zeros(uint64_t word)
     return __builtin_clzll(word);
 #else
     int leading = 0;
-    while (!(word >> 63)) {
+    /*@ loop unroll 64; */
+    while (word < UINT64_C(1) << 63) {
         word <<= 1;
         leading++;
     }
@@ -32,14 +33,16 @@ static double uniform_open(dpfast_stream *stream)
     uint64_t word = stream_next(stream);
     uint64_t next;
     int leading, exponent = -64;
-    if (word >> 53) {
+    if (word >= UINT64_C(1) << 53) {
         /* Eleven leading zeros at most: the word has the bits, and the conversion is exact. */
         word &= ~((UINT64_C(1) << (11 - leading_zeros(word))) - 1);
         return (double)word * 0x1p-64;
     }
-    while (word == 0) {
+    for (; word == 0; exponent -= 64) {
+        if (exponent < -900) {
+            return 0x1p-1000; /* fifteen zero words: a probability of 2^-960 */
+        }
         word = stream_next(stream);
-        exponent -= 64;
     }
     leading = leading_zeros(word);
     word <<= leading;
@@ -47,7 +50,6 @@ static double uniform_open(dpfast_stream *stream)
     if (leading > 0) {
         word |= next >> (64 - leading);
     }
-    /* Cannot underflow: that would take fifteen zero words. */
     return ldexp((double)(word >> 11), exponent - leading + 11);
 }
 

@@ -8,6 +8,8 @@
 static uint64_t resolve_cell(dpfast_stream *stream, uint64_t k)
 {
     int i;
+    /*@ loop invariant 0 <= i <= CELL_WORDS;
+        loop assigns i, *stream; */
     for (i = 0; i < CELL_WORDS; i++) {
         const uint64_t word = stream_next(stream);
         if (word != cell_digits[k][i]) {
@@ -23,8 +25,11 @@ static uint64_t resolve_cell(dpfast_stream *stream, uint64_t k)
  * steps 1 and 2).  A j above 1000 (probability below exp(-8000)) is drawn again. */
 static uint64_t tail_cell(dpfast_stream *stream)
 {
+    /*@ loop assigns *stream; */
     for (;;) {
         uint64_t j = 0, wanted = 2 * CELLS, successes = 0;
+        /*@ loop invariant j <= 1001 && successes < wanted;
+            loop assigns j, successes, *stream; */
         while (j <= 1000 && bernoulli_exp(stream, 1, 2)) {
             if (++successes == wanted) {
                 successes = 0;
@@ -35,6 +40,8 @@ static uint64_t tail_cell(dpfast_stream *stream)
             continue;
         }
         wanted = j * j;
+        /*@ loop invariant successes <= wanted;
+            loop assigns successes, *stream; */
         for (successes = 0; successes < wanted && bernoulli_exp(stream, 1, 2); successes++) {
         }
         if (successes == wanted) {
@@ -51,6 +58,8 @@ static inline uint64_t draw_cell(dpfast_stream *stream, int *negative)
     uint64_t k = 0;
     int i;
     *negative = (int)(word & 1);
+    /*@ loop invariant 0 <= i <= CELLS && k <= i;
+        loop assigns i, k; */
     for (i = 0; i < CELLS; i++) {
         k += digits >= cell_bound[i];
     }
@@ -65,8 +74,11 @@ static inline uint64_t draw_cell(dpfast_stream *stream, int *negative)
 static inline int bernoulli_exp_half_square(dpfast_stream *stream, uint64_t u, uint64_t scale)
 {
     uint64_t k = 1;
+    /*@ loop invariant 1 <= k <= (1 << 63);
+        loop assigns k, *stream; */
     while (bernoulli(stream, u, 2 * scale) && bernoulli(stream, u, scale) &&
            (k == 1 || bernoulli(stream, 1, k))) {
+        /*@ admit k < (1 << 63); */
         k++;
     }
     return (int)(k & 1);
@@ -84,18 +96,22 @@ static inline int bernoulli_exp_half_square(dpfast_stream *stream, uint64_t u, u
  * the proposal and of the acceptance merged: 1.4 proposals a value instead of 2.1. */
 static inline int64_t discrete_gaussian(dpfast_stream *stream, uint64_t scale)
 {
+    /*@ loop assigns *stream; */
     for (;;) {
         int negative;
         const uint64_t k = draw_cell(stream, &negative);
         const uint64_t u = uniform_below(stream, scale);
         uint64_t factor = 0;
         int64_t magnitude;
+        /*@ loop invariant factor <= k;
+            loop assigns factor, *stream; */
         while (factor < k && bernoulli_exp(stream, u, scale)) {
             factor++;
         }
         if (factor < k || !bernoulli_exp_half_square(stream, u, scale)) {
             continue;
         }
+        /*@ assert scale * k <= scale * (CELLS + 1000); */
         magnitude = (int64_t)(u + scale * k); /* below 2^32 * 1010 */
         if (!negative) {
             return magnitude;
@@ -113,6 +129,8 @@ dpfast_status dpfast_fill_discrete_gaussian(dpfast_stream *stream, uint64_t scal
     if (!stream_ready(stream, n) || scale < 1 || scale > DPFAST_MAX_GAUSSIAN_SCALE) {
         return DPFAST_ERR_ARGUMENT;
     }
+    /*@ loop invariant 0 <= i <= n;
+        loop assigns i, *stream, out[0 .. n - 1]; */
     for (i = 0; i < n; i++) {
         out[i] = discrete_gaussian(stream, scale);
     }
@@ -126,6 +144,8 @@ dpfast_status dpfast_fill_discrete_laplace(dpfast_stream *stream, uint64_t scale
     if (!stream_ready(stream, n) || scale < 1 || scale > DPFAST_MAX_LAPLACE_SCALE) {
         return DPFAST_ERR_ARGUMENT;
     }
+    /*@ loop invariant 0 <= i <= n;
+        loop assigns i, *stream, out[0 .. n - 1]; */
     for (i = 0; i < n; i++) {
         out[i] = discrete_laplace(stream, scale);
     }

@@ -54,12 +54,13 @@
 #include <emmintrin.h>
 #endif
 
-/* The width of a register: compilers take wider vectors apart badly. */
+/* The width of a register: compilers take wider vectors apart badly.  The plain struct may have 4 or
+ * 8 lanes too, which is how the analysis of tests/prove sees the loops of every instruction set. */
 #if VECTOR_AVX512
 #define DPFAST_LANES 8
 #elif VECTOR_AVX2
 #define DPFAST_LANES 4
-#else
+#elif VECTOR_TYPE || !defined(DPFAST_LANES)
 #define DPFAST_LANES 2
 #endif
 
@@ -299,7 +300,12 @@ DPFAST_INLINE double vec_sum(vec v)
 #elif VECTOR_AVX2
     return (LANE(v, 0) + LANE(v, 2)) + (LANE(v, 1) + LANE(v, 3));
 #else
-    return LANE(v, 0) + LANE(v, 1);
+    double sum = LANE(v, 0);
+    int k;
+    for (k = 1; k < DPFAST_LANES; k++) {
+        sum += LANE(v, k);
+    }
+    return sum;
 #endif
 }
 
@@ -310,7 +316,12 @@ DPFAST_INLINE double vec_product(vec v)
 #elif VECTOR_AVX2
     return (LANE(v, 0) * LANE(v, 2)) * (LANE(v, 1) * LANE(v, 3));
 #else
-    return LANE(v, 0) * LANE(v, 1);
+    double product = LANE(v, 0);
+    int k;
+    for (k = 1; k < DPFAST_LANES; k++) {
+        product *= LANE(v, k);
+    }
+    return product;
 #endif
 }
 

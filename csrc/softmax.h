@@ -16,11 +16,15 @@ static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, con
 {
     ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
-        const ptrdiff_t label = target[i] >= 0.0 && target[i] < (double)n_classes
-                                    ? (ptrdiff_t)target[i]
-                                    : -1;
+        const double y = target[i];
         double top = z[i], own;
-        if (label < 0 || (double)label != target[i]) {
+        ptrdiff_t label;
+        if (!(y >= 0.0 && y < (double)n_classes)) { /* so also if it is NaN */
+            return DPFAST_ERR_ARGUMENT;
+        }
+        /*@ admit \is_finite(y); */
+        label = (ptrdiff_t)y;
+        if ((double)label != y) {
             return DPFAST_ERR_ARGUMENT;
         }
         own = z[label * m + i];
@@ -35,6 +39,8 @@ static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, con
     }
     dpfast_exp_points(n_classes * m, z, z);
     for (i = 0; i < m; i++) {
+        /* The targets were looked at above. */
+        /*@ admit \is_finite(target[i]) && 0 <= target[i] < n_classes; */
         const ptrdiff_t label = (ptrdiff_t)target[i];
         const double c = weight != NULL ? weight[i] : 1.0;
         double sum = 0.0, square = 0.0, factor, length;

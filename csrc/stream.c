@@ -5,11 +5,14 @@
 
 #include "chacha20.h"
 
-/* memset through a volatile pointer: a plain one may be optimized away before the memory dies. */
+/* Volatile: plain stores may be optimized away before the memory dies. */
 static void erase(void *memory, size_t n)
 {
-    static void *(*const volatile set)(void *, int, size_t) = memset;
-    set(memory, 0, n);
+    volatile unsigned char *at = (volatile unsigned char *)memory;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        at[i] = 0;
+    }
 }
 
 /* Moves the next key out of the buffer. */

@@ -23,6 +23,7 @@ LAYERS = [
     {"tabular"},
     {"model_selection"},
     {"estimators", "preprocessing"},
+    {"inference"},
     {"solvers"},
     {"fused"},
     {"queries"},

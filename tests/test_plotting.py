@@ -308,7 +308,7 @@ class TestCoefficients:
         display = CoefficientDisplay.from_estimator(model, confidence_level=0.9)
         np.testing.assert_array_equal(display.points_.get_xdata(), model.coef_[0])
         ends = np.array([segment[:, 0] for segment in display.bands_.get_segments()])
-        expected = model.confidence_interval(0.9)
+        expected = model.noise_interval(0.9)
         np.testing.assert_array_equal(ends[:, 0], expected.low[0])
         np.testing.assert_array_equal(ends[:, 1], expected.high[0])
         no_overlaps(display.ax_)
@@ -320,15 +320,33 @@ class TestCoefficients:
             solver="output-perturbation", data_norm=2.0, target_bounds=(0.0, 40.0), random_state=0
         ).fit(X, 20.0 + 5.0 * X[:, 0])
         display = CoefficientDisplay.from_estimator(model, feature_names=["a", "b", "c"])
-        np.testing.assert_array_equal(display.upper, model.confidence_interval().high)
+        np.testing.assert_array_equal(display.upper, model.noise_interval().high)
         assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
+
+    def test_intervals_of_inference_and_their_part_by_sampling(self, pyplot):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1.0, 1.0, (9000, 2))
+        y = (X[:, 0] + rng.logistic(size=9000) > 0).astype(int)
+        model = LogisticRegression(
+            inference=True, data_norm=1.5, classes=[0, 1], random_state=0
+        ).fit(X, y)
+        display = CoefficientDisplay.from_estimator(model, confidence_level=0.9)
+        ends, inside = (
+            np.array([segment[:, 0] for segment in lines.get_segments()])
+            for lines in (display.bands_, display.inner_)
+        )
+        np.testing.assert_array_equal(ends, model.conf_int(0.9)[:2])
+        assert np.all(inside[:, 0] > ends[:, 0]) and np.all(inside[:, 1] < ends[:, 1])
+        no_overlaps(display.ax_)
+        with pytest.raises(ValueError, match=r"inner must have shape \(1, 2\); got \(2,\)"):
+            CoefficientDisplay(["a"], [1.0], [0.0], [2.0], inner=[0.5, 1.5])
 
     def test_given_intervals_and_refusals(self, pyplot, classification):
         X, y = classification
         model = LogisticRegression(
             solver="dp-gd", data_norm=2.0, classes=[-1, 1], random_state=0
         ).fit(X, y)
-        with pytest.raises(ValueError, match="'objective-perturbation' for confidence intervals"):
+        with pytest.raises(ValueError, match="'objective-perturbation' for intervals of the noise"):
             CoefficientDisplay.from_estimator(model)
         with pytest.raises(ValueError, match="intervals must have shape"):
             CoefficientDisplay.from_estimator(model, intervals=[[0.0, 1.0]] * 99)

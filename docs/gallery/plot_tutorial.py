@@ -77,5 +77,5 @@ second = dpfast.LogisticRegression(
     strict=True,
 )
 second.fit(X_train, y_train)
-print(second.confidence_interval().covers)
+print(second.noise_interval().covers)
 display = CoefficientDisplay.from_estimator(second, feature_names=data.feature_names)

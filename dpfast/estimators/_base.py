@@ -52,7 +52,7 @@ from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
-from dpfast.solvers import Plan, begin, fit_each
+from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import FEW, from_rows, plan_with_prior
 from dpfast.sums import RowSums, single_rows
@@ -165,6 +165,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
+
+    def _estimated(
+        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+    ) -> dict[str, Any]:
+        """Attributes of estimators that know the errors of their coefficients."""
+        del settled, outcomes, targets
+        return {}
 
     def _question_bounds(self, stacklevel: int = 2) -> None:
         """Warn of declared bounds with which the model can hardly be of use."""
@@ -412,6 +419,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _constant_column=constant,
             _targets=targets[-1],
             **learned,
+            **self._estimated(settled, outcomes, targets[-1]),
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
@@ -558,7 +566,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with shown(problem.source, planned_passes(settled) if parts == 1 else None):
             yield
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
+    def noise_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.
 
         Each holds what its coefficient would be without noise, fitted to the same rows with the
@@ -593,7 +601,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if noise is None:
             raise ValueError(
                 "solver must be 'output-perturbation' (with mode='certificate') or "
-                f"'objective-perturbation' for confidence intervals; got solver={self.solver!r}, "
+                f"'objective-perturbation' for intervals of the noise; got solver={self.solver!r}, "
                 "whose noise reaches the coefficients in ways that depend on the data. "
                 "Fit again with one of them."
             )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.estimators._inference import Inferential
 from dpfast.losses import Loss
 
 # Half the width of the targets' range.  On seven synthetic tables (500 to 200,000 rows, ε from 0.3
@@ -11,7 +14,8 @@ from dpfast.losses import Loss
 _THRESHOLD = 1.0
 
 
-class LinearRegression(PrivateLinearRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearRegression(Inferential, PrivateLinearRegressor):
     """Least squares with a ridge and an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ (t_i - <x̃_i, w>)²/2 + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
@@ -19,7 +23,8 @@ class LinearRegression(PrivateLinearRegressor):
     the target brought to [-1, 1]. A square has no bounded slope, and without one a single row could
     pull as hard as it likes: residuals beyond 1, which is half the width of `target_bounds`, count
     linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as
-    they are; it perturbs sums of products, and that costs more accuracy on most data.
+    they are; it perturbs sums of products, and that costs more accuracy on most data. So does
+    ``inference=True``, whose coefficients have standard errors.
 
     Parameters
     ----------
@@ -67,6 +72,13 @@ class LinearRegression(PrivateLinearRegressor):
     column_blocks : sequence of ColumnBlock or None, default=None
         How all columns were declared, as the encoders' `column_blocks_` say: public structure that
         makes noise matter less. Wrong declarations cost accuracy, never privacy.
+    inference : bool, default=False
+        Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
+        the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
+        anything is spent, where the rows are too few for intervals that hold.
+    cov_type : {"robust", "nonrobust"}, default="robust"
+        Whether standard errors hold if the model does not (products of scores are released for
+        that), or trust it. For `inference`.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
@@ -80,6 +92,11 @@ class LinearRegression(PrivateLinearRegressor):
         Private weights.
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
+    bse_, pvalues_ : ndarray of shape (n_features + 1,)
+        With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
+        intercept's last. NaN where what was released says that they would not hold.
+    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
+        With `inference`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -106,4 +123,5 @@ class LinearRegression(PrivateLinearRegressor):
     """
 
     def _loss(self) -> Loss:
-        return Loss("squared") if self.solver == "dp-adassp" else Loss("huber", _THRESHOLD)
+        squares = self.inference or self.solver in ("dp-adassp", "dp-newton")
+        return Loss("squared") if squares else Loss("huber", _THRESHOLD)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_choice, check_real
 from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._inference import Inferential
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets
 from dpfast.losses import Loss
@@ -29,7 +30,7 @@ _MULTINOMIAL = "dp-whitened-gd"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LogisticRegression(PrivateLinearClassifier):
+class LogisticRegression(Inferential, PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
@@ -103,6 +104,13 @@ class LogisticRegression(PrivateLinearClassifier):
     column_blocks : sequence of ColumnBlock or None, default=None
         How all columns were declared, as the encoders' `column_blocks_` say: public structure that
         makes noise matter less. Wrong declarations cost accuracy, never privacy.
+    inference : bool, default=False
+        Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
+        the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
+        anything is spent, where the rows are too few for intervals that hold.
+    cov_type : {"robust", "nonrobust"}, default="robust"
+        Whether standard errors hold if the model does not (products of scores are released for
+        that), or trust it. For `inference`.
     threshold : float or "balanced", default=0.5
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
@@ -118,6 +126,11 @@ class LogisticRegression(PrivateLinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
+    bse_, pvalues_ : ndarray of shape (n_features + 1,)
+        With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
+        intercept's last. NaN where what was released says that they would not hold.
+    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
+        With `inference`.
     class_shares_ : ndarray of shape (n_classes,)
         Only if the classes were counted: their private shares.
     n_features_in_ : int
@@ -150,6 +163,8 @@ class LogisticRegression(PrivateLinearClassifier):
 
     multi_class: str = "auto"
     threshold: float | str = 0.5
+
+    _odds = True
 
     def _loss(self) -> Loss:
         self._check_threshold()

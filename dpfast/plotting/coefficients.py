@@ -24,6 +24,8 @@ class CoefficientDisplay(Display):
         Ends of the bands.
     band : str
         What the bands are, for the legend.
+    inner : array-like of shape (n_features, 2), optional
+        Ends of shorter bands inside: what of them would be left without noise.
 
     Attributes
     ----------
@@ -31,6 +33,7 @@ class CoefficientDisplay(Display):
     figure_ : matplotlib.figure.Figure
     points_ : matplotlib.lines.Line2D
     bands_ : matplotlib.collections.LineCollection
+    inner_ : matplotlib.collections.LineCollection or None
 
     See Also
     --------
@@ -39,16 +42,18 @@ class CoefficientDisplay(Display):
 
     points_: Any
     bands_: Any
+    inner_: Any
 
     def __init__(
         self, names: Sequence[str], coefficients: ArrayLike, lower: ArrayLike, upper: ArrayLike,
-        band: str = "band",
+        band: str = "band", inner: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         self.names = list(names)
         self.coefficients: NDArray[np.float64] = np.asarray(coefficients, dtype=np.float64)
         self.lower: NDArray[np.float64] = np.asarray(lower, dtype=np.float64)
         self.upper: NDArray[np.float64] = np.asarray(upper, dtype=np.float64)
         self.band = band
+        self.inner = None if inner is None else np.asarray(inner, dtype=np.float64)
         shape = (len(self.names),)
         if not self.coefficients.shape == self.lower.shape == self.upper.shape == shape:
             raise ValueError(
@@ -56,6 +61,8 @@ class CoefficientDisplay(Display):
                 f"names; got shapes {self.coefficients.shape}, {self.lower.shape} and "
                 f"{self.upper.shape}."
             )
+        if self.inner is not None and self.inner.shape != (*shape, 2):
+            raise ValueError(f"inner must have shape {(*shape, 2)}; got {self.inner.shape}.")
 
     @classmethod
     def from_estimator(
@@ -73,12 +80,13 @@ class CoefficientDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted. Without `intervals` it must have a ``confidence_interval``: that is, come from
+            Fitted. With ``inference=True`` the bands are its intervals, that of sampling alone
+            inside. Otherwise, without `intervals`, it must have a ``noise_interval``: come from
             the solver "output-perturbation" or "objective-perturbation".
         intervals : array-like of shape (n_features, 2), optional
             Bands to draw instead. One that is not finite is left out.
         confidence_level : float, default=0.95
-            Of each band by itself, over the privacy noise.
+            Of each band by itself; over the privacy noise alone without ``inference=True``.
         row : int, default=0
             Which class, for a classifier of more than two.
         feature_names : sequence of str, optional
@@ -92,8 +100,8 @@ class CoefficientDisplay(Display):
 
         Notes
         -----
-        The bands show the privacy noise alone, not how much the coefficients would vary with
-        other rows, and not the pull of the ridge.
+        Without ``inference=True`` the bands show the privacy noise alone, not how much the
+        coefficients would vary with other rows, and not the pull of the ridge.
 
         Raises
         ------
@@ -105,7 +113,7 @@ class CoefficientDisplay(Display):
         check_is_fitted(estimator, "coef_")
         weights = np.atleast_2d(estimator.coef_)
         row = check_integer("row", row, low=0, high=len(weights) - 1)
-        coefficients = weights[row]
+        coefficients, inner = weights[row], None
         if feature_names is None:
             feature_names = getattr(
                 estimator, "feature_names_in_", [f"x{j}" for j in range(len(coefficients))]
@@ -117,11 +125,19 @@ class CoefficientDisplay(Display):
                     f"intervals must have shape ({len(coefficients)}, 2); got {ends.shape}."
                 )
             lower, upper, band = ends[:, 0], ends[:, 1], "given interval"
+        elif hasattr(estimator, "bse_"):
+            places = range(len(coefficients))
+            ends, inner = (
+                estimator.conf_int(confidence_level, places, sampling_only=only)
+                for only in (False, True)
+            )
+            lower, upper = ends.T
+            band = f"{100.0 * confidence_level:g} % interval; inside: without the noise"
         else:
-            found = estimator.confidence_interval(confidence_level)
+            found = estimator.noise_interval(confidence_level)
             lower, upper = np.atleast_2d(found.low)[row], np.atleast_2d(found.high)[row]
             band = f"{100.0 * confidence_level:g} % interval of the privacy noise alone"
-        return cls(feature_names, coefficients, lower, upper, band).plot(ax)
+        return cls(feature_names, coefficients, lower, upper, band, inner).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on given axes, or on a new figure; returns the display."""
@@ -131,6 +147,9 @@ class CoefficientDisplay(Display):
         self.bands_ = ax.hlines(
             places, self.lower, self.upper, color="C0", alpha=0.35, linewidth=6.0, label=self.band
         )
+        self.inner_ = None
+        if self.inner is not None:
+            self.inner_ = ax.hlines(places, *self.inner.T, color="C0", alpha=0.6, linewidth=6.0)
         (self.points_,) = ax.plot(
             self.coefficients, places, "o", color="C0", markersize=5.0, label="coefficient"
         )

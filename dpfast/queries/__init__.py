@@ -18,6 +18,12 @@ from dpfast.queries.coordinates import (
     bounded,
     upper_triangle,
 )
+from dpfast.queries.estimating import (
+    ScoreProducts,
+    SquaredSlopes,
+    WeightedCurvature,
+    WeightedScores,
+)
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.groups import GroupGradient, GroupSizes
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
@@ -46,9 +52,13 @@ __all__ = [
     "ProductSums",
     "RankScores",
     "RelativeGradient",
+    "ScoreProducts",
     "ScoreSum",
+    "SquaredSlopes",
     "TargetCounts",
     "TargetHistogram",
+    "WeightedCurvature",
+    "WeightedScores",
     "bounded",
     "upper_triangle",
 ]

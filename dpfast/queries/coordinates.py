@@ -26,6 +26,7 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import (
     Affine,
+    Entrywise,
     affine_of,
     entry_sums,
     gram,
@@ -69,7 +70,7 @@ class ColumnParts(Query):
         ``C``.
     squares : bool, default=True
     n_classes : int or None, default=None
-        Count that many labels instead of the signs of the targets.
+        Count that many labels instead of the signs of the targets; 0: count none.
     """
 
     #: λ: what the counts add to the noise of the rest is two or four per cent.
@@ -98,10 +99,10 @@ class ColumnParts(Query):
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``6 C`` in all.
+        """Return the error of sums to which a row adds at most ``3 C`` in all.
 
-        Each of the three parts is at most ``C`` of its own, and thrice that where sparse rows are
-        put together of stored entries and shifts, see :mod:`dpfast.queries._linear`.
+        That is of its own, and twice that where sparse rows are put together of stored entries and
+        shifts, see :mod:`dpfast.queries._linear`.
         """
         return _unit(self.shape) * 6.0 * self.radius
 
@@ -132,14 +133,15 @@ class ColumnParts(Query):
         """The sums for a center and a scale."""
         center, scale = point
         columns = Affine(1.0 / scale, -center / scale, self.radius)
-        functions = ((_positive_part, 1), (_negative_part, 1), (np.square, 2))[: 2 + self.squares]
+        functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
+        del functions[2 + self.squares :]
         work = partial(entry_sums, columns=columns, functions=functions)
-        sums = _sum_over_records(prepared, self.shape, work)
-        # Rounding may have left sums of what is never negative a hair below zero.
-        sums[:2] = np.maximum(sums[:2], 0.0)
+        sums: Matrix = _sum_over_records(prepared, self.shape, work)
+        # Differences that ought to be >= 0 are, to the last bit.
+        parts = np.maximum(sums, 0.0)
         if self.squares:
-            sums[2] *= self.weight
-        return np.append(sums.ravel(), self._class_weights(prepared))
+            parts[2] *= self.weight
+        return np.append(parts.ravel(), self._class_weights(prepared))
 
     def _class_weights(self, prepared: RowSums) -> Vector:
         """``λ C Σ_i e_i``."""
@@ -152,19 +154,21 @@ class ColumnParts(Query):
         return found
 
 
+def _above(z: Vector) -> Vector:
+    """Positive parts."""
+    return np.maximum(z, 0.0)
+
+
+def _below(z: Vector) -> Vector:
+    """Negative parts, as numbers >= 0."""
+    return np.maximum(-z, 0.0)
+
+
 def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
     """Sums of some rows' weights by class; None: by the sign of their targets."""
     labels = problem.target > 0.0 if n_classes is None else problem.labels
     counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
     return counts.astype(np.float64)
-
-
-def _positive_part(z: Vector) -> Vector:
-    return np.maximum(z, 0.0)
-
-
-def _negative_part(z: Vector) -> Vector:
-    return np.maximum(-z, 0.0)
 
 
 class InCoordinates(Query):

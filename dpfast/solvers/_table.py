@@ -7,6 +7,7 @@ from typing import Any
 from dpfast.solvers import (
     _gradient_method,
     dp_adassp,
+    dp_newton,
     dp_sgd,
     dp_whitened_gd,
     objective_perturbation,
@@ -30,6 +31,7 @@ SOLVERS: dict[str, Solver[Any]] = {
         objective_perturbation.SOLVER,
         dp_whitened_gd.SOLVER,
         dp_adassp.SOLVER,
+        dp_newton.SOLVER,
         _gradient_method.DP_GD,
         *kuru2020.SOLVERS,
         dp_agd.SOLVER,

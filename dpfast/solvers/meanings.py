@@ -20,7 +20,9 @@ EXPECTED = {
     "noise_stddev_per_row": "noise in each sum of products, over the number of rows",
     "noise_stddev_per_weight": "noise in each weight, standard deviation at most",
     "proposals": "samples drawn until one is accepted, expected at most; each reads all rows",
+    "rows_for_coverage": "rows from which on intervals hold what they promise",
     "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
+    "width_ratio": "width of intervals over that without privacy, for even classes: about this",
     "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
 }
 """Entries of :attr:`dpfast.solvers.Plan.expected`."""
@@ -38,7 +40,9 @@ SETTINGS = {
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
     "correlation_clip": "length to which rows are cut while correlations are learned",
+    "column_bound": "largest entry of a row that is reckoned with",
     "correlation_share": "share of the learning budget for correlations of columns",
+    "cov_type": "whether the covariance trusts the model",
     "curvature": "largest second derivative of the loss",
     "difference_clip_norm": "length to which a row's gradient difference is cut",
     "epochs": "passes over the rows",

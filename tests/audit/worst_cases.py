@@ -522,6 +522,11 @@ def _persons(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*pair, options)
 
 
+def _newton(loss: str, relation: str, kind: str) -> Pair:
+    """Scores so small that they are always at their bound, so that steps are in proportion."""
+    return Pair(*canaries(loss, relation, columns=1, rest=19), {"clip": 1e-3})
+
+
 def _adassp(loss: str, relation: str, kind: str) -> Pair:
     """The canary's moment decides the weight; a replaced one has the other sign."""
     first, second = canaries("squared", relation, columns=1, rest=39)
@@ -590,6 +595,7 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, sums_once),
+    WorstCase("dp-newton", "scores", ("squared", "logistic"), _newton, whole_fits),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),

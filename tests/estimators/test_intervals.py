@@ -99,7 +99,7 @@ def test_the_coefficients_without_noise_are_in_the_intervals(
     settings = {"epsilon": 3.0, "delta": delta, **settings}
     exact = without_noise(monkeypatch, classification, cls, **settings)
     model = fitted(classification, cls, random_state=0, **settings)
-    ci = model.confidence_interval(0.999)
+    ci = model.noise_interval(0.999)
     assert np.all((ci.low < exact.coef_) & (exact.coef_ < ci.high))
     assert np.all((ci.intercept_low < exact.intercept_) & (exact.intercept_ < ci.intercept_high))
     # In the units of the coefficients: the noise is seen against them.
@@ -111,30 +111,30 @@ def test_three_classes(monkeypatch, classification):
     X, y = classification
     data = X, np.where(X[:, 0] > 0.5, 2.0, y)
     exact = without_noise(monkeypatch, data, epsilon=3.0)
-    ci = fitted(data, epsilon=3.0, random_state=0).confidence_interval(0.999)
+    ci = fitted(data, epsilon=3.0, random_state=0).noise_interval(0.999)
     assert ci.low.shape == ci.high.shape == (3, 6)
     assert ci.intercept_low.shape == (3,)
     assert np.all((ci.low < exact.coef_) & (exact.coef_ < ci.high))
     # Each class has a share of the budget: wider than a fit of two classes.
-    two = fitted(classification, epsilon=3.0, random_state=0).confidence_interval(0.999)
+    two = fitted(classification, epsilon=3.0, random_state=0).noise_interval(0.999)
     assert np.min(ci.high - ci.low) > 1.5 * np.max(two.high - two.low)
 
 
 def test_weights_on_the_ball_say_only_that(classification):
     model = fitted(classification, epsilon=1e-3, random_state=0)
-    ci = model.confidence_interval()
+    ci = model.noise_interval()
     reach = dpfast.ProblemShape(500, 6, 2.0).minimizer_norm(0.1)
     np.testing.assert_allclose([ci.low[0], ci.high[0]], [[-reach] * 6, [reach] * 6])
 
 
 def test_without_an_intercept_and_by_name(classification):
     model = fitted(classification, LinearSVC, fit_intercept=False)
-    ci = pickle.loads(pickle.dumps(model)).confidence_interval(0.8)
+    ci = pickle.loads(pickle.dumps(model)).noise_interval(0.8)
     assert isinstance(ci, CoefficientInterval)
     assert ci.intercept_low == ci.intercept_high == np.zeros(1)
     np.testing.assert_allclose((ci.low + ci.high) / 2, model.coef_)
-    np.testing.assert_array_equal(ci.low, model.confidence_interval(0.8).low)
-    assert np.all(ci.high < model.confidence_interval(0.81).high)
+    np.testing.assert_array_equal(ci.low, model.noise_interval(0.8).low)
+    assert np.all(ci.high < model.noise_interval(0.81).high)
     assert "Privacy noise only" in ci.covers
     assert "0.8" in ci.covers
     assert "Not covered" in str(ci)
@@ -152,7 +152,7 @@ def test_without_an_intercept_and_by_name(classification):
 )
 def test_noise_of_unknown_law_is_refused(classification, settings):
     with pytest.raises(ValueError, match=r"solver must be 'output-perturbation' .* Fit again"):
-        fitted(classification, **settings).confidence_interval()
+        fitted(classification, **settings).noise_interval()
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_noise_of_unknown_law_is_refused(classification, settings):
 )
 def test_bad_level(classification, level, error):
     with pytest.raises(error, match="confidence_level must be a real number in"):
-        fitted(classification).confidence_interval(level)
+        fitted(classification).noise_interval(level)
 
 
 def test_unfitted():
     with pytest.raises(NotFittedError):
-        LogisticRegression().confidence_interval()
+        LogisticRegression().noise_interval()

@@ -194,7 +194,7 @@ def test_the_ends_of_the_powers(power, cls):
 def test_intervals_are_of_the_logarithm(case):
     make, _, X, y = case
     model = make(solver="output-perturbation", alpha=0.01, epsilon=10.0).fit(X, y)
-    interval = model.confidence_interval()
+    interval = model.noise_interval()
     assert np.all((interval.low < model.coef_) & (model.coef_ < interval.high))
     assert interval.intercept_low < model.intercept_ < interval.intercept_high
     middle = 0.5 * (interval.intercept_low + interval.intercept_high)

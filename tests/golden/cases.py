@@ -663,9 +663,9 @@ def fitted(model: Any, X: Any, y: Any = None, **fit_params: Any) -> dict[str, An
     ):
         if hasattr(model, method):
             out[method] = np.asarray(getattr(model, method)(rows))
-    if hasattr(model, "confidence_interval"):
+    if hasattr(model, "noise_interval"):
         try:
-            interval = model.confidence_interval(0.9)
+            interval = model.noise_interval(0.9)
         except ValueError as error:
             out["interval"] = str(error)
         else:

@@ -40,9 +40,13 @@ from dpfast.queries import (
     ProductSums,
     RankScores,
     RelativeGradient,
+    ScoreProducts,
     ScoreSum,
+    SquaredSlopes,
     TargetCounts,
     TargetHistogram,
+    WeightedCurvature,
+    WeightedScores,
 )
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -323,6 +327,16 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
+def stacks(query: Any) -> list[tuple[np.ndarray]]:
+    """Coordinates for scores, others for curvatures, and weights near and far."""
+    score, curvature = transform_of(query), stretched(query)
+    return [
+        (np.hstack([one, two, w[:, None]]),)
+        for one, two in ((score, curvature), (curvature, score))
+        for w in (np.zeros(query.shape.dim), *np.random.default_rng(2).normal(size=(3, 4)))
+    ]
+
+
 _STEPS = np.linspace(0.0, 40.0, 9)
 
 
@@ -469,6 +483,38 @@ def _cases() -> list[Case]:
             ALL,
         )
     ]
+    cases += [
+        Case(
+            f"shapes of columns, radius {radius}",
+            lambda size, radius=radius: ColumnParts(
+                shape_of(LOGISTIC, size, 3), radius, n_classes=0
+            ),
+            lambda query: (
+                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+            ),
+            ball(3, (1.0,)),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+        for radius in (1.0, 1.7)
+    ]
+    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS)):
+        for kind in (WeightedScores, WeightedCurvature, ScoreProducts, SquaredSlopes):
+            cases.append(
+                Case(
+                    f"{kind.__name__}, {loss.name}",
+                    lambda size, loss=loss, kind=kind: kind(
+                        shape_of(loss, size, 3), 0.7, 0.9, 200.0
+                    ),
+                    stacks,
+                    ball(3, targets),
+                    problem_of(loss),
+                    dict.fromkeys(RELATIONS, 0.98 if kind is not SquaredSlopes else 0.7),
+                    ALL,
+                )
+            )
     for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
         for clip in (0.7, 50.0):
             cases.append(

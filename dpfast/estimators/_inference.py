@@ -1,0 +1,214 @@
+"""Standard errors, intervals and tests of estimators that can pay for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast._validation import check_choice, check_flag
+from dpfast.estimators._one_vs_rest import planned
+from dpfast.estimators._targets import Targets
+from dpfast.inference import Estimates, Summary
+from dpfast.privacy import Budget, Event
+from dpfast.shape import ProblemShape
+from dpfast.solvers import Outcome, Plan
+from dpfast.solvers.dp_newton import COV_TYPES, NAME
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_COVERED = (
+    "Intervals cover sampling and privacy noise together, each by itself. They are for the model "
+    "that these columns are given in, in which rows of much leverage count less."
+)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Inferential:
+    """What ``inference=True`` adds to an estimator: the solver made for it, and what it hands back.
+
+    A mixin for :class:`~dpfast.estimators._base.PrivateLinearModel`.
+    """
+
+    inference: bool = False
+    cov_type: str = "robust"
+
+    # Whether coefficients are logarithms of odds ratios.
+    _odds = False
+
+    def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        if self.inference and fit_params.get("sample_weight") is not None:
+            raise ValueError(
+                "sample_weight must be None with inference=True; got weights, of which nobody can "
+                "say whether they count repetitions or precision."
+            )
+        weights: dict[str, Any] = super()._row_weights(fit_params)  # type: ignore[misc]
+        return weights
+
+    def _planned(
+        self, shape: ProblemShape, budget: Budget, parts: int | None = None
+    ) -> tuple[Plan[Any], tuple[Event, ...]]:
+        check_flag("inference", self.inference)
+        if not self.inference:
+            made: tuple[Plan[Any], tuple[Event, ...]] = super()._planned(  # type: ignore[misc]
+                shape, budget, parts
+            )
+            return made
+        self._check_asked(budget, self._parts() if parts is None else parts)  # type: ignore[attr-defined]
+        settings = {**self._settings(), "cov_type": self.cov_type}  # type: ignore[attr-defined]
+        settled, events = planned(shape, 1, NAME, budget, **settings)
+        needed = int(settled.expected["rows_for_coverage"])
+        if shape.n_samples < needed:
+            raise ValueError(
+                f"X must have at least {needed:,} rows for inference=True with {shape.dim} "
+                f"coefficients and {budget}, {settled.neighboring_relation}; got "
+                f"{shape.n_samples:,}, with which intervals would not hold. Fewer columns, a "
+                "larger epsilon, or neighboring_relation='add_or_remove_one' (half the rows) "
+                "would do. Nothing was spent."
+            )
+        return settled, events
+
+    def _check_asked(self, budget: Budget, parts: int) -> None:
+        """Refuse what has no covariance."""
+        if self.cov_type == "cluster":
+            raise ValueError(
+                "cov_type must be 'robust' or 'nonrobust'; got 'cluster', for which the unit of "
+                "privacy would have to be the cluster."
+            )
+        check_choice("cov_type", self.cov_type, COV_TYPES)
+        model: Any = self
+        if parts > 1:
+            raise ValueError(
+                f"classes must be two for inference=True; got {parts}. Fit one class against the "
+                "others, each with a part of the budget."
+            )
+        if model.solver not in ("auto", NAME):
+            raise ValueError(
+                f"solver must be 'auto' or {NAME!r} for inference=True; got {model.solver!r}, "
+                "whose coefficients have no law that is known without the data."
+            )
+        for name, usual in (("class_weight", None), ("threshold", 0.5)):
+            given = getattr(self, name, usual)
+            if given != usual:
+                raise ValueError(
+                    f"{name} must be {usual} for inference=True; got {given!r}: intervals are for "
+                    "the population as it was sampled."
+                )
+        if model.alpha != "auto":
+            raise ValueError(
+                f"alpha must be 'auto', no ridge, for inference=True; got {model.alpha!r}: a ridge "
+                "draws the coefficients to zero by what no interval knows."
+            )
+        if budget.kind == "pure":
+            raise ValueError(
+                "delta must be > 0 for inference=True, whose noise is Gaussian; got 0.0."
+            )
+
+    def _estimated(
+        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+    ) -> dict[str, Any]:
+        """Attributes that hold the estimates."""
+        if not self.inference:
+            return {"_estimates": None, "_facts": None}
+        (outcome,), shape = outcomes, settled.shape
+        units = np.full(shape.dim, targets.unit)
+        shift = np.zeros(shape.dim)
+        model: Any = self
+        names = list(getattr(model, "feature_names_in_", ()))
+        names = [str(n) for n in names] or [f"x{j}" for j in range(shape.n_features)]
+        if shape.intercept != 0.0:
+            units[-1] *= shape.intercept
+            shift[-1] = targets.center
+            names.append("Intercept")
+        square, history = np.outer(units, units), outcome.history
+        found = Estimates.of(
+            names,
+            outcome.w * units + shift,
+            history["covariance"] * square,
+            history["sampling"] * square,
+            history["refused"],
+        )
+        facts = (
+            ("Rows", f"{shape.n_samples:,}"),
+            ("Privacy", f"{settled.budget}, {settled.neighboring_relation}"),
+            ("Covariance", self.cov_type),
+        )
+        return {"_estimates": found, "_facts": facts}
+
+    @property
+    def _found(self) -> Estimates:
+        """The estimates of the last fit."""
+        found: Estimates | None = vars(self).get("_estimates")
+        if found is None:
+            raise AttributeError(
+                f"{type(self).__name__} has standard errors after a fit with inference=True; fit "
+                "again so. They are paid for together with the coefficients."
+            )
+        return found
+
+    @property
+    def bse_(self) -> Vector:
+        """Standard errors of the coefficients, the intercept's last; NaN where refused."""
+        return self._found.errors
+
+    @property
+    def cov_params_(self) -> Matrix:
+        """Covariance of the coefficients, the intercept last; NaN where refused."""
+        return self._found.covariance
+
+    @property
+    def pvalues_(self) -> Vector:
+        """Of the two-sided tests that a coefficient is 0, the intercept's last."""
+        return self._found.pvalues
+
+    def conf_int(
+        self,
+        level: float = 0.95,
+        columns: Sequence[str | int] | None = None,
+        *,
+        sampling_only: bool = False,
+    ) -> Matrix:
+        """Intervals that cover sampling and privacy noise together, for a fit with inference=True.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Of each interval by itself; in (0, 0.9999].
+        columns : sequence of str or int, optional
+            Names ("Intercept" among them) or numbers; None: all, the intercept last.
+        sampling_only : bool, default=False
+            Leave the noise out, to show how much of the width is the noise's.  Such intervals do
+            not hold.
+
+        Returns
+        -------
+        ndarray of shape (k, 2)
+            NaN where the standard error is refused; :meth:`summary` says why.
+        """
+        return self._found.conf_int(level, columns, sampling_only=sampling_only)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """The table of coefficients, for a fit with inference=True.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as text, shows as HTML, and has ``to_frame()``.
+        """
+        return Summary(
+            title=f"{type(self).__name__}, private",
+            facts=vars(self)["_facts"] if self._found else (),
+            estimates=self._found,
+            level=level,
+            odds=self._odds,
+            notes=(_COVERED,),
+        )

@@ -1,0 +1,147 @@
+"""Coefficients with a covariance: errors, intervals, tests, and which of them are not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpfast._validation import check_real
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+#: Why a coefficient has no standard error, by the numbers of the solver's `refused`.
+REASONS = (
+    "",
+    "what determines it hides in the noise: more rows, a larger budget or fewer columns would show "
+    "it",
+    "too few rows determine it, or they are too uneven, for its error to be nearly normal: more "
+    "rows or a larger budget would do",
+)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Private coefficients whose errors from sampling and from noise are known together.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns, and "Intercept", the last, if there is one.
+    coefficients : ndarray of shape (k,)
+    covariance : ndarray of shape (k, k)
+        Sampling and privacy noise together; NaN for what is refused.
+    sampling : ndarray of shape (k, k)
+        What of the covariance would be left without noise.
+    refused : tuple of int
+        For each coefficient the number of its entry in ``REASONS``; 0: it is not refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> variance = np.array([[0.04]])
+    >>> found = Estimates(("age",), np.array([0.5]), variance, 0.6 * variance, (0,))
+    >>> found.conf_int(0.95).round(2), found.pvalues.round(3)
+    (array([[0.11, 0.89]]), array([0.012]))
+    """
+
+    names: tuple[str, ...]
+    coefficients: Vector
+    covariance: Matrix
+    sampling: Matrix
+    refused: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        coefficients: Vector,
+        covariance: Matrix,
+        sampling: Matrix,
+        refused: Vector,
+    ) -> Estimates:
+        """From a solver's covariances, with NaN where a variance is refused."""
+        codes = tuple(int(code) for code in refused)
+        kept = np.array(codes) == 0
+        known = np.outer(kept, kept)
+        whole, part = (np.where(known, each, np.nan) for each in (covariance, sampling))
+        return cls(tuple(names), coefficients, whole, part, codes)
+
+    @property
+    def errors(self) -> Vector:
+        """Standard errors."""
+        errors: Vector = np.sqrt(np.diag(self.covariance))
+        return errors
+
+    @property
+    def sampling_errors(self) -> Vector:
+        """What of the standard errors would be left without noise."""
+        errors: Vector = np.sqrt(np.diag(self.sampling))
+        return errors
+
+    @property
+    def zvalues(self) -> Vector:
+        """Coefficients over their standard errors."""
+        zvalues: Vector = self.coefficients / self.errors
+        return zvalues
+
+    @property
+    def pvalues(self) -> Vector:
+        """Of the two-sided tests that each coefficient is 0."""
+        pvalues: Vector = 2.0 * ndtr(-np.abs(self.zvalues))
+        return pvalues
+
+    def conf_int(
+        self,
+        level: float = 0.95,
+        columns: Sequence[str | int] | None = None,
+        *,
+        sampling_only: bool = False,
+    ) -> Matrix:
+        """Interval of each coefficient by itself.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 0.9999].
+        columns : sequence of str or int, optional
+            Names or numbers of the coefficients; None: all.
+        sampling_only : bool, default=False
+            Leave the noise out: to show how much of the width is the noise's.  Such intervals do
+            not hold.
+
+        Returns
+        -------
+        ndarray of shape (k, 2)
+            NaN where the standard error is refused.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the level is out of range, or a column is unknown.
+        """
+        level = check_real("level", level, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95.")
+        errors = self.sampling_errors if sampling_only else self.errors
+        half = float(ndtri(0.5 + 0.5 * level)) * errors
+        ends = np.column_stack([self.coefficients - half, self.coefficients + half])
+        if columns is None:
+            return ends
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names or numbers; got {columns!r}.")
+        chosen: Matrix = ends[[self._place(column) for column in columns]]
+        return chosen
+
+    def _place(self, column: str | int) -> int:
+        """The number of a coefficient."""
+        if isinstance(column, str) and column in self.names:
+            return self.names.index(column)
+        if isinstance(column, int | np.integer) and 0 <= column < len(self.names):
+            return int(column)
+        raise ValueError(
+            f"columns must hold names among {', '.join(self.names)}, or numbers from 0 to "
+            f"{len(self.names) - 1}; got {column!r}."
+        )

@@ -1,0 +1,114 @@
+"""A table of coefficients as text, as HTML and as a data frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from dpfast.inference.estimates import REASONS, Estimates
+
+_MARKS = ("", "¹", "²")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an analyst reads of a fit.
+
+    Attributes
+    ----------
+    title : str
+    facts : tuple of (str, str)
+        What stands above the table.
+    estimates : Estimates
+    level : float
+        Of the intervals.
+    odds : bool
+        Whether coefficients are logarithms of odds ratios, which are then shown.
+    notes : tuple of str
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    estimates: Estimates
+    level: float
+    odds: bool
+    notes: tuple[str, ...]
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Of the columns of numbers."""
+        tail = 0.5 - 0.5 * self.level
+        ends = f"[{tail:.3g}", f"{1.0 - tail:.3g}]"
+        odds = ("odds ratio", *(f"or {end}" for end in ends)) if self.odds else ()
+        return ("coef", "std err", "z", "P>|z|", *ends, *odds)
+
+    def numbers(self) -> dict[str, Any]:
+        """Columns of numbers by their headings."""
+        found = self.estimates
+        ends = found.conf_int(self.level)
+        values = [found.coefficients, found.errors, found.zvalues, found.pvalues, *ends.T]
+        if self.odds:
+            with np.errstate(over="ignore"):
+                values += [np.exp(found.coefficients), *np.exp(ends.T)]
+        return dict(zip(self.headings, values, strict=True))
+
+    def to_frame(self) -> Any:
+        """The table as a pandas data frame, a row a coefficient."""
+        import pandas as pd
+
+        return pd.DataFrame(self.numbers(), index=list(self.estimates.names))
+
+    def __str__(self) -> str:
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if k == 0 else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        rule = "=" * max(map(len, [*lines, self.title]))
+        head = max(len(name) for name, _ in self.facts)
+        facts = [f"{name.ljust(head)}  {value}" for name, value in self.facts]
+        return "\n".join(
+            [
+                *(self.title, rule, *facts, rule, lines[0], "-" * len(rule)),
+                *(*lines[1:], rule, *self._footnotes()),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        body = "".join(
+            f"<tr><th>{escape(row[0])}</th>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+            + "</tr>"
+            for row in rows
+        )
+        facts = "; ".join(f"{escape(name)}: {escape(value)}" for name, value in self.facts)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._footnotes())
+        return (
+            f"<table><caption>{escape(self.title)}<br>{facts}</caption>"
+            f"<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        )
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Headings, and a row a coefficient; a refused one has its coefficient and a mark."""
+        found = self.estimates
+        columns = list(self.numbers().values())
+        rows = [("", *self.headings)]
+        for k, name in enumerate(found.names):
+            written = [f"{column[k]:.4g}" if np.isfinite(column[k]) else "-" for column in columns]
+            rows.append((name + _MARKS[found.refused[k]], *written))
+        return rows
+
+    def _footnotes(self) -> list[str]:
+        """Why some have no standard error, then the notes."""
+        codes = sorted(set(self.estimates.refused) - {0})
+        why = [f"{_MARKS[code]} No standard error: {REASONS[code]}." for code in codes]
+        return [*why, *self.notes]

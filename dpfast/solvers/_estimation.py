@@ -1,0 +1,316 @@
+"""Newton steps with private scores, and the covariance of where they lead.
+
+Everything is in learned coordinates ``z = Wᵀ x̃``; what the rows are asked, and why the estimate's
+law is known, is in :mod:`dpfast.solvers.dp_newton` and :mod:`dpfast.queries.estimating`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import bounded, upper_triangle
+from dpfast.queries.estimating import largest_curvature
+from dpfast.shape import ProblemShape
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# Of the descent: its momentum, and the longest step, in coordinates in which a row's typical entry
+# is 1; and the longest Newton step there.
+_MOMENTUM, _LONGEST_DESCENT, _LONGEST_STEP = 0.35, 1.5, 3.0
+# The mean curvature of a descent's margins over that at their mean, and a step over its inverse.
+_DESCENT_CURVATURE = 1.65
+# Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
+_LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
+# Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
+# and what they must pass to be seen.
+_FLOOR, _SEEN = 1.0, 2.0
+# What is refused: the share of a variance in directions that are not seen, and the margins' move.
+_HIDDEN, _MOVE = 0.05, 0.75
+_HIDES, _MOVES = 1.0, 2.0
+# Of the limit of a stack's reach, for each of its three blocks.
+_BLOCK = 0.5
+# Largest mean square of residuals of targets in [-1, 1].
+_LARGEST_SQUARE = 4.0
+# Points of a Gauss-Hermite rule for the mean curvature of normal margins.
+_POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
+
+
+@dataclass(frozen=True)
+class Course:
+    """The order of the steps.
+
+    Attributes
+    ----------
+    parts : tuple of float
+        How the scores' share of the budget is divided.
+    curvature_at : int
+        Before which of the scores the curvature is released.
+    averaged_from : int
+        From which of them on they are averaged.
+    """
+
+    parts: tuple[float, ...]
+    curvature_at: int
+    averaged_from: int
+
+    @property
+    def weights(self) -> Vector:
+        """Of the scores in the mean."""
+        kept = np.where(np.arange(len(self.parts)) >= self.averaged_from, self.parts, 0.0)
+        weights: Vector = kept / kept.sum()
+        return weights
+
+
+#: After a descent the start is near; the squared loss starts at zero, with its curvature known.
+LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0)
+SQUARED = Course((0.10, 0.90), curvature_at=0, averaged_from=1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the steps led.
+
+    Attributes
+    ----------
+    v : ndarray of shape (dim,)
+        The estimate.
+    moved : ndarray of shape (dim,)
+        From where the curvature was released.
+    curvature, inverse : ndarray of shape (dim, dim)
+        Without and with the ridge.
+    values, vectors, seen : ndarray
+        Of the curvature where it is nearly the identity: eigenvalues and vectors, and whether the
+        value stands out of the noise.
+    noise : ndarray of shape (dim, dim)
+        Covariance of the noise in the mean score, that of the curvature included.
+    """
+
+    v: Vector
+    moved: Vector
+    curvature: Matrix
+    inverse: Matrix
+    values: Vector
+    vectors: Matrix
+    seen: NDArray[np.bool_]
+    noise: Matrix
+
+
+class Asking:
+    """Who asks, in which coordinates.
+
+    `pull` is the ridge in the coordinates, and `limit` what the reach of a stack may be.
+    """
+
+    def __init__(
+        self, shape: ProblemShape, curator: Curator, transform: Matrix, limit: float, pull: Matrix
+    ) -> None:
+        self.shape, self.curator, self.transform = shape, curator, transform
+        self.limit, self.pull = limit, pull
+        self.n, self.dim = shape.n_samples, shape.dim
+
+    def stack(self, metric: Matrix, whiten: Matrix, v: Vector) -> Matrix:
+        """The fixed argument of the queries, within their limit."""
+        part = _BLOCK * self.limit
+        blocks = [bounded(self.shape, self.transform @ b, part) for b in (metric, whiten)]
+        return np.hstack([*blocks, self._shortened(self.transform @ v, part)[:, None]])
+
+    def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
+        """A matrix of means, from its noisy triangle."""
+        upper, entries = upper_triangle(self.dim)
+        noisy = np.zeros((self.dim, self.dim))
+        noisy[upper] = self.curator.release(mechanism, stack) / entries / self.n
+        matrix: Matrix = noisy + np.triu(noisy, 1).T
+        return matrix
+
+    def _shortened(self, w: Vector, reach: float) -> Vector:
+        """Weights whose margins are no larger than `reach`, which rounding is charged for."""
+        units = np.full(self.dim, self.shape.data_norm)
+        if self.shape.intercept != 0.0:
+            units[-1] = abs(self.shape.intercept)
+        own = math.sqrt(2.0) * float(np.linalg.norm(units * w))
+        return w * min(1.0, reach / own) if own > 0.0 else w
+
+
+class Start:
+    """From coordinates to a point, and to the frame of the steps there."""
+
+    def __init__(self, ask: Asking) -> None:
+        self.ask = ask
+
+    def descend(self, mechanism: Gaussian, steps: int) -> Vector:
+        """A rough start: noisy gradient descent, the late half averaged.
+
+        The first gradient, at zero, tells how many rows are positive.
+        """
+        query = mechanism.query
+        assert query is not None
+        at = self.ask.curator.fix(query, self.ask.transform)
+        v = last = total = np.zeros(self.ask.dim)
+        curvature = self.ask.shape.loss.smoothness
+        for step in range(steps):
+            z = v + _MOMENTUM * (v - last)
+            slope = self.ask.curator.release(mechanism, at, self.ask.transform @ z) / self.ask.n
+            if step == 0 and self.ask.shape.intercept != 0.0:
+                positive = min(0.98, max(0.02, 0.5 - slope[-1]))
+                v = last = np.append(
+                    np.zeros(self.ask.dim - 1), math.log(positive / (1.0 - positive))
+                )
+                curvature = _DESCENT_CURVATURE * positive * (1.0 - positive)
+                continue
+            change = slope / curvature
+            change *= min(1.0, _LONGEST_DESCENT / float(np.linalg.norm(change)))
+            v, last = z - change, v
+            if step >= steps // 2:
+                total = total + v
+        mean: Vector = total / (steps - steps // 2)
+        return mean
+
+    def frame(self, v: Vector, mechanism: Gaussian | None) -> Steps:
+        """The frame at a point: by a first curvature, or where it is known beforehand."""
+        unit = self._unit(v)
+        first = unit * np.eye(self.ask.dim)
+        if mechanism is not None:
+            first = unit * self._first_curvature(mechanism, v, unit)
+        values, vectors = np.linalg.eigh(first)
+        return Steps(self.ask, unit, values, vectors)
+
+    def _unit(self, v: Vector) -> float:
+        """Mean curvature, for rows that are normal in the coordinates."""
+        bias, spread = 0.0, float(np.linalg.norm(v))
+        if self.ask.shape.intercept != 0.0:
+            bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
+        curvature = largest_curvature(self.ask.shape.loss, bias + spread * _POINTS)
+        return max(0.01, float(_RULE @ curvature / _RULE.sum()))
+
+    def _first_curvature(self, mechanism: Gaussian, v: Vector, unit: float) -> Matrix:
+        """In units of the mean one, its eigenvalues kept up."""
+        identity = np.eye(self.ask.dim)
+        stack = self.ask.stack(identity, identity / math.sqrt(unit), v)
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
+        noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
+        least = max(_LEAST_SHARE * max(float(values.mean()), 0.2), _LEAST_NOISE * noise)
+        found: Matrix = (vectors * np.maximum(values, least)) @ vectors.T
+        return found
+
+
+class Steps:
+    """Newton steps in a frame, and what follows from them.
+
+    Curvatures are released where the first one is the identity (`whiten` leads there, `color`
+    back), scores half way (`metric`, `back`), which makes the least of their noise.
+    """
+
+    def __init__(self, ask: Asking, unit: float, values: Vector, vectors: Matrix) -> None:
+        self.ask = ask
+        metric = values**-0.25
+        metric *= math.sqrt(self.ask.dim) / float(np.linalg.norm(metric))
+        self.metric = (vectors * metric) @ vectors.T
+        self.back = (vectors / metric) @ vectors.T
+        self.whiten = (vectors / np.sqrt(values)) @ vectors.T
+        self.color = (vectors * np.sqrt(values)) @ vectors.T
+        self.first: Matrix = (vectors * values) @ vectors.T
+        self.unit = unit
+
+    def walk(
+        self, v: Vector, course: Course, scores: tuple[Gaussian, ...], second: Gaussian
+    ) -> Found:
+        """From a point to the estimate."""
+        points, released, curvature = [v], [], self.first
+        for k, mechanism in enumerate(scores):
+            if k == course.curvature_at:
+                values, vectors, seen = self._curvature(second, points[-1])
+                # Where it is not seen no long steps are taken; what rests on them is refused.
+                steady = np.where(seen, values, np.maximum(values, 1.0))
+                root = self.color @ vectors
+                curvature = np.asarray((root * steady) @ root.T)
+            stack = self.ask.stack(self.metric, self.whiten, points[-1])
+            score = self.back @ self.ask.curator.release(mechanism, stack) / self.ask.n
+            released.append(score + self.ask.pull @ points[-1])
+            step = np.linalg.solve(curvature + self.ask.pull, released[-1])
+            step *= min(1.0, _LONGEST_STEP / float(np.linalg.norm(step)))
+            points.append(points[-1] - step)
+        inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
+        mean = course.weights @ np.array(points[:-1])
+        change = -inverse @ (course.weights @ np.array(released))
+        deviations = np.array([m.stddev / self.ask.n for m in scores])
+        noise = self._noise(course.weights * deviations, second.stddev / self.ask.n, change)
+        moved = mean + change - points[course.curvature_at]
+        return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise)
+
+    def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
+        """``J``: what the rows' scores vary by."""
+        stack = self.ask.stack(self.metric, self.whiten, found.v)
+        if products is not None:
+            values, vectors = np.linalg.eigh(self.ask.symmetric(products, stack))
+            released: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+            return self.back @ released @ self.back
+        if residuals is None:
+            return found.curvature
+        squares, counted = self.ask.curator.release(residuals, stack)
+        # One deviation up: what noise hides of the residuals must not make the intervals shorter.
+        least = residuals.stddev
+        mean = _LARGEST_SQUARE * max(squares + least, least) / max(counted, least)
+        return min(_LARGEST_SQUARE, float(mean)) * found.curvature
+
+    def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
+        """Of the weights of the columns: all of it, and what sampling alone would leave."""
+        by_columns = self.ask.transform @ found.inverse
+        sampling: Matrix = by_columns @ (spread / self.ask.n) @ by_columns.T
+        return sampling + by_columns @ found.noise @ by_columns.T, sampling
+
+    def refused(self, found: Found, covariance: Matrix, peaks: Vector) -> Vector:
+        """Why each weight's variance is not believed; 0 where it is.
+
+        `peaks` are how far a rare entry of each column is from a common one.
+        """
+        loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
+        hidden = loads[:, ~found.seen].sum(axis=1) > _HIDDEN * loads.sum(axis=1)
+        far = np.zeros(self.ask.dim, dtype=bool)
+        if not self.ask.shape.loss.quadratic:  # whose curvature is the same everywhere
+            far = self._far(found, covariance, peaks)
+        refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
+        return refused
+
+    def _far(self, found: Found, covariance: Matrix, peaks: Vector) -> NDArray[np.bool_]:
+        """Whether margins move farther with a weight than the curvature bears."""
+        along = (found.vectors.T @ self.color @ found.moved)[found.seen]
+        if along @ along > _MOVE**2 * self.unit:
+            return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
+        by_columns = self.ask.transform @ found.inverse
+        variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
+        # Typical move of the margins for a move of the weight; peaks: of its rare rows.
+        drive = np.maximum(np.linalg.norm(by_columns, axis=1) / variances, peaks)
+        allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
+        far: NDArray[np.bool_] = (
+            allowed + np.abs(self.ask.transform @ found.moved)
+        ) * drive > _MOVE
+        return far
+
+    def _curvature(
+        self, mechanism: Gaussian, v: Vector
+    ) -> tuple[Vector, Matrix, NDArray[np.bool_]]:
+        """Eigenvalues, kept above the noise, and vectors, and which of them are seen."""
+        stack = self.ask.stack(self.metric, self.whiten, v)
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
+        noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
+        return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
+
+    def _noise(self, deviations: Vector, of_curvature: float, change: Vector) -> Matrix:
+        """Covariance of the noise in the system that the last step solves.
+
+        Noise E in the curvature adds ``E u`` for the step u, whose covariance is
+        ``s² (‖u‖² + u uᵀ)``, s the deviation of its entries, in the coordinates it was released in.
+        """
+        u = self.color @ change
+        by_curvature = of_curvature**2 * (u @ u * np.eye(self.ask.dim) + np.outer(u, u))
+        by_scores = float(deviations @ deviations) * self.back @ self.back
+        noise: Matrix = by_scores + self.color @ by_curvature @ self.color
+        return noise

@@ -1,0 +1,166 @@
+"""Coordinates for estimation: white as far as the noise shows, and never stretched beyond it.
+
+Whitened descent can live with coordinates in which a rare category's rows are very long: they are
+clipped, and their coefficient stays near zero.  An estimate with a covariance cannot.  So here a
+column is not stretched further than the rows of its rare value can be heard under the scores'
+bound, and what was added to its variance for that is kept in its correlations.
+
+Mean, mean absolute deviation and variance of each column are learned in rounds, each in the units
+that the one before it left; then the correlations, twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import bounded, upper_triangle
+from dpfast.queries.coordinates import column_transform
+from dpfast.shape import ProblemShape
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+#: Radius of rows while columns and correlations are learned, over the root of their number; in the
+#: first round no row is longer than 1.
+REACH = 1.5
+# Of a bound, how far the rows of a column's rare value may reach.
+_HEARD = 0.7
+# A column's height is at least this many deviations, and no variance is smaller, in squared units.
+_LEAST_HEIGHT, _LEAST_VARIANCE = 1.25, 1e-6
+# Eigenvalues of a correlation matrix are not below so much of its noise's norm.
+_FLOOR = 0.5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is known of the columns.
+
+    Attributes
+    ----------
+    center, scale : ndarray of shape (d,)
+        Mean and standard deviation.
+    height : ndarray of shape (d,)
+        Half of how far a typical non-zero entry is from a common one: for a column that is h with a
+        small probability and 0 otherwise, variance over mean absolute deviation is h/2.
+    """
+
+    center: Vector
+    scale: Vector
+    height: Vector
+
+
+def learn_columns(
+    shape: ProblemShape, bound: float, mechanisms: tuple[Gaussian, ...], curator: Curator
+) -> Columns:
+    """Mean, deviation and height of every column, whose entries are within `bound`, private."""
+    d, n, root = shape.n_features, shape.n_samples, math.sqrt(shape.dim)
+    # In these units no row is longer than the root.
+    unit = shape.data_norm / root
+    top = bound / unit
+    center, scale, radius = np.zeros(d), np.ones(d), root
+    centers, variances, deviations = _Average(), _Average(), _Average()
+    for turn, mechanism in enumerate(mechanisms):
+        noisy = curator.release(mechanism, unit * center, unit * scale) / n
+        noise = mechanism.stddev / n
+        above, below, squares = noisy[:d], noisy[d : 2 * d], radius * noisy[2 * d :]
+        mean = above - below if shape.intercept != 0.0 else np.zeros(d)
+        away = scale * (above + below)
+        if turn > 0:  # the first is around zero
+            away = deviations.add(away, scale * noise)
+        blur = deviations.blur if turn > 0 else np.full(d, math.sqrt(2.0) * noise)
+        variance = variances.add(scale**2 * (squares - mean**2), scale**2 * radius * noise)
+        center = centers.add(center + scale * mean, scale * noise)
+        known = np.maximum(variance, 0.0)
+        square = np.minimum(known + 1.5 * variances.blur, top * (away + 2.0 * blur))
+        square = np.maximum(square, np.maximum(away - blur, 0.0) ** 2)
+        deviation = np.sqrt(np.maximum(square, _LEAST_VARIANCE))
+        sure = np.maximum(np.maximum(away - 2.0 * blur, 0.15 * away), 1e-9)
+        height = (known + 2.0 * variances.blur) / sure
+        height = np.minimum(np.maximum(height, _LEAST_HEIGHT * deviation), top)
+        # Rows of a rare value are to stay within the radius of the next round.
+        radius = REACH * root
+        scale = np.maximum(deviation, height / (_HEARD * radius))
+    return Columns(unit * center, unit * deviation, unit * height)
+
+
+def learn_transform(
+    shape: ProblemShape,
+    columns: Columns,
+    clip: float,
+    mechanisms: tuple[Gaussian, ...],
+    curator: Curator,
+    limit: float,
+) -> Matrix:
+    """``W``, private: coordinates ``Wᵀ x̃`` that are nearly centered and white.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    columns : Columns
+    clip : float
+        Bound of the scores, over the root of the weights' number: rows that are ``√(clip² - 1)``
+        times as long are still heard.
+    mechanisms : tuple of Gaussian
+        For the correlations.
+    curator : Curator
+    limit : float
+        Of the transform's reach.
+
+    Returns
+    -------
+    ndarray of shape (dim, dim)
+    """
+    d, n, root = shape.n_features, shape.n_samples, math.sqrt(shape.dim)
+    heard = math.sqrt(max(clip**2 - 1.0, 0.1)) * root
+    least = _HEARD * columns.height / heard
+    added = np.maximum(least**2 - columns.scale**2, 0.0)
+    scale = np.sqrt(columns.scale**2 + added)
+    transform = bounded(shape, column_transform(shape, columns.center, scale), limit)
+    radius = REACH * root
+    rare = columns.height / scale > _HEARD * radius
+    for turn, mechanism in enumerate(mechanisms):
+        gram = _gram(mechanism, curator, transform, d) / n
+        noise = mechanism.stddev / n
+        if turn == 0:  # what the radius cut off a rare column is not to be scaled up
+            lost = np.maximum(1.0 - added / scale**2 - np.diag(gram) - 2.0 * noise, 0.0)
+            added = np.where(rare, np.maximum(added, lost * scale**2), added)
+        loads = transform[:d, :d]
+        gram += (loads.T * added) @ loads
+        values, vectors = np.linalg.eigh(gram)
+        values = np.maximum(values, min(1.0, _FLOOR * 2.0 * root * noise))
+        change = np.eye(shape.dim)
+        change[:d, :d] = vectors / np.sqrt(values)
+        transform = bounded(shape, transform @ change, limit)
+    return transform
+
+
+def _gram(mechanism: Gaussian, curator: Curator, transform: Matrix, d: int) -> Matrix:
+    """A symmetric matrix of sums, from its noisy triangle."""
+    upper, entries = upper_triangle(d)
+    noisy = np.zeros((d, d))
+    noisy[upper] = curator.release(mechanism, transform) / entries
+    return noisy + np.triu(noisy, 1).T
+
+
+class _Average:
+    """Mean of noisy values, each by its precision, and the deviation of the mean's noise."""
+
+    def __init__(self) -> None:
+        self.total: Vector | float = 0.0
+        self.precision: Vector | float = 0.0
+
+    def add(self, value: Vector, deviation: Vector) -> Vector:
+        self.total = self.total + value / deviation**2
+        self.precision = self.precision + 1.0 / deviation**2
+        mean: Vector = np.asarray(self.total / self.precision)
+        return mean
+
+    @property
+    def blur(self) -> Vector:
+        return np.asarray(1.0 / np.sqrt(self.precision))

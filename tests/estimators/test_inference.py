@@ -1,0 +1,163 @@
+"""inference=True: what a fit has then, in whose units, and what is refused before it is paid."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import dpfast
+from dpfast import LinearRegression, LogisticRegression
+
+NAMES = ["age", "income", "score"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (9000, 3))
+    margins = X @ [1.0, -0.7, 0.0] + 0.3
+    return X, (margins + rng.logistic(size=9000) > 0).astype(int), margins + rng.normal(size=9000)
+
+
+def logistic(**settings):
+    declared = {"data_norm": 1.8, "classes": [0, 1], "strict": True, "random_state": 0}
+    return LogisticRegression(
+        **{**declared, "neighboring_relation": "add_or_remove_one", "inference": True, **settings}
+    )
+
+
+def linear(**settings):
+    declared = {"data_norm": 1.8, "target_bounds": (-5.0, 6.0), "strict": True, "random_state": 0}
+    return LinearRegression(
+        **{**declared, "neighboring_relation": "add_or_remove_one", "inference": True, **settings}
+    )
+
+
+@pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
+@pytest.mark.parametrize("kind", [logistic, linear])
+def test_what_a_fit_has(rows, kind, cov_type):
+    X, labels, numbers = rows
+    frame = pd.DataFrame(X, columns=NAMES)
+    model = kind(cov_type=cov_type).fit(frame, labels if kind is logistic else numbers)
+    assert model.privacy_.epsilon <= 1.0
+    estimates = np.append(np.ravel(model.coef_), model.intercept_)
+    assert np.all(np.abs(estimates - [1.0, -0.7, 0.0, 0.3]) < 4.5 * model.bse_)
+    np.testing.assert_allclose(model.bse_**2, np.diag(model.cov_params_))
+    ends = model.conf_int(0.9)
+    np.testing.assert_allclose(ends.mean(axis=1), estimates, atol=1e-12)
+    np.testing.assert_array_equal(model.conf_int(0.9, ["income", "Intercept"]), ends[[1, 3]])
+    assert model.pvalues_[0] < 1e-3 < model.pvalues_[2]
+    summary = model.summary(0.9)
+    assert list(summary.to_frame().index) == [*NAMES, "Intercept"]
+    assert ("odds ratio" in str(summary)) == (kind is logistic)
+    for said in ("9,000", "epsilon=1.0", "add_or_remove_one", cov_type):
+        assert said in str(summary)
+    again = pickle.loads(pickle.dumps(model))
+    assert str(again.summary(0.9)) == str(summary)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_units_follow_the_targets(rows):
+    X, _, numbers = rows
+    small = linear().fit(X, numbers)
+    large = linear(target_bounds=(-49.0, 61.0)).fit(X, 10.0 * numbers + 1.0)
+    np.testing.assert_allclose(large.coef_, 10.0 * small.coef_)
+    np.testing.assert_allclose(large.intercept_, 10.0 * small.intercept_ + 1.0)
+    np.testing.assert_allclose(large.cov_params_, 100.0 * small.cov_params_)
+
+
+def test_units_follow_the_constant_column(rows):
+    X, labels, _ = rows
+    one, two = (logistic(intercept_scaling=k, epsilon=30.0).fit(X, labels) for k in (1.0, 2.0))
+    np.testing.assert_allclose(two.bse_, one.bse_, rtol=0.05)
+    without = logistic(fit_intercept=False).fit(X, labels)
+    assert without.bse_.shape == (3,)
+    assert "Intercept" not in str(without.summary())
+
+
+def test_the_ledger_is_the_plan(rows):
+    X, labels, _ = rows
+    model = logistic().fit(X, labels)
+    shape = dpfast.ProblemShape(9000, 3, 1.8)
+    settled = dpfast.plan(
+        shape, "dp-newton", dpfast.Budget(1.0, 1e-6), neighboring_relation="add_or_remove_one"
+    )
+    counted = {}
+    for event in model.privacy_.events:
+        counted[event.where] = counted.get(event.where, 0) + event.count
+    planned = {}
+    for event in settled.events:
+        planned[event.where] = planned.get(event.where, 0) + event.count
+    assert counted == planned
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": 0.05}, r"X must have at least [\d,]+ rows for inference=True with 4 coeffic"),
+        ({"alpha": 0.1}, r"alpha must be 'auto', no ridge, for inference=True; got 0\.1"),
+        ({"solver": "dp-gd"}, "solver must be 'auto' or 'dp-newton' for inference=True; got 'dp-g"),
+        ({"delta": 0.0}, r"delta must be > 0 for inference=True, .*; got 0\.0"),
+        ({"cov_type": "cluster"}, "cov_type must be 'robust' or 'nonrobust'; got 'cluster'"),
+        ({"cov_type": "HC3"}, "cov_type must be one of 'robust', 'nonrobust'; got 'HC3'"),
+        ({"classes": [0, 1, 2]}, "classes must be two for inference=True; got 3"),
+        ({"objective": "tilted"}, "objective"),
+    ],
+)
+def test_what_is_refused_costs_nothing(rows, settings, message):
+    X, labels, _ = rows
+    with dpfast.BudgetAccountant(dpfast.Budget(1.0, 1e-6)) as account:
+        with pytest.raises(ValueError, match=message):
+            logistic(**settings).fit(X, labels)
+        assert account.guarantee().epsilon == 0.0
+
+
+def test_rows_that_are_needed_are_enough(rows):
+    X, labels, _ = rows
+    with pytest.raises(ValueError, match="at least") as refusal:
+        logistic(epsilon=0.05).fit(X, labels)
+    needed = int(str(refusal.value).split("at least ")[1].split(" rows")[0].replace(",", ""))
+    shape = dpfast.ProblemShape(needed, 3, 1.8)
+    budget = dpfast.Budget(0.05, 1e-6)
+    logistic(epsilon=0.05)._planned(shape, budget)
+    with pytest.raises(ValueError, match="at least"):
+        logistic(epsilon=0.05)._planned(dpfast.ProblemShape(needed - 1, 3, 1.8), budget)
+
+
+def test_weights_of_rows_are_refused(rows):
+    X, labels, _ = rows
+    with pytest.raises(ValueError, match="sample_weight must be None with inference=True"):
+        logistic(max_weight=1.0).fit(X, labels, sample_weight=np.ones(9000))
+
+
+def test_without_inference_there_is_none(rows):
+    X, labels, _ = rows
+    model = logistic().fit(X, labels)
+    model.set_params(inference=False).fit(X, labels)
+    for name in ("bse_", "cov_params_", "pvalues_"):
+        assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match="after a fit with inference=True"):
+        model.summary()
+    with pytest.raises(AttributeError, match="after a fit with inference=True"):
+        model.conf_int()
+
+
+def test_refused_coefficients_say_so(rows):
+    X, _, numbers = rows
+    model = linear(data_norm=2.1, epsilon=3.0).fit(np.column_stack([X, X[:, 0]]), numbers)
+    np.testing.assert_array_equal(np.isnan(model.bse_), [True, False, False, True, False])
+    assert "No standard error" in str(model.summary())
+    assert np.all(np.isfinite(model.coef_))
+
+
+def test_blocks_have_the_same(rows, tmp_path):
+    from dpfast.blocks import from_npy
+
+    X, labels, _ = rows
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", labels)
+    whole = logistic().fit(X, labels)
+    source = from_npy(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=2000)
+    np.testing.assert_allclose(logistic().fit(source).bse_, whole.bse_, rtol=1e-3)

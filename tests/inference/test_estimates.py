@@ -1,0 +1,106 @@
+"""Errors, intervals and p-values from a covariance, and how a summary shows them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpfast.inference import Estimates, Summary
+
+COVARIANCE = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.02], [0.0, 0.02, 0.25]])
+
+
+@pytest.fixture
+def found():
+    return Estimates.of(
+        ["age", "in<come", "Intercept"], np.array([0.5, -0.2, 3.0]), COVARIANCE, COVARIANCE / 4.0,
+        np.zeros(3),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def partly():
+    codes = np.array([0.0, 1.0, 2.0])
+    names = ["age", "in<come", "Intercept"]
+    return Estimates.of(names, np.array([0.5, -0.2, 3.0]), COVARIANCE, COVARIANCE / 4.0, codes)
+
+
+def summary(found, **settings):
+    facts = (("Rows", "100"), ("Privacy", "Budget(1.0)"))
+    given = {"title": "A model", "facts": facts, "level": 0.9, "odds": True, "notes": ("A note.",)}
+    return Summary(estimates=found, **{**given, **settings})
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_intervals_and_p_values_are_those_of_the_normal_law(found, level):
+    deviations = np.sqrt(np.diag(COVARIANCE))
+    np.testing.assert_allclose(found.errors, deviations)
+    ends = found.conf_int(level)
+    low, high = stats.norm.interval(level, found.coefficients, deviations)
+    np.testing.assert_allclose(ends, np.column_stack([low, high]))
+    sampling = found.conf_int(level, sampling_only=True)
+    np.testing.assert_allclose(2.0 * np.ptp(sampling, axis=1), high - low)
+    expected = 2.0 * stats.norm.sf(np.abs(found.coefficients / deviations))
+    np.testing.assert_allclose(found.pvalues, expected)
+
+
+def test_columns_are_chosen_by_name_and_number(found):
+    ends = found.conf_int()
+    np.testing.assert_array_equal(found.conf_int(columns=["Intercept", 0]), ends[[2, 0]])
+    for wrong in ("income", 3, -1, 1.5):
+        with pytest.raises(ValueError, match=r"columns must hold names among age, .*; got"):
+            found.conf_int(columns=[wrong])
+    with pytest.raises(TypeError, match="columns must be a list of names or numbers; got 'age'"):
+        found.conf_int(columns="age")
+    with pytest.raises(ValueError, match=r"level must be .*; got 1\.0"):
+        found.conf_int(1.0)
+
+
+def test_what_is_refused_has_no_number(partly):
+    np.testing.assert_array_equal(np.isnan(partly.errors), [False, True, True])
+    np.testing.assert_array_equal(np.isnan(partly.pvalues), [False, True, True])
+    np.testing.assert_array_equal(np.isnan(partly.conf_int()).all(axis=1), [False, True, True])
+    np.testing.assert_array_equal(np.isfinite(partly.covariance).sum(axis=1), [1, 0, 0])
+    assert np.all(np.isfinite(partly.coefficients))
+
+
+def test_the_text_has_every_number_and_says_why_one_is_missing(partly):
+    text = str(summary(partly))
+    lines = text.splitlines()
+    row = next(line for line in lines if line.startswith("age"))
+    assert row.split()[1:5] == ["0.5", "0.2", "2.5", "0.01242"]
+    assert next(line for line in lines if line.startswith("in<come¹")).split()[1:] == [
+        "-0.2", *"---" , "-", "-", "0.8187", "-", "-",
+    ]  # fmt: skip
+    assert "¹ No standard error: what determines it hides in the noise" in text
+    assert "² No standard error: too few rows determine it" in text
+    assert lines[-1] == "A note."
+    assert "0.05" in text and "0.95]" in text  # ends of an interval of 90%
+
+
+def test_odds_ratios_only_where_they_are(found):
+    ends = found.conf_int(0.9)
+    frame = summary(found).to_frame()
+    np.testing.assert_allclose(frame["odds ratio"], np.exp(found.coefficients))
+    np.testing.assert_allclose(frame[["or [0.05", "or 0.95]"]], np.exp(ends))
+    np.testing.assert_allclose(frame[["[0.05", "0.95]"]], ends)
+    assert list(frame.index) == ["age", "in<come", "Intercept"]
+    assert isinstance(frame, pd.DataFrame)
+    assert "odds ratio" not in str(summary(found, odds=False))
+
+
+def test_the_html_is_escaped_and_whole(partly):
+    html = summary(partly)._repr_html_()
+    assert "in&lt;come¹" in html
+    assert "<td>0.5</td><td>0.2</td><td>2.5</td>" in html
+    assert html.count("<tr>") == 4
+    (table,) = pd.read_html(__import__("io").StringIO(html)) if _lxml() else (None,)
+    assert table is None or table.shape == (3, 10)
+
+
+def _lxml():
+    try:
+        import lxml  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""Newton steps with a covariance: the law of what comes out, and what it refuses to say."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
+from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, shares_of
+
+BUDGET = Budget(1.0, 1e-6)
+LOSSES = ("logistic", "squared")
+
+
+def table(loss, n, rng, d=3):
+    """Rows in [-1, 1], targets of the model, and its weights, the intercept's last."""
+    w = np.array([1.0, -0.7, 0.0, 0.3])[[*range(d), 3]]
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    margins = X @ w[:-1] + w[-1]
+    if loss == "logistic":
+        return X, np.where(margins + rng.logistic(size=n) > 0, 1.0, -1.0), w
+    return X, 0.3 * margins + 0.15 * rng.standard_normal(n), 0.3 * w
+
+
+def problem(X, y, loss, **settings):
+    return Problem(X, y, loss, data_norm=math.sqrt(X.shape[1]), **settings)
+
+
+def fitted(X, y, loss, seed, budget=BUDGET, **options):
+    options = {"neighboring_relation": "add_or_remove_one", "column_bound": 1.0, **options}
+    return solve(problem(X, y, loss), "dp-newton", budget, random_state=seed, **options)
+
+
+def reference(X, y, loss, robust):
+    """The minimizer and its covariance, from the textbook."""
+    rows = np.column_stack([X, np.ones(len(X))])
+    w = np.zeros(rows.shape[1])
+    for _ in range(30):
+        _, slope, curvature = Loss(loss)(rows @ w, y)
+        hessian = (rows * curvature[:, None]).T @ rows
+        w = w - np.linalg.solve(hessian, rows.T @ slope)
+    inverse = np.linalg.inv(hessian)
+    middle = (rows * slope[:, None] ** 2).T @ rows
+    if not robust:
+        middle = hessian * (1.0 if loss == "logistic" else np.mean(slope**2))
+    return w, inverse @ middle @ inverse
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("cov_type", COV_TYPES)
+def test_with_hardly_any_noise_it_is_the_textbook(loss, cov_type):
+    X, y, _ = table(loss, 4000, np.random.default_rng(0))
+    result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
+    w, covariance = reference(X, y, loss, cov_type == "robust")
+    np.testing.assert_allclose(result.w, w, atol=2e-3)
+    assert np.all(result.history["refused"] == 0)
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(result.history["covariance"])), np.sqrt(np.diag(covariance)), rtol=0.03
+    )
+
+
+def scores(loss, cov_type, repetitions, n):
+    """Errors over their stated deviations, a row a repetition, and the deviations.
+
+    NaN for what is refused, which must be few.
+    """
+    z, errors = [], []
+    for seed in range(repetitions):
+        X, y, w = table(loss, n, np.random.default_rng(seed))
+        result = fitted(X, y, loss, 1000 + seed, cov_type=cov_type)
+        believed = result.history["refused"] == 0
+        errors.append(np.sqrt(np.diag(result.history["covariance"])))
+        z.append(np.where(believed, (result.w - w) / errors[-1], np.nan))
+    assert np.mean(np.isnan(z)) < 0.1
+    return np.array(z), np.array(errors)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("cov_type", COV_TYPES)
+def test_intervals_hold_as_often_as_they_say(loss, cov_type):
+    n = 2500 if loss == "logistic" else 6000
+    z, errors = scores(loss, cov_type, 60, n)
+    # 240 intervals, nearly independent: the deviation of their share is 0.014.
+    known = ~np.isnan(z)
+    assert 0.95 - 4 * 0.014 < np.mean(np.abs(z[known]) < 1.96) < 0.95 + 3.5 * 0.014
+    assert np.all(np.abs(np.nanmean(z, axis=0)) < 4.0 / math.sqrt(60))
+    # The test can fail: noise is a large part of what is covered.
+    X, y, _ = table(loss, n, np.random.default_rng(0))
+    alone = np.sqrt(np.diag(reference(X, y, loss, robust=True)[1]))
+    assert np.all(np.median(errors, axis=0) > 1.1 * alone)
+    by_sampling = np.abs(z) * np.median(errors, axis=0) / alone
+    assert np.mean(by_sampling[known] < 1.96) < 0.95 - 2 * 0.014
+
+
+def test_equal_variances_are_not_believed_in_without_need():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60_000, 1))
+    y = 0.1 + 0.6 * np.abs(X[:, 0]) ** 3 * rng.choice([-1.0, 1.0], 60_000)
+    robust, trusting = (
+        np.sqrt(np.diag(fitted(X, y, "squared", 0, Budget(mu=50.0), cov_type=kind)
+                        .history["covariance"]))
+        for kind in COV_TYPES
+    )  # fmt: skip
+    expected = np.sqrt(np.diag(reference(X, y, "squared", robust=True)[1]))
+    np.testing.assert_allclose(robust, expected, rtol=0.05)
+    assert trusting[0] < 0.8 * robust[0]
+
+
+def test_a_value_that_hardly_occurs_is_refused_and_the_others_are_not():
+    rng = np.random.default_rng(3)
+    X, y, _ = table("logistic", 20_000, rng)
+    rare = (rng.random(20_000) < 2e-4).astype(float)
+    refused = fitted(np.column_stack([X, rare]), y, "logistic", 0).history["refused"]
+    assert refused[3] > 0
+    np.testing.assert_array_equal(refused[[0, 1, 2, 4]], 0)
+
+
+def test_equal_columns_are_refused_for_what_only_their_difference_would_show():
+    X, y, _ = table("squared", 20_000, np.random.default_rng(3))
+    refused = fitted(np.column_stack([X, X[:, 0]]), y, "squared", 0).history["refused"]
+    np.testing.assert_array_equal(refused, [1, 0, 0, 1, 0])
+
+
+def test_a_ridge_belongs_to_the_estimand():
+    X, y, _ = table("squared", 4000, np.random.default_rng(0))
+    result = fitted(X, y, "squared", 1, Budget(mu=900.0), clip=8.0, alpha=0.2)
+    rows = np.column_stack([X, np.ones(len(X))])
+    expected = np.linalg.solve(rows.T @ rows / 4000 + 0.2 * np.eye(4), rows.T @ y / 4000)
+    np.testing.assert_allclose(result.w, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("cov_type", COV_TYPES)
+def test_shares_are_public_and_what_the_accesses_cost(loss, cov_type):
+    shape = ProblemShape(50_000, 6, 1.0, Loss(loss))
+    settled = plan(shape, "dp-newton", Budget(mu=0.5), cov_type=cov_type)
+    shares = settled.settings.shares
+    assert dict(shares) == shares_of(Loss(loss), cov_type)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    squares = sum(e.count * (e.sensitivity / e.stddev) ** 2 for e in settled.events)
+    assert squares == pytest.approx(0.25, rel=1e-6)
+    spent = {}
+    for event in settled.events:
+        part = event.count * (event.sensitivity / event.stddev) ** 2 / 0.25
+        spent[event.where] = spent.get(event.where, 0.0) + part
+    assert spent["scores"] == pytest.approx(shares["scores"], rel=1e-6)
+    assert spent["curvature"] == pytest.approx(shares["curvature"], rel=1e-6)
+
+
+def test_the_forecast_falls_with_rows_and_names_those_that_are_needed():
+    made = [
+        plan(ProblemShape(n, 8, 1.0, "logistic"), "dp-newton", BUDGET, neighboring_relation=k)
+        for k in ("replace_one", "add_or_remove_one")
+        for n in (10_000, 40_000)
+    ]
+    ratios = [p.expected["width_ratio"] for p in made]
+    assert ratios[0] > ratios[1] > 1.0 and ratios[0] > ratios[2] > ratios[3]
+    rows = [p.expected["rows_for_coverage"] for p in made]
+    assert rows[0] == rows[1] and rows[0] == pytest.approx(2 * rows[2], abs=2)
+    mu = sum((e.sensitivity / e.stddev) ** 2 * e.count for e in made[2].events) ** 0.5
+    assert rows[2] == pytest.approx(LEAST_RATIO * 9**1.5 / mu, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": Loss("huber")}, "loss must be 'logistic' or 'squared', .*; got 'huber'"),
+        ({"n_features": 1000}, "X must have at most 1000 columns, .*; got 1001"),
+        ({"cov_type": "cluster"}, "cov_type must be one of 'robust', 'nonrobust'; got 'cluster'"),
+        ({"column_bound": 0.0}, r"column_bound must be .*; got 0\.0"),
+        ({"clip": -1.0}, r"clip must be .*; got -1\.0"),
+    ],
+)
+def test_what_it_does_not_serve(settings, message):
+    public = {"n_features": 3, "loss": Loss("logistic")}
+    public |= {k: settings[k] for k in public if k in settings}
+    options = {k: v for k, v in settings.items() if k not in public}
+    with pytest.raises(ValueError, match=message):
+        plan(ProblemShape(1000, data_norm=1.0, **public), "dp-newton", BUDGET, **options)
