@@ -139,10 +139,11 @@ def plan_multinomial(
         )
         for mechanism in learning.moments
     )
-    others = base.accesses[len(moments) : -1]
+    other = dict(zip(map(id, learning.moments), moments, strict=True))
+    before = [(other.get(id(access), access), count) for access, count in base.accesses[:-1]]
     plan = replace(
         base,
-        accesses=(*((m, 1) for m in moments), *others, (gradient, steps)),
+        accesses=(*before, (gradient, steps)),
         settings=replace(
             settled,
             learning=replace(learning, moments=moments),

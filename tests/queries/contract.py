@@ -428,8 +428,10 @@ def _cases_of_parts() -> list[Case]:
         ("losses of candidates", LOGISTIC, SIGNS,
          lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
+        ("targets in bins", HUBER, NUMBERS, lambda shape: TargetHistogram(shape, 6),
+         lambda query: [(-1.0, 1.0)], 0.99),
         ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),
-         lambda query: [()], 0.9),
+         lambda query: [(0.0, BOUND)], 0.9),
     ]  # fmt: skip
     for name, loss, targets, query, points, reached in kinds:
         made.append(
