@@ -44,8 +44,13 @@ from dpfast.sums import RowAccess, RowSums
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-#: Losses whose slopes and curvatures at a margin are bounded over the targets as below.
-SERVED = ("logistic", "squared")
+
+def served(loss: Loss) -> bool:
+    """Whether slopes and curvatures at a margin are bounded over the targets as below.
+
+    Those of the squared loss are, and of the logistic one, which alone has several classes.
+    """
+    return loss.quadratic or loss.multiclass
 
 
 class _Weighted(InCoordinates):
@@ -225,12 +230,12 @@ def _moved(shape: ProblemShape) -> float:
 def largest_slope(loss: Loss, margin: Vector) -> Vector:
     """Largest ``|ψ|`` at a margin over all targets: ±1, or those in [-1, 1]."""
     size: Vector = np.abs(margin)
-    return expit(size) if loss.name == "logistic" else 1.0 + size
+    return 1.0 + size if loss.quadratic else expit(size)
 
 
 def largest_curvature(loss: Loss, margin: Vector) -> Vector:
     """Largest ``ψ'`` at a margin over all targets; above 0."""
-    if loss.name != "logistic":
+    if loss.quadratic:
         return np.ones(len(margin))
     half = np.exp(-0.5 * np.minimum(np.abs(margin), 600.0))
     curvature: Vector = (half / (1.0 + half * half)) ** 2
@@ -239,9 +244,9 @@ def largest_curvature(loss: Loss, margin: Vector) -> Vector:
 
 def _derivatives(loss: Loss, margin: Vector, target: Vector) -> tuple[Vector, Vector]:
     """``ψ`` and ``ψ'``, numbers as targets clipped to [-1, 1]."""
-    if loss.name == "logistic":
-        return -target * expit(-target * margin), largest_curvature(loss, margin)
-    return margin - np.clip(target, -1.0, 1.0), np.ones(len(margin))
+    if loss.quadratic:
+        return margin - np.clip(target, -1.0, 1.0), np.ones(len(margin))
+    return -target * expit(-target * margin), largest_curvature(loss, margin)
 
 
 def _summed(problem: RowAccess, query: _Weighted, stack: Matrix) -> Vector:

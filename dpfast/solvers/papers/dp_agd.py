@@ -44,7 +44,13 @@ from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.mechanisms import Exponential, Gaussian, NoisyMax
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_filter, records_apart
+from dpfast.privacy import (
+    NEIGHBORING_RELATIONS,
+    Budget,
+    NoisyMaxEvent,
+    budget_filter,
+    records_apart,
+)
 from dpfast.queries import ClippedGradient, LineSearchLosses
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -375,7 +381,8 @@ def _measurement(
 def _choice_price(choice: Exponential | NoisyMax) -> float:
     """In ρ, as the paper counts: an η-DP choice is (η²/2)-zCDP."""
     (event,) = choice.events()
-    return 0.5 * float(event.epsilon) ** 2
+    assert isinstance(event, NoisyMaxEvent)
+    return 0.5 * event.epsilon**2
 
 
 def _equation_5(budget: Budget) -> float:
