@@ -10,7 +10,7 @@
 static int valid_columns(ptrdiff_t n, ptrdiff_t d, double intercept, ptrdiff_t columns)
 {
     return n >= 0 && d >= 0 && isfinite(intercept) && columns >= 0 &&
-           columns <= d + (intercept != 0.0);
+           columns - (intercept != 0.0) <= d; /* d + 1 might overflow */
 }
 
 static int valid_dense(const dpfast_dense *rows, ptrdiff_t columns)

@@ -35,6 +35,15 @@ static void check_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t more,
     dpfast_csr_multinomial(&rows, n_classes, weights, any_double(), scratch, gradients, &a);
 }
 
+/* Two blocks of rows. */
+static void check_blocks(void)
+{
+    const dpfast_dense rows = any_dense(9, 1100, 0, DPFAST_FLOAT64, 0);
+    const double *weights = any_doubles(2 * 1100);
+    double *scratch = any_doubles(dpfast_multinomial_scratch(9, 1100, 2)), sum;
+    dpfast_dense_multinomial(&rows, 2, weights, any_double(), scratch, any_doubles(2 * 1100), &sum);
+}
+
 #define DENSE(n, d, n_classes)                                                                     \
     check_dense(n, d, 0, DPFAST_FLOAT64, 0, n_classes);                                            \
     check_dense(n, d, 3, DPFAST_FLOAT64, 1, n_classes);                                            \
@@ -58,7 +67,7 @@ void dense(void)
     DENSE(1, 0, 2)
     DENSE(3, 2, 2)
     DENSE(5, 7, 3)
-    check_dense(9, 1100, 0, DPFAST_FLOAT64, 1, 2); /* two blocks */
+    check_blocks();
 }
 
 void csr(void)

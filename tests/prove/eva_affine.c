@@ -1,0 +1,56 @@
+/* Rows of any content after an affine map of their columns: all of them, and the first few. */
+#include "any.h"
+
+static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar scalar, int sign,
+                        ptrdiff_t columns)
+{
+    const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
+    const double *factor = any_doubles(columns), *shift = any_doubles(columns);
+    dpfast_dense_affine_rows(&rows, columns, factor, shift, any_doubles(n * columns),
+                             any_doubles(n));
+    dpfast_dense_affine_rows_float(&rows, columns, factor, shift, any_floats(n * columns));
+}
+
+static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int value_type, int sign,
+                      ptrdiff_t columns)
+{
+    const dpfast_csr rows = any_csr(5, 7, 2, 5, indptr_type, index_type, value_type, sign);
+    dpfast_csr_affine_rows(&rows, columns, any_doubles(columns), any_doubles(columns),
+                           any_doubles(5 * columns), any_doubles(5));
+}
+
+/* Any sizes, types and numbers, and arrays that are missing: refused before they are touched. */
+static void check_refusals(void)
+{
+    dpfast_dense dense;
+    dpfast_csr csr;
+    double number;
+    float single;
+    Frama_C_make_unknown((char *)&dense, sizeof dense);
+    Frama_C_make_unknown((char *)&csr, sizeof csr);
+    csr.indptr = NULL;
+    dense.x = NULL;
+    dpfast_dense_affine_rows(&dense, any_int(-3, 3), NULL, &number, &number, &number);
+    dpfast_dense_affine_rows(&dense, any_int(-3, 3), &number, &number, &number, NULL);
+    dpfast_dense_affine_rows_float(&dense, any_int(-3, 3), &number, NULL, &single);
+    dpfast_csr_affine_rows(&csr, any_int(-3, 3), &number, &number, &number, &number);
+}
+
+#define DENSE(n, d, columns)                                                                       \
+    check_dense(n, d, 0, DPFAST_FLOAT64, 0, columns);                                              \
+    check_dense(n, d, 3, DPFAST_FLOAT32, 1, columns);
+
+int main(void)
+{
+    check_refusals();
+    DENSE(0, 2, 2)
+    DENSE(3, 0, 0)
+    DENSE(2, 1, 1)
+    DENSE(3, 13, 13)
+    DENSE(3, 13, 6)
+    check_dense(3, 13, 0, DPFAST_FLOAT64, -1, 14);
+    check_csr(DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64, 1, 8);
+    check_csr(DPFAST_INT64, DPFAST_INT64, DPFAST_FLOAT32, 0, 4);
+    check_csr(DPFAST_INT64, DPFAST_UINT16, ONES, -1, 8);
+    return 0;
+}
