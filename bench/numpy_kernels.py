@@ -257,6 +257,30 @@ def weighted_gram_block(rows: NumpyRows, start: int, stop: int, weight: Vector, 
         rows.scaled(part, np.sqrt(weight[here]), out[here])
 
 
+def affine_rows(
+    rows: NumpyRows,
+    start: int,
+    stop: int,
+    factor: Vector,
+    shift: Vector,
+    out: Rows,
+    squares: Vector,
+) -> None:
+    wide = np.empty((stop - start, rows.dim))
+    rows.scaled(slice(start, stop), np.ones(stop - start), wide)
+    np.multiply(wide[:, : out.shape[1]], factor, out=out)
+    out += shift
+    np.einsum("ij,ij->i", out, out, out=squares)
+
+
+def affine_rows_float(
+    rows: NumpyRows, start: int, stop: int, factor: Vector, shift: Vector, out: NDArray[np.float32]
+) -> None:
+    wide = np.empty(out.shape)
+    affine_rows(rows, start, stop, factor, shift, wide, np.empty(stop - start))
+    out[:] = wide
+
+
 def line_search(
     margin: Vector,
     direction_margin: Vector,
@@ -370,6 +394,8 @@ def in_numpy() -> Iterator[None]:
         _kernels,
         DenseRows=NumpyRows,
         LossSpec=NumpyLoss,
+        affine_rows=affine_rows,
+        affine_rows_float=affine_rows_float,
         line_search=line_search,
         private_epoch=private_epoch,
         row_sum=row_sum,

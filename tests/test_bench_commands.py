@@ -96,8 +96,8 @@ def test_the_whole_run_is_planned_within_its_limits() -> None:
         ]
         for quick in (True, False)
     }
-    assert schedule.expected_minutes(jobs[False], 2) <= 120.0
-    assert schedule.expected_minutes(jobs[True], 2) <= 5.0
+    assert schedule.expected_minutes(jobs[False], 2) <= 150.0
+    assert schedule.expected_minutes(jobs[True], 2) <= 6.0
 
 
 def test_groups_are_of_suites() -> None:

@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -135,23 +135,27 @@ class ColumnParts(Query):
         columns = Affine(1.0 / scale, -center / scale, self.radius)
         functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
         del functions[2 + self.squares :]
-        work = partial(entry_sums, columns=columns, functions=functions)
-        sums: Matrix = _sum_over_records(prepared, self.shape, work)
+        classes = partial(_class_weights, n_classes=self.n_classes) if self.counted else None
+        work = partial(_parts, columns=columns, functions=functions, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
-        parts = np.maximum(sums, 0.0)
+        sums: Vector = np.maximum(_sum_over_records(prepared, self.shape, work), 0.0)
+        d = self.shape.n_features
         if self.squares:
-            parts[2] *= self.weight
-        return np.append(parts.ravel(), self._class_weights(prepared))
+            sums[2 * d : 3 * d] *= self.weight
+        sums[self.dimension - self.counted :] *= self.label_weight / self.shape.max_weight
+        return sums
 
-    def _class_weights(self, prepared: RowSums) -> Vector:
-        """``λ C Σ_i e_i``."""
-        total = np.zeros(self.counted)
-        if self.counted:
-            count = partial(_class_weights, n_classes=self.n_classes)
-            for part in prepared.map_blocks(count):
-                total += part
-        found: Vector = total * (self.label_weight / self.shape.max_weight)
-        return found
+
+def _parts(
+    problem: RowAccess,
+    *,
+    columns: Affine,
+    functions: Sequence[tuple[Entrywise, int]],
+    classes: Callable[[RowAccess], Vector] | None,
+) -> Vector:
+    """Sums of entries and weights of classes, in one pass over a block."""
+    sums = entry_sums(problem, columns=columns, functions=functions).ravel()
+    return sums if classes is None else np.append(sums, classes(problem))
 
 
 def _above(z: Vector) -> Vector:

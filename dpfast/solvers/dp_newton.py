@@ -364,11 +364,6 @@ def _check_served(shape: ProblemShape) -> None:
     reason = refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.unit != "row":
-        raise ValueError(
-            f"groups must be None for {NAME}, whose covariance is for rows that are independent; "
-            "got groups of rows. Give one row a group, or use solver='auto' without inference."
-        )
     if shape.dim > MAX_DIM:
         raise ValueError(
             f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "

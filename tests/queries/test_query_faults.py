@@ -77,8 +77,12 @@ LOOSE = {
     "ProductSums": doubled("target_bound"),
     "RankScores": None,
     "RelativeGradient": doubled("clip_norm"),
+    "ScoreProducts": doubled("score_radius"),
     "ScoreSum": None,
+    "SquaredSlopes": None,
     "TargetCounts": None,
+    "WeightedCurvature": doubled("curvature_bound", "score_radius"),
+    "WeightedScores": doubled("score_radius"),
     "TargetHistogram": None,
 }
 #: Those that rest on the rows' own bound.

@@ -350,7 +350,7 @@ def test_machine_precision_is_the_conceptual_algorithm(classification):
     settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
     exact = settled.settings.minimizer_sensitivity
     assert settled.settings.gradient_tolerance < 1e-12
-    assert settled.events[0].sensitivity <= exact * (1 + 1e-7)
+    assert settled.events[0].sensitivity <= exact * (1 + 1e-6)
     solve(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
     loose = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-3)
     assert loose.events[0].sensitivity >= exact + 2e-3 / 0.1
