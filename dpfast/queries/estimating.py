@@ -52,9 +52,6 @@ from dpfast.sums import RowAccess, RowSums
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-#: Losses whose slopes and curvatures at a margin are bounded over the targets as below.
-SERVED = ("logistic", "squared")
-
 
 class _Weighted(InCoordinates):
     """A sum over rows that are weighted as the module says.
@@ -279,15 +276,20 @@ def _moved(shape: ProblemShape) -> float:
     return 1.01 * UNIT * (shape.dim + 8) * shape.n_samples * moved
 
 
+def served(loss: Loss) -> bool:
+    """Whether slopes and curvatures at a margin are bounded over the targets as below."""
+    return loss.multiclass or loss.quadratic
+
+
 def largest_slope(loss: Loss, margin: Vector) -> Vector:
     """Largest ``|ψ|`` at a margin over all targets: ±1, or those in [-1, 1]."""
     size: Vector = np.abs(margin)
-    return expit(size) if loss.name == "logistic" else 1.0 + size
+    return expit(size) if loss.multiclass else 1.0 + size
 
 
 def largest_curvature(loss: Loss, margin: Vector) -> Vector:
     """Largest ``ψ'`` at a margin over all targets; above 0."""
-    if loss.name != "logistic":
+    if loss.quadratic:
         return np.ones(len(margin))
     half = np.exp(-0.5 * np.minimum(np.abs(margin), 600.0))
     curvature: Vector = (half / (1.0 + half * half)) ** 2
@@ -296,7 +298,7 @@ def largest_curvature(loss: Loss, margin: Vector) -> Vector:
 
 def _derivatives(loss: Loss, margin: Vector, target: Vector) -> tuple[Vector, Vector]:
     """``ψ`` and ``ψ'``, numbers as targets clipped to [-1, 1]."""
-    if loss.name == "logistic":
+    if loss.multiclass:
         return -target * expit(-target * margin), largest_curvature(loss, margin)
     return margin - np.clip(target, -1.0, 1.0), np.ones(len(margin))
 

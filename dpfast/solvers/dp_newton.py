@@ -68,7 +68,7 @@ from dpfast.queries import (
     WeightedCurvature,
     WeightedScores,
 )
-from dpfast.queries.estimating import SERVED, stack_limit
+from dpfast.queries.estimating import served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _coordinates, _estimation, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -352,9 +352,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
 def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
-    if loss.name in SERVED:
-        return None
-    return " or ".join(map(repr, SERVED)) + ", whose scores are bounded without their targets"
+    return None if served(loss) else "'logistic' or 'squared', whose scores have public bounds"
 
 
 def _check_served(shape: ProblemShape) -> None:
