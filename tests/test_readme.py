@@ -147,6 +147,45 @@ def _frontier() -> str:
     )
 
 
+def _persons() -> str:
+    """made panels › excess of whole persons over that of rows, where labels are not alike"""
+    excess: dict[tuple[object, ...], dict[str, float]] = {}
+    for r in _records("persons"):
+        if r.group == "made panels" and not r.case["labels"]:
+            case = r.case["rows"], r.case["alike"], r.case["epsilon"]
+            excess.setdefault(case, {})[r.competitor] = r.values["excess"]
+    shares = {
+        rows: _range(
+            found["whole persons"] / found["at most m rows"]
+            for (number, *_), found in excess.items()
+            if number == rows
+        )
+        for rows in (5, 20)
+    }
+    return (
+        f"the excess loss is {shares[5]} times that of paying for every row; with 20 rows, "
+        f"{shares[20]} times"
+    )
+
+
+def _price() -> str:
+    """dense › processor time of the default solver in units of lbfgs"""
+    times = _range(
+        1.0 / r.speed["scikit-learn"]
+        for r in _records("price")
+        if r.group in ("in the unit ball", "standardized") and r.competitor == "dp-whitened-gd"
+    )
+    return f"A fit takes {times} times the processor time of scikit-learn's lbfgs"
+
+
+@pytest.mark.parametrize("claim", (_persons, _price))
+def test_numbers_of_the_front_page_are_those_of_the_committed_results(
+    claim: Callable[[], str],
+) -> None:
+    for path in (README, ROOT / "docs" / "index.md"):
+        assert claim() in " ".join(path.read_text(encoding="utf-8").split())
+
+
 CLAIMS = (_kernels, _solvers, _fits, _peers, _frontier)
 PAGE = ROOT / "docs" / "benchmarks.md"
 SECTION = " ".join(PAGE.read_text(encoding="utf-8").split()) if TEXT else ""
