@@ -55,7 +55,7 @@
 #endif
 
 /* The width of a register: compilers take wider vectors apart badly.  The plain struct may have 4 or
- * 8 lanes too, which is how the analysis of tests/prove sees the loops of every instruction set. */
+ * 8 lanes too, if DPFAST_LANES says so; the analysis of tests/prove is of 2. */
 #if VECTOR_AVX512
 #define DPFAST_LANES 8
 #elif VECTOR_AVX2

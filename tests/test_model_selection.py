@@ -109,6 +109,32 @@ def test_only_the_winner_is_released(table):
     assert not [name for name in vars(found.best_estimator_) if "run" in name]
 
 
+def test_a_candidate_that_fails_is_the_worst_and_runs_warn_nobody(table, monkeypatch):
+    """That a fit failed, and how many warnings there were, would be statements about the rows."""
+    honest, fitted = LogisticRegression._fit, []
+
+    def fit(self, *given, **options):
+        fitted.append(self.alpha)
+        warnings.warn("one more run", UserWarning, stacklevel=1)
+        if self.alpha != 1e-3:
+            raise FloatingPointError("these rows")
+        return honest(self, *given, **options)
+
+    monkeypatch.setattr(LogisticRegression, "_fit", fit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = search(epsilon=20.0, mean_runs=12.0).fit(*table)
+    assert set(fitted) == set(GRID["alpha"])
+    assert found.best_params_ == {"alpha": 1e-3}
+    # Of nothing but failures the worst is the best; what was paid stays paid, and no row is told.
+    with (
+        BudgetAccountant(Budget(50.0, 1e-3)) as account,
+        pytest.raises(RuntimeError, match="cannot be fitted") as caught,
+    ):
+        search(grid={"alpha": [1e2]}, epsilon=20.0).fit(*table)
+    assert len(account.events) == 1 and "these rows" not in str(caught.value)
+
+
 def test_searches_repeat_with_their_seed_only(table):
     first, again, other = (search(random_state=seed).fit(*table) for seed in (3, 3, None))
     np.testing.assert_array_equal(first.best_estimator_.coef_, again.best_estimator_.coef_)
