@@ -52,7 +52,9 @@ def test_whole_suite(cell):
         assert result["measured_mu"] <= result["claimed_mu"]
     # An audit that finds nothing audits nothing; other losses than the first have fewer samples.
     if cell.loss == cell.case.losses[0]:
-        assert result["measured_epsilon"] > 0.1 * result["claimed_epsilon"]
+        # dp-newton divides its budget among eight kinds of sums, of which one attack meets a part.
+        least = 0.05 if cell.solver == "dp-newton" else 0.1
+        assert result["measured_epsilon"] > least * result["claimed_epsilon"]
 
 
 @pytest.mark.audit
