@@ -194,9 +194,9 @@ def sgd_advanced_stddev(
 def rrpsgd_noise_stddev(budget: Budget, lipschitz: float, n_samples: int) -> float:
     """Return the noise of a step of RRPSGD (Zhang et al. 2017, Algorithm 2 and Theorem 4).
 
-    ``2 L sqrt(log(3 n / delta) log(2 / delta)) / epsilon``, for ``n^2`` steps along single records drawn
-    uniformly, neighbors that differ in one record, and epsilon up to 1.  By advanced composition;
-    an accountant of subsampled Gaussians needs much less.
+    ``2 L sqrt(log(3 n / delta) log(2 / delta)) / epsilon``, for ``n^2`` steps along single records
+    drawn uniformly, neighbors that differ in one record, and epsilon up to 1.  By advanced
+    composition; an accountant of subsampled Gaussians needs much less.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def rrpsgd_noise_stddev(budget: Budget, lipschitz: float, n_samples: int) -> flo
     >>> from dpfast.privacy import Budget
     >>> from dpfast.privacy.papers import rrpsgd_noise_stddev
     >>> round(rrpsgd_noise_stddev(Budget(1.0, 1e-3), 1.0, 1000), 3)
-    21.292
+    21.294
     """
     lipschitz = check_real("lipschitz", lipschitz, low=0.0)
     n_samples = check_integer("n_samples", n_samples, low=1)
