@@ -226,9 +226,6 @@ class BlockProblem(RowSums):
             rows += count
         return total, rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self._over(methodcaller("sum_rows", work)))
-
     def count_groups(self, edges: Vector) -> Vector:
         counts: Vector = add_up(self._over(methodcaller("count_groups", edges)))
         return counts
