@@ -206,7 +206,7 @@ def _without_noise(
     Steps were longer by the factor `change`.
     """
     n, free, classes = shape.n_samples, coordinates.free, settings.classes
-    deviation = weight_noise(settings, n) * change
+    deviation = float(weight_noise(settings, n, np.ones(1))[0]) * change
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
     v = _drawn_to_prior(v, deviation, shape, coordinates)
@@ -381,28 +381,46 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
-def weight_noise(settings: Settings, n_samples: int, *, flat: bool = False) -> float:
-    """Deviation of the noise in the averaged weights, where the loss is curved as usual, or flat.
+def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+    """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-    step's noise in the average follows from what a single pulse does.
+    Parameters
+    ----------
+    settings : Settings
+    n_samples : int
+    curved : ndarray
+        In units of the usual curvature; 0 is flat ground.
+
+    Returns
+    -------
+    ndarray
+        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+        step's noise in the average follows from what a single pulse does.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
     clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = settings.shrinkage + (0.0 if flat else ground)
-    v, last = -settings.step / settings.curvature, 0.0
-    pulse = np.empty(steps)
+    pull = settings.shrinkage + ground * curved
+    v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
+    pulse = np.empty((steps, *pull.shape))
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)
         v, last = z - settings.step * pull * z, v
     # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
-    sums = np.append(0.0, np.cumsum(pulse))
+    sums = np.concatenate([np.zeros((1, *pull.shape)), np.cumsum(pulse, axis=0)])
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    return float(np.linalg.norm(shares)) * settings.gradient.stddev / n_samples
+    deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
+    return deviations
+
+
+def noise_of_weights(
+    settings: Settings, shape: ProblemShape, change: float
+) -> Callable[[Vector], Vector]:
+    """The same for steps that were longer by the factor `change`, as a function of `curved`."""
+    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
 
 
 def first_averaged(settings: Settings) -> int:

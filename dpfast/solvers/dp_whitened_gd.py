@@ -67,7 +67,7 @@ from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
-from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
+from dpfast.solvers._whitened_descent import Place, Settings, descend, noise_of_weights
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -451,7 +451,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if link is not None and isinstance(spread, Spread):
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
-    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
+    unit = spread.half if isinstance(spread, Place) else 1.0
+    w = coordinates.weights(v, noise_of_weights(settings, shape, change), unit)
     history = MappingProxyType({"gradient_norm": norms})
     return Outcome(w, history, lengths_told(shape, coordinates.transform))
 
