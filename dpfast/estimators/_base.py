@@ -68,6 +68,7 @@ class FitParameters(TypedDict, total=False):
 
     sample_weight: ArrayLike | None
     groups: ArrayLike | None
+    exposure: ArrayLike | None
     checkpoint: str | os.PathLike[str] | None
 
 
@@ -228,9 +229,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{self.max_rows_per_group!r}; got None. They say whose row each is."
             )
 
+    def _by_exposure(
+        self, X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Targets and arguments of a fit, with the exposure in them, if the family has one."""
+        del X
+        return y, fit_params
+
+    def _weight_bound(self) -> float | None:
+        """Public bound of the weights."""
+        return self.max_weight
+
     def _own_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
-        bound = self.max_weight
+        bound = self._weight_bound()
         if bound is not None:
             bound = check_real("max_weight", bound, low=1e-100, high=1e100)
         weight = fit_params.get("sample_weight")
@@ -354,6 +366,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
+        y, fit_params = self._by_exposure(X, y, fit_params)
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         stored: NDArray[Any] | None = None
