@@ -556,9 +556,6 @@ class Problem(RowAccess):
         rows[:, d:] = self.shape.intercept
         return rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self.map_rows(work))
-
     def map_group_rows(self, work: Callable[[Matrix, slice, NDArray[np.int64]], T]) -> Iterator[T]:
         begins = self._with_groups().start
 
