@@ -38,7 +38,7 @@ the mean size.  A descent releases the same scores as the steps.
 
 What is not believed.  A coefficient's variance is refused, by what was released alone, where
 
-* more than a tenth of it comes from directions whose curvature does not stand out of the noise;
+* more than a twentieth of it comes from directions whose curvature does not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
   coefficient moves by what the interval allows, or did move in the last steps;
 * more than three quarters of all coefficients are refused.
@@ -98,10 +98,10 @@ LEAST_RATIO = 45.0
 MAX_DIM = 1000
 
 # Shares of the budget in units of µ²; what is left goes to the scores.
-_SHARES = {"columns": 0.04, "correlations": 0.12, "curvature": 0.10}
-_LOGISTIC_SHARES = {"descent": 0.10, "first curvature": 0.08}
+_SHARES = {"columns": 0.03, "correlations": 0.10, "curvature": 0.10}
+_LOGISTIC_SHARES = {"descent": 0.08, "first curvature": 0.08}
 _RESIDUAL_SHARES = {"sizes of residuals": 0.05}
-_PRODUCTS, _RESIDUALS = {"products": 0.08}, {"residuals": 0.01}
+_PRODUCTS, _RESIDUALS = {"products": 0.06}, {"residuals": 0.01}
 _GROUPS = {"sizes of groups": _groups.SIZES_SHARE}
 # Rounds in which columns are learned; how the correlations' share is divided.
 _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
