@@ -77,6 +77,12 @@ def _range(values: Iterable[float]) -> str:
     return " to ".join(f"{value:.2g}" for value in (found[0], found[-1]))
 
 
+def _machine(suite: str) -> str:
+    """The processor of a committed result, as the pages call it."""
+    document = Document.from_json((RESULTS / f"{suite}.json").read_text(encoding="utf-8"))
+    return re.sub(r"\(R\)| Processor", "", str(document.environment["cpu"]))
+
+
 def _kernels() -> str:
     """clipped gradient and objective › speed › reading X"""
     best = "dpfast avx512"
@@ -184,6 +190,13 @@ def test_numbers_of_the_front_page_are_those_of_the_committed_results(
 ) -> None:
     for path in (README, ROOT / "docs" / "index.md"):
         assert claim() in " ".join(path.read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("path", [README, ROOT / "docs" / "index.md"], ids=lambda p: p.name)
+def test_times_of_the_front_page_carry_their_machine(path: Path) -> None:
+    text = " ".join(path.read_text(encoding="utf-8").split())
+    (sentence,) = re.findall(re.escape(_price()) + r".*?\(\[price\]", text)
+    assert _machine("price") in sentence
 
 
 CLAIMS = (_kernels, _solvers, _fits, _peers, _frontier)
