@@ -294,7 +294,8 @@ def _settle_certificate(
     sensitivity = task.sensitivity(goal)
     if tolerance is None:
         share = _TOLERANCE_SHARE if goal.certificate == "gradient" else _KINK_SHARE
-        target = max(share * goal.strong_convexity * sensitivity / 2.0, floor)
+        target = share * goal.strong_convexity * sensitivity / 2.0
+        target = max(target, floor, goal.easy_tolerance())
     elif isinstance(tolerance, str):
         check_choice("tolerance", tolerance, ("machine",))
         if floor == 0.0:
