@@ -31,7 +31,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy.signal
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_integer, check_real
@@ -515,6 +514,8 @@ def quadratic_paths(
     noises : ndarray of shape (d, iterations)
         What the noise of one iteration, of unit variance, is in the error so many iterations later.
     """
+    from scipy.signal import lfilter  # which takes longer to import than the whole package
+
     curvature = _vector(curvatures)
     starts = np.empty((len(curvature), iterations + 1))
     noises = np.empty((len(curvature), iterations))
@@ -525,7 +526,7 @@ def quadratic_paths(
         total = (1.0 + momentum) * left if nesterov else left + momentum
         product = momentum * left if nesterov else momentum
         # z_{t+1} = total z_t - product z_{t-1}, from an impulse; from rest z_1 = total - product.
-        impulse = scipy.signal.lfilter([1.0], [1.0, -total, product], unit)
+        impulse = lfilter([1.0], [1.0, -total, product], unit)
         starts[k] = impulse**2
         starts[k, 1:] = (impulse[1:] - product * impulse[:-1]) ** 2
         noises[k] = 0.5 * step**2 * value * impulse[:-1] ** 2
