@@ -39,6 +39,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dpfast"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"guide/start": []}  # nothing is below it
 html_theme_options = {
     "header_links_before_dropdown": 7,
     "navigation_depth": 2,

@@ -557,9 +557,6 @@ class Problem(RowAccess):
         rows[:, d:] = self.shape.intercept
         return rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self.map_rows(work))
-
     def row_shares(self) -> Vector | None:
         if not self.shape.several_rows:
             return None

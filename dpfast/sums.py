@@ -115,21 +115,6 @@ class RowSums(ABC):
         """``<x̃_i, w>`` for every row, an array of shape (n_samples,)."""
 
     @abstractmethod
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        """Sum of what `work` returns for pieces of the scaled rows ``x̃_i``, in their order.
-
-        Parameters
-        ----------
-        work : callable
-            Takes a float64 array of shape (m, dim) that it may write to; called from several
-            threads with ``n_jobs > 1``.  Returns an array, of the same shape for every piece.
-
-        Returns
-        -------
-        ndarray
-        """
-
-    @abstractmethod
     def map_blocks(self, function: Callable[[RowAccess], T]) -> Iterator[T]:
         """`function` on the problem of each block of rows, in their order; memory is one block.
 
@@ -304,7 +289,11 @@ class RowAccess(RowSums):
 
     @abstractmethod
     def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
-        """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
+        """What `work` returns for each piece of the scaled rows ``x̃_i``, in their order.
+
+        It takes a float64 array of shape (m, dim) that it may write to, and is called from several
+        threads with ``n_jobs > 1``.
+        """
 
     @abstractmethod
     def row_shares(self) -> Vector | None:

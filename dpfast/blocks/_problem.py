@@ -211,9 +211,6 @@ class BlockProblem(RowSums):
             rows += count
         return total, rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self._over(methodcaller("sum_rows", work)))
-
     # ---- other views ----------------------------------------------------------------------------
 
     def clipped_by_lengths(

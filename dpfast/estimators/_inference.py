@@ -60,17 +60,17 @@ class Inferential:
             return made
         self._check_asked(budget, self._parts() if parts is None else parts)  # type: ignore[attr-defined]
         settings = {**self._settings(), "cov_type": self.cov_type}  # type: ignore[attr-defined]
-        settled, events = planned(shape, 1, NAME, budget, **settings)
-        needed = int(settled.expected["rows_for_coverage"])
+        plan, events = planned(shape, 1, NAME, budget, **settings)
+        needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
             raise ValueError(
                 f"X must have at least {needed:,} rows for inference=True with {shape.dim} "
-                f"coefficients and {budget}, {settled.neighboring_relation}; got "
+                f"coefficients and {budget}, {plan.neighboring_relation}; got "
                 f"{shape.n_samples:,}, with which intervals would not hold. Fewer columns, a "
                 "larger epsilon, or neighboring_relation='add_or_remove_one' (half the rows) "
                 "would do. Nothing was spent."
             )
-        return settled, events
+        return plan, events
 
     def _check_asked(self, budget: Budget, parts: int) -> None:
         """Refuse what has no covariance."""
@@ -109,12 +109,12 @@ class Inferential:
             )
 
     def _estimated(
-        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+        self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
     ) -> dict[str, Any]:
         """Attributes that hold the estimates."""
         if not self.inference:
             return {"_estimates": None, "_facts": None}
-        (outcome,), shape = outcomes, settled.shape
+        (outcome,), shape = outcomes, plan.shape
         units = np.full(shape.dim, targets.unit)
         shift = np.zeros(shape.dim)
         model: Any = self
@@ -134,7 +134,7 @@ class Inferential:
         )
         facts = (
             ("Rows", f"{shape.n_samples:,}"),
-            ("Privacy", f"{settled.budget}, {settled.neighboring_relation}"),
+            ("Privacy", f"{plan.budget}, {plan.neighboring_relation}"),
             ("Covariance", self.cov_type),
         )
         return {"_estimates": found, "_facts": facts}

@@ -204,23 +204,23 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     def _problems(
         self,
-        settled: Plan[Any],
+        plan: Plan[Any],
         problem: RowSums,
         targets: tuple[Targets, ...],
         stored: NDArray[Any] | None,
     ) -> list[Callable[[], RowSums]]:
-        if not is_multinomial(settled):
-            return super()._problems(settled, problem, targets, stored)
+        if not is_multinomial(plan):
+            return super()._problems(plan, problem, targets, stored)
         assert stored is not None and isinstance(targets[0], Signs)
         labels = np.searchsorted(targets[0].classes, stored)
         rows = single_rows(problem, "the multinomial loss")
         return [lambda: rows.with_labels(labels)]
 
     def _fitted(
-        self, settled: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
+        self, plan: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
     ) -> dict[str, Any]:
-        fitted = super()._fitted(settled, targets, coef, intercept)
-        return {**fitted, "_softmax": is_multinomial(settled)}
+        fitted = super()._fitted(plan, targets, coef, intercept)
+        return {**fitted, "_softmax": is_multinomial(plan)}
 
     def _all_at_once(self, shape: ProblemShape, budget: Budget) -> bool:
         """Whether more than two classes are learned by the multinomial loss."""
@@ -247,8 +247,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         alone = parts == 1 or self.prior is not None or shape.blocks is not None
         if alone or not self._all_at_once(shape, budget):
             return super()._planned_parts(shape, budget, parts)
-        settled = plan_multinomial(shape, parts, budget, **self._settings())
-        return settled, settled.events
+        plan = plan_multinomial(shape, parts, budget, **self._settings())
+        return plan, plan.events
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probability of each class.
