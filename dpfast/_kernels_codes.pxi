@@ -102,11 +102,14 @@ cdef class CodedParts:
         """Where each row's entries begin; so all codes are looked at once."""
         cdef int64_t[::1] counted
         cdef dpfast_status status
-        self._offsets = np.empty(self.n_samples + 1, dtype=np.int64)
-        counted = self._offsets
+        offsets = np.empty(self.n_samples + 1, dtype=np.int64)
+        counted = offsets
         with nogil:
             status = dpfast_coded_offsets(&self._rows, 0, self._rows.n, &counted[0])
-        return _check(status, "codes")
+        _check(status, "codes")
+        small = offsets[self.n_samples] < 2**32
+        self._offsets = offsets.astype(np.uint32) if small else offsets
+        return 0
 
     cdef int _set_part(self, dpfast_part *part, rows, levels) except -1:
         types = _NUMBER_TYPES if levels is None else _CODE_TYPES
@@ -138,8 +141,9 @@ cdef class CodedParts:
         cdef dpfast_status status
         if not 0 <= start <= stop <= self.n_samples:
             raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
-        offsets = self._offsets[start : stop + 1]
-        count = offsets[stop - start] - offsets[0]
+        offsets = self._offsets[start : stop + 1].astype(np.int64)
+        offsets -= offsets[0]
+        count = offsets[stop - start]
         # One more, so that there is a first one.
         columns = np.empty(count + 1, dtype=np.uint16 if self.n_features <= 65536 else np.int32)
         values = np.empty(count + 1)
@@ -150,7 +154,7 @@ cdef class CodedParts:
             status = dpfast_coded_entries(
                 &self._rows, start, stop, &offset[0], kind, places, &numbers[0])
         _check(status, "rows in codes")
-        return offsets - offsets[0], columns[:count], values[:count]
+        return offsets, columns[:count], values[:count]
 
     def rows(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] target not None,
              double intercept):

@@ -29,6 +29,8 @@ Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
 # rows.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
+# Sparse rows whose stored entries are copied at once.
+_FACTOR_ROWS = 4096
 # Rounding unit of float32, and from how many columns on it is worth its error.
 _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 # Lengths of float32 may be too long by this share of √dim, and squares of lengths of sparse rows by
@@ -191,7 +193,10 @@ def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
     def work(
         kernel: Any, first: int, last: int, start: int, stop: int
     ) -> tuple[Matrix, Vector, float]:
-        share = shares(start, stop) * np.square(_stored(kernel, first, last, columns)[3])
+        # In pieces: the chunks are long.
+        edges = range(first, last, _FACTOR_ROWS)
+        factors = [_stored(kernel, at, min(at + _FACTOR_ROWS, last), columns)[3] for at in edges]
+        share = shares(start, stop) * np.square(np.concatenate(factors))
         products, sums = np.zeros((dim, dim)), np.empty(dim)
         _kernels.weighted_gram_block(kernel, first, last, share, products)
         _kernels.row_sum(kernel, first, last, share, sums)
@@ -301,8 +306,8 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     else:
         measure = partial(_by_products, transform=transform, reach=reach)
     found = problem.map_chunks(lambda kernel, first, last, *_: measure(kernel, first, last))
-    bounds: Vector = np.maximum(np.concatenate(list(found)), least)
-    return bounds
+    bounds = np.concatenate(list(found))
+    return np.maximum(bounds, least, out=bounds)
 
 
 def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: float) -> Vector:

@@ -93,7 +93,7 @@ class Column(ABC):
 
     @abstractmethod
     def parts(self, codes: Codes) -> list[tuple[Codes, Any]]:
-        """The same columns as parts of a :class:`~dpfast.coded.CodedMatrix`."""
+        """The same columns as parts of a :class:`~dpfast.coded.CodedMatrix`, numbers in float32."""
 
     @property
     @abstractmethod
@@ -168,7 +168,7 @@ class _Scaled(Column):
             out[:, 1] = gone
 
     def parts(self, codes: Codes) -> list[tuple[Codes, Any]]:
-        out = np.empty((len(codes), len(self.feature_names)), order="F")
+        out = np.empty((len(codes), len(self.feature_names)), dtype=np.float32, order="F")
         self.write(codes, out)
         number: tuple[Codes, Any] = out[:, 0], None
         if self.missing is None:
@@ -177,7 +177,7 @@ class _Scaled(Column):
 
     @property
     def stored(self) -> tuple[int, int]:
-        return (1, 8) if self.missing is None else (1, 9)
+        return (1, 4) if self.missing is None else (1, 5)
 
     def _cut(
         self, numbers: NDArray[np.float64], low: float, high: float, values: Values, tally: Tally

@@ -232,5 +232,6 @@ class TableRows:
 
     def field(self, name: str) -> NDArray[Any]:
         """One entry of all records."""
+        # Copies: a view would hold all of its records.
         spans = self.ranges(_CODED_ROWS)
-        return np.concatenate([self.records(*span)[name] for span in spans])
+        return np.concatenate([self.records(*span)[name].copy() for span in spans])

@@ -2,15 +2,14 @@
  * not, any numbers, levels with any columns and values, and what is refused before it is touched. */
 #include "any.h"
 
-enum { LEVELS = 3, WIDTH = 3 };
+enum { LEVELS = 3, WIDTH = 3, MOST = 67, ROOM = 4 * MOST };
 
 /* One entry, none, three. */
 static const int64_t level[LEVELS + 1] = {0, 1, 1, 4};
 
 /* n codes: the digits of a number to the base of LEVELS + 1, so that one of them has no level. */
-static void *codes_of(dpfast_code type, ptrdiff_t n, int digits)
+static void set_codes(void *codes, dpfast_code type, ptrdiff_t n, int digits)
 {
-    char *codes = any_bytes(n * 4);
     ptrdiff_t i;
     /*@ loop unroll 4096; */
     for (i = 0; i < n; i++, digits /= LEVELS + 1) {
@@ -23,26 +22,33 @@ static void *codes_of(dpfast_code type, ptrdiff_t n, int digits)
             ((uint32_t *)codes)[i] = (uint32_t)code;
         }
     }
-    return codes;
 }
 
+/* Arrays end where what is meant for them does, so that a step beyond is seen. */
 static void check_rows(dpfast_code type, dpfast_code number, ptrdiff_t n, int digits,
                        dpfast_index index_type, int places)
 {
     static const int32_t columns[4] = {1, 0, 1, 2};
+    uint32_t codes[MOST];
+    int64_t offset[MOST + 1];
+    double values[4], numbers[MOST], entries[ROOM];
+    int32_t found[ROOM];
     dpfast_part part[2] = {{0}};
     dpfast_coded rows;
-    int64_t *offset = any_bytes((n + 1) * 8);
     ptrdiff_t i, size;
+    set_codes(codes, type, n, digits);
+    Frama_C_make_unknown((char *)values, sizeof values);
+    Frama_C_make_unknown((char *)numbers, sizeof numbers);
     part[0].type = type;
-    part[0].rows = codes_of(type, n, digits);
+    part[0].rows = codes;
     part[0].width = WIDTH;
     part[0].levels = LEVELS;
     part[0].level = level;
     part[0].columns = columns;
-    part[0].values = any_doubles(4);
+    part[0].values = values;
     part[1].type = number;
-    part[1].rows = any_bytes(n * (number == DPFAST_NUMBER_FLOAT32 ? 4 : 8));
+    part[1].rows = number == DPFAST_NUMBER_FLOAT64 ? (const void *)(numbers + MOST - n)
+                                                   : (const void *)((float *)(numbers + MOST) - n);
     part[1].first = WIDTH;
     part[1].width = 1;
     rows.n = n;
@@ -51,32 +57,37 @@ static void check_rows(dpfast_code type, dpfast_code number, ptrdiff_t n, int di
     rows.part = part;
     dpfast_coded_check(&rows);
     /* Places that were counted, or those of other rows: too many for some, too few for others. */
-    if (dpfast_coded_offsets(&rows, 0, n, offset) != DPFAST_OK || places > 0) {
+    if (dpfast_coded_offsets(&rows, 0, n, offset + MOST - n) != DPFAST_OK || places > 0) {
         /*@ loop unroll 4096; */
         for (i = 0; i <= n; i++) {
-            offset[i] = 7 + places * i;
+            offset[MOST - n + i] = 7 + places * i;
         }
     }
-    size = (ptrdiff_t)(offset[n] - offset[0]);
-    dpfast_coded_entries(&rows, 0, n, offset, index_type,
-                         any_bytes(size * (index_type == DPFAST_UINT16 ? 2 : 4)),
-                         any_doubles(size));
+    size = (ptrdiff_t)(offset[MOST] - offset[MOST - n]);
+    dpfast_coded_entries(&rows, 0, n, offset + MOST - n, index_type,
+                         index_type == DPFAST_UINT16 ? (void *)((uint16_t *)(found + ROOM) - size)
+                                                     : (void *)(found + ROOM - size),
+                         entries + ROOM - size);
 }
 
 /* Any columns of levels. */
 static void check_levels(void)
 {
+    static const uint8_t codes[2] = {0, 2};
     dpfast_part part = {0};
     dpfast_coded rows;
-    int32_t *columns = any_bytes(4 * (ptrdiff_t)sizeof *columns);
+    int32_t columns[4];
+    double values[4];
+    Frama_C_make_unknown((char *)columns, sizeof columns);
+    Frama_C_make_unknown((char *)values, sizeof values);
     part.type = any_int(-1, 5);
-    part.rows = codes_of(DPFAST_CODE_UINT8, 2, 0);
+    part.rows = PERHAPS(codes);
     part.width = any_int(-1, 5);
     part.first = any_int(-1, 5);
     part.levels = LEVELS;
     part.level = level;
     part.columns = PERHAPS(columns);
-    part.values = PERHAPS(any_doubles(4));
+    part.values = PERHAPS(values);
     rows.n = any_int(-1, 2);
     rows.d = any_int(-1, 5);
     rows.parts = 1;
