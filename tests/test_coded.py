@@ -8,6 +8,7 @@ import scipy.sparse
 
 import dpfast
 from dpfast import _kernels
+from dpfast.chunks import add_up
 from dpfast.coded import CodedMatrix
 
 N = 3000
@@ -172,7 +173,7 @@ class TestSums:
             lambda p: p.line_search_losses(w, direction, np.array([0.1, 1.0])),
             lambda p: p.hessian(w),
             lambda p: p.hessian(w, max_rows=200),
-            lambda p: p.sum_rows(lambda z: z.T @ z),
+            lambda p: add_up(p.map_rows(lambda z: z.T @ z)),
             lambda p: p.sampled_gradient(rows, w, 0.3),
             lambda p: p.part(100, 1300).clipped_gradient(w, 0.3)[0],
             lambda p: p.with_target(-p.target).objective(w),
