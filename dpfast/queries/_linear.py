@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from dpfast import _kernels
-from dpfast.chunks import add_up
+from dpfast.chunks import add_up, finish
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
 
@@ -305,9 +305,13 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
         measure = _in_float32(transform, of_float32)
     else:
         measure = partial(_by_products, transform=transform, reach=reach)
-    found = problem.map_chunks(lambda kernel, first, last, *_: measure(kernel, first, last))
-    bounds = np.concatenate(list(found))
-    return np.maximum(bounds, least, out=bounds)
+    bounds = np.empty(problem.target.shape)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
+        np.maximum(measure(kernel, first, last), least, out=bounds[start:stop])
+
+    finish(problem.map_chunks(work))
+    return bounds
 
 
 def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: float) -> Vector:
