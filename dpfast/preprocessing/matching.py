@@ -125,7 +125,8 @@ class Index(dict[str, int]):
     def codes(self, values: Sequence[str] | NDArray[Any]) -> NDArray[np.intp]:
         """Positions of a column's values."""
         if isinstance(values, Distinct):
-            return self.codes(values.texts)[values.places]
+            codes: NDArray[np.intp] = self.codes(values.texts)[values.places]
+            return codes
         if not isinstance(values, np.ndarray):
             return np.fromiter(map(self.__getitem__, values), np.intp, len(values))
         distinct, places = np.unique(values, return_inverse=True)

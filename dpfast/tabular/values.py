@@ -148,7 +148,8 @@ def _each(
     """``parse`` of every text, NaN for those that stand for a missing value."""
     if isinstance(values, Distinct):
         try:
-            return _each(name, values.texts, parse, missing, expected)[values.places]
+            found = _each(name, values.texts, parse, missing, expected)
+            return np.asarray(found[values.places])
         except WrongValue as error:
             raise error.at(int(np.argmax(values.places == error.arguments[1]))) from None
     declared = frozenset(map(folded, missing))
