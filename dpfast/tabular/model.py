@@ -43,6 +43,8 @@ from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
+# As many rows a person are expected when it is decided whether the rows go into memory.
+_ROWS_OF_PERSON = 5
 # Rows that a plan is tried for before they are counted.
 _MANY = 10**6
 
@@ -108,7 +110,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     in_memory : bool or "auto", default="auto"
         Whether the encoded rows are held in memory: columns of categories as one code a row, where
         most of what they encode to is zero. "auto" reads them in blocks where they would take more
-        than 64 MiB; solvers that need single rows need True.
+        than 64 MiB, with five rows for each person; solvers that need single rows need True.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -249,15 +251,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         check_promise(Budget(self.epsilon, self.delta), n_samples, unit, stacklevel=4)
         if schema.target.name not in schema.learns:
             self._unfitted(schema)._question_bounds(stacklevel=4)
-        return self._planned(schema, n_samples, n_samples * schema.row_bytes <= _HELD_BYTES)
+        # How many rows a person has is private.
+        rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
+        return self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
 
     def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
         """A plan for rows that are small enough for memory, or not."""
         held = small if self.in_memory == "auto" else bool(self.in_memory)
-        if schema.person is not None and not held:
-            if self.in_memory is False:
-                raise ValueError("in_memory must be True or 'auto' with a person column.")
-            held = True
         return plan_fit(self._unfitted(schema), schema, n_samples, held)
 
     def fit(self, data: Any, y: Any = None) -> Self:
