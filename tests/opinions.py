@@ -11,7 +11,7 @@ price, from below, of an instance: mechanisms with a known law that do what the 
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 import dp_accounting
 import numpy as np
@@ -217,7 +217,7 @@ def instance_of(event, share=0.5):
 LEAST_DELTA, LARGEST = 1e-10, 100.0
 
 
-@lru_cache(maxsize=None)
+@cache
 def from_below(instances, delta, claimed):
     """Lower bounds of epsilon by both libraries: dp-accounting's, prv-accountant's; 0 if none."""
     many = sum(count for _, count in instances)
