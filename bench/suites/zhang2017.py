@@ -421,7 +421,8 @@ def _time_table(document: Document) -> list[Table]:
             published = of[PAPER].get("published_seconds"), of[PAPER].get("published_sgd_seconds")
             theirs, theirs_sgd = ("" if x is None else f"{x:.4g} s" for x in published)
             times = [
-                duration(of[m]["seconds"]) if m in of else "-" for m in (PAPER, FAMILY, AUTO, SGD)
+                duration(of[m]["seconds"]) if "seconds" in of.get(m, {}) else "-"
+                for m in (PAPER, FAMILY, AUTO, SGD)
             ]
             kind = f"µ = {mu:g}" if mu else "convex"
             rows.append((name, kind, plain(epsilon), theirs, *times, theirs_sgd))
