@@ -64,10 +64,16 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import Learning, learn
+from dpfast.solvers._coordinates import Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
-from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
+from dpfast.solvers._whitened_descent import (
+    Place,
+    Settings,
+    descend,
+    moderate_effects,
+    weight_noise,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -81,6 +87,8 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _HOPELESS = 2.5
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
+#: Up to so many weights the covariance of what noise does to them is kept.
+MOST_KNOWN = 500
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
@@ -452,7 +460,23 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
     history = MappingProxyType({"gradient_norm": norms})
-    return Outcome(w, history, lengths_told(shape, coordinates.transform))
+    covariance = None
+    if shape.dim <= MOST_KNOWN and link is None:
+        covariance = _covariance(settings, shape, coordinates, change)
+    return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
+
+
+def _covariance(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> Matrix:
+    """Of the noise in the weights where the loss is flat, and of what else is believed of them."""
+    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
+    variance = (weight_noise(settings, shape.n_samples, flat=True) * change) ** 2
+    precision = moderate_effects(shape, coordinates)
+    # Categories that were hardly seen have next to no effect.
+    precision[: shape.n_features] += 1.0 - coordinates.columns.seen
+    found = np.linalg.inv(back.T @ back / variance + np.diag(precision))
+    return np.asarray(found, dtype=np.float64)
 
 
 def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
