@@ -328,6 +328,13 @@ class RowAccess(RowSums):
         """
 
     @abstractmethod
+    def map_group_rows(self, work: Callable[[Matrix, slice, NDArray[np.int64]], T]) -> Iterator[T]:
+        """`work` on pieces of whole groups, in their order.
+
+        It takes the rows of a piece, which of the problem's they are, and where each group begins.
+        """
+
+    @abstractmethod
     def row_shares(self) -> Vector | None:
         """One over the number of rows of each row's group; None: every row is a record."""
 

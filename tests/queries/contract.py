@@ -40,6 +40,7 @@ from dpfast.queries import (
     ProductSums,
     RankScores,
     RelativeGradient,
+    ResidualSizes,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -328,14 +329,27 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
-def stacks(query: Any) -> list[tuple[np.ndarray]]:
-    """Coordinates for scores, others for curvatures, and weights near and far."""
+def stacks(query: Any) -> list[tuple[Any, ...]]:
+    """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
+    scales = itertools.cycle((1.0, 0.2, 2.0**-8) if query.shape.loss.even else (1.0,))
+    parts = itertools.cycle((1.0, 0.3, 4.0, 1.0, 0.01) if query.shape.several_rows else (1.0,))
     return [
-        (np.hstack([one, two, w[:, None]]),)
+        (np.hstack([one, two, w[:, None]]), next(scales), next(parts))
         for one, two in ((score, curvature), (curvature, score))
         for w in (np.zeros(query.shape.dim), *np.random.default_rng(2).normal(size=(3, 4)))
     ]
+
+
+#: Queries of estimates with a covariance, and what they must reach.  A row cannot have the largest
+#: slope and the largest curvature; nor can a whole group, of some losses.
+WEIGHTED = {
+    WeightedScores: 0.98,
+    WeightedCurvature: 0.98,
+    ScoreProducts: 0.98,
+    SquaredSlopes: 0.65,
+    ResidualSizes: 0.98,
+}
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
@@ -412,6 +426,22 @@ def group_cases() -> list[Case]:
                 ALL,
             ),
         ]
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+            limited = partial(problem_of(loss), max_rows_per_group=most)
+            cases += [
+                Case(
+                    f"{kind.__name__} of groups, {loss.name}, at most {most} rows",
+                    lambda size, loss=loss, kind=kind, most=most: kind(
+                        group_shape(loss, size, most), 0.7, 0.9, 200.0
+                    ),
+                    stacks,
+                    persons(3, targets),
+                    grouped(limited, mixed),
+                    dict.fromkeys(RELATIONS, min(reached, 0.85)),
+                    ALL,
+                )
+                for kind, reached in WEIGHTED.items()
+            ]
     return cases + _cases_of_parts()
 
 
@@ -501,8 +531,8 @@ def _cases() -> list[Case]:
         )
         for radius in (1.0, 1.7)
     ]
-    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS)):
-        for kind in (WeightedScores, WeightedCurvature, ScoreProducts, SquaredSlopes):
+    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)):
+        for kind, reached in WEIGHTED.items():
             cases.append(
                 Case(
                     f"{kind.__name__}, {loss.name}",
@@ -512,7 +542,7 @@ def _cases() -> list[Case]:
                     stacks,
                     ball(3, targets),
                     problem_of(loss),
-                    dict.fromkeys(RELATIONS, 0.98 if kind is not SquaredSlopes else 0.7),
+                    dict.fromkeys(RELATIONS, reached),
                     ALL,
                 )
             )
