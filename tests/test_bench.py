@@ -1044,6 +1044,14 @@ def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
     assert "89.3 % / 0.398" in page
 
 
+def test_monthly_fits_are_measured_against_independent_ones():
+    data = problems.synthetic(2000, 3)
+    alone, cheaper, chain, months = priors.monthly(data, 20.0, 1)
+    assert 0.0 < alone < cheaper
+    assert chain < cheaper
+    assert months.shape == (12,)
+
+
 def test_priors_are_measured_against_fits_without_them():
     data = problems.randhie()
     rows = np.random.default_rng(0).permutation(len(data.y))[:3000]

@@ -97,6 +97,7 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
+    start: Vector | None = None,
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
@@ -110,6 +111,8 @@ def descend(
     coordinates : Coordinates
     spread : Spread, Place or None, default=None
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
+    start : ndarray of shape (dim,) or None, default=None
+        Where the descent begins, in the coordinates; None: at a constant prediction.
 
     Returns
     -------
@@ -138,14 +141,14 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v: Matrix = _start(shape.loss, coordinates, classes)
+    v: Matrix = np.array(_start(shape.loss, coordinates, classes) if start is None else start)
     last = v
     unit: tuple[float, ...] = ()
     change = scale = 1.0
     if isinstance(spread, Place):
         scale = change = spread.slope(shape.loss)
         unit = (scale,)
-        if shape.intercept != 0.0:
+        if shape.intercept != 0.0 and start is None:
             v[-1] = spread.center
     elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
@@ -352,15 +355,19 @@ def _drawn_to_prior(
     The noise has this deviation in every coordinate, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    d = shape.n_features
-    precision = np.full(len(v), (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
-    precision[d:] = 0.0
-    if coordinates.anchor is not None:
-        precision[coordinates.anchor] = 0.0
+    precision = moderate_effects(shape, coordinates)
     W = coordinates.transform
     system = np.eye(len(v)) + deviation**2 * (W.T * precision) @ W
-    found: Matrix = np.linalg.solve(system, v)
-    return found
+    return np.asarray(np.linalg.solve(system, v), dtype=np.float64)
+
+
+def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
+    """Precision of the weights if effects of a column's whole range are moderate."""
+    precision: Vector = np.full(shape.dim, (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
+    precision[shape.n_features :] = 0.0
+    if coordinates.anchor is not None:
+        precision[coordinates.anchor] = 0.0
+    return precision
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:

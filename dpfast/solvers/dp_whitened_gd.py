@@ -64,10 +64,16 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import Learning, learn
+from dpfast.solvers._coordinates import Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
-from dpfast.solvers._whitened_descent import Place, Settings, descend, noise_of_weights
+from dpfast.solvers._whitened_descent import (
+    Place,
+    Settings,
+    descend,
+    moderate_effects,
+    noise_of_weights,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -81,6 +87,8 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _HOPELESS = 2.5
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
+#: Up to so many weights the covariance of what noise does to them is kept.
+MOST_KNOWN = 500
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
@@ -452,9 +460,27 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     unit = spread.half if isinstance(spread, Place) else 1.0
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change), unit)
+    noise = noise_of_weights(settings, shape, change)
+    w = coordinates.weights(v, noise, unit)
     history = MappingProxyType({"gradient_norm": norms})
-    return Outcome(w, history, lengths_told(shape, coordinates.transform))
+    covariance = None
+    if shape.dim <= MOST_KNOWN and link is None:
+        flat = float(noise(np.zeros(1))[0])
+        covariance = _covariance(flat * unit, shape, coordinates)
+    return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
+
+
+def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
+    """Of the noise in the weights where the loss is flat, and of what else is believed of them.
+
+    `noise` is its deviation in the learned coordinates.
+    """
+    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
+    precision = moderate_effects(shape, coordinates)
+    # Categories that were hardly seen have next to no effect.
+    precision[: shape.n_features] += 1.0 - coordinates.columns.seen
+    found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
+    return np.asarray(found, dtype=np.float64)
 
 
 def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:
