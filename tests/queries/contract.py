@@ -49,6 +49,7 @@ from dpfast.queries import (
     WeightedCurvature,
     WeightedScores,
 )
+from dpfast.queries.columns import GroupedColumns
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 NORM, BOUND, WEIGHT = 2.0, 0.8, 2.5
@@ -879,4 +880,62 @@ class _Counted(CountsBeyond):
         self.n_samples = size
 
 
-CASES = [*_cases(), *group_cases()]
+def grouped_columns(people: list[Person], _storage: str, _size: int) -> GroupedColumns:
+    """Persons as the columns of a table, each of which counts the mean over her rows."""
+    sizes = np.array([len(one.rows) for one in people])
+    X = np.array([record.x for one in people for record in one.rows])
+    return GroupedColumns(X, np.repeat(sizes, sizes))
+
+
+def table_people(values: tuple[float, ...], columns: int) -> list[Person]:
+    """Persons of one row, of many alike, and of opposed ones."""
+    rows = [Record(x, 0.0) for x in itertools.product(values, repeat=columns)]
+    pairs = [Person((one, two, two)) for one, two in itertools.pairwise(rows)]
+    return [*(Person((row,) * m) for row in rows for m in (1, 7)), *pairs]
+
+
+def table_cases() -> list[Case]:
+    """Columns of tables whose rows belong to persons."""
+    cases = []
+    for relation in RELATIONS:
+        cases.append(
+            Case(
+                f"column sums of groups for {relation}",
+                lambda size, relation=relation: ColumnSums(
+                    size, np.full(2, -1.0), np.full(2, 3.0), relation
+                ),
+                lambda query: [()],
+                table_people((-1.0, 1.0, 3.0), 2),
+                grouped_columns,
+                dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99},
+            )
+        )
+    cases.append(
+        Case(
+            "counts of groups beyond places",
+            lambda size: _Counted(2, size),
+            lambda query: [
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
+                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
+            ],
+            table_people((-1.0, 0.0, 1.0, math.nan), 2),
+            grouped_columns,
+            dict.fromkeys(RELATIONS, 0.99),
+        )
+    )
+    cases.append(
+        Case(
+            "ranks of groups",
+            lambda size: _Sized(5, size),
+            lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
+            table_people((-1.0, 0.1, 0.99, 7.0), 1),
+            grouped_columns,
+            dict.fromkeys(RELATIONS, 0.99),
+            empty=lambda query, column, ends, target: np.full(len(ends), -float(target)),
+            others=(Person((Record((0.3,), 0.0),)),) * 2,
+        )
+    )
+    return cases
+
+
+CASES = [*_cases(), *group_cases(), *table_cases()]
