@@ -64,7 +64,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import Coordinates, Learning, learn
+from dpfast.solvers._coordinates import CATEGORY_EFFECT, Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
 from dpfast.solvers._whitened_descent import (
@@ -466,19 +466,20 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
         flat = float(noise(np.zeros(1))[0])
-        covariance = _covariance(flat * unit, shape, coordinates)
+        covariance = _covariance(flat, shape, coordinates, unit)
     return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
 
 
-def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
+def _covariance(
+    noise: float, shape: ProblemShape, coordinates: Coordinates, unit: float
+) -> Matrix:
     """Of the noise in the weights where the loss is flat, and of what else is believed of them.
 
-    `noise` is its deviation in the learned coordinates.
+    `noise` is its deviation in the learned coordinates, effects of categories are of size `unit`.
     """
     back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     precision = moderate_effects(shape, coordinates)
-    # Categories that were hardly seen have next to no effect.
-    precision[: shape.n_features] += 1.0 - coordinates.columns.seen
+    precision[: shape.n_features] += coordinates.columns.counted / (CATEGORY_EFFECT * unit) ** 2
     found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 

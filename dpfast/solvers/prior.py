@@ -483,7 +483,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     start = origin if believed else None
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
-    variance = (weight_noise(descent, n, flat=True) * change) ** 2
+    variance = float(weight_noise(descent, n, np.zeros(1))[0] * change) ** 2
     variance += 1.0 / (_BENT * shape.loss.smoothness * n)
     covariance: Matrix = variance * np.eye(shape.dim)
     wider = math.inf
