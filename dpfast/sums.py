@@ -165,6 +165,38 @@ class RowSums(ABC):
         If a record is a group, the number of groups that so many rows are on average.
         """
 
+    @abstractmethod
+    def count_groups(self, edges: Vector) -> Vector:
+        """Groups whose numbers of rows are between two edges, from one to before the next."""
+
+    @abstractmethod
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        """The same problem, whose groups' gradients are measured in other coordinates.
+
+        Parameters
+        ----------
+        measure : callable
+            From a piece of the rows to their coordinates and upper bounds of their lengths there.
+        transform : ndarray of shape (dim, dim)
+            The coordinates are ``transform.T @ x̃_i``.
+        """
+
+    @abstractmethod
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        """Sum of the gradients of whole groups, each clipped as one vector.
+
+        Of the multinomial loss if `w` has several rows, one a class.
+
+        Returns
+        -------
+        gradient_sum : ndarray of the shape of `w`
+        share : float
+            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
+            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
+        """
+
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
         """``F(w)`` and ``∇F(w)``: mean loss plus ridge.
 
@@ -296,40 +328,15 @@ class RowAccess(RowSums):
         """
 
     @abstractmethod
+    def map_group_rows(self, work: Callable[[Matrix, slice, NDArray[np.int64]], T]) -> Iterator[T]:
+        """`work` on pieces of whole groups, in their order.
+
+        It takes the rows of a piece, which of the problem's they are, and where each group begins.
+        """
+
+    @abstractmethod
     def row_shares(self) -> Vector | None:
         """One over the number of rows of each row's group; None: every row is a record."""
-
-    @abstractmethod
-    def count_groups(self, edges: Vector) -> Vector:
-        """Groups whose numbers of rows are between two edges, from one to before the next."""
-
-    @abstractmethod
-    def measured_by(
-        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
-    ) -> Self:
-        """The same problem, whose groups' gradients are measured in other coordinates.
-
-        Parameters
-        ----------
-        measure : callable
-            From a piece of the rows to their coordinates and upper bounds of their lengths there.
-        transform : ndarray of shape (dim, dim)
-            The coordinates are ``transform.T @ x̃_i``.
-        """
-
-    @abstractmethod
-    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
-        """Sum of the gradients of whole groups, each clipped as one vector.
-
-        Of the multinomial loss if `w` has several rows, one a class.
-
-        Returns
-        -------
-        gradient_sum : ndarray of the shape of `w`
-        share : float
-            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
-            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
-        """
 
     @abstractmethod
     def map_chunks(

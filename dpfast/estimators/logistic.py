@@ -108,9 +108,10 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
         the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
         anything is spent, where the rows are too few for intervals that hold.
-    cov_type : {"robust", "nonrobust"}, default="robust"
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
         Whether standard errors hold if the model does not (products of scores are released for
-        that), or trust it. For `inference`.
+        that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
+        a group have in common. For `inference`.
     threshold : float or "balanced", default=0.5
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
@@ -165,6 +166,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     threshold: float | str = 0.5
 
     _odds = True
+    _usual = (("class_weight", None), ("threshold", 0.5))
 
     def _loss(self) -> Loss:
         self._check_threshold()

@@ -752,7 +752,9 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
-    WorstCase("dp-newton", "all releases", ("squared", "logistic"), _newton, transcripts),
+    WorstCase(
+        "dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts
+    ),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),
