@@ -18,7 +18,7 @@ steps, one step later than the sum allows.  Here R = k, so that
 much smaller.
 
 The noise is exact, unless floating-point noise is asked for. n² steps of exact noise may take
-hours: by default as many steps are paid for as have 2^28 values of it.
+hours: by default no more steps are paid for than have 2^28 values of it.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def plan(
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     steps : int or "auto", default="auto"
-        N, the number of steps that are paid for; "auto" is ``n²``, or what 2^28 values of noise
-        are enough for.
+        N, the number of steps that are paid for; "auto" is ``n²``, but no more than 2^28 values of
+        exact noise are enough for, unless the calibration is "paper".
     step : float or "auto", default="auto"
         Size of the first step, at most ``1/β``; "auto" is ``min(1/β, D/(σ√N))``.
     schedule : {"constant", "1/sqrt(t)", "1/t"}
@@ -143,7 +143,10 @@ def plan(
     initial_gap = check_real("initial_gap", initial_gap, low=0.0, low_open=True)
     shape = settle_ridge(alpha, shape)
     if steps == "auto":
-        steps = min(shape.n_samples**2, max(1, _DEFAULT_VALUES // shape.dim))
+        most = max(1, _DEFAULT_VALUES // shape.dim)
+        if calibration == "paper" or noise == "gaussian":
+            most = _MAX_STEPS
+        steps = min(shape.n_samples**2, most)
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
     query = BatchSum(shape, "fixed-size", 1, longest)
     steps_of = _paper_steps if calibration == "paper" else least_noisy_steps
