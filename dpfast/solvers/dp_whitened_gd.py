@@ -470,9 +470,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
 
 
-def _covariance(
-    noise: float, shape: ProblemShape, coordinates: Coordinates, unit: float
-) -> Matrix:
+def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates, unit: float) -> Matrix:
     """Of the noise in the weights where the loss is flat, and of what else is believed of them.
 
     `noise` is its deviation in the learned coordinates, effects of categories are of size `unit`.
