@@ -361,6 +361,8 @@ def _lower_bound(task: Task) -> dict[str, float]:
     delta = budget.delta if budget.kind == "approximate" else 0.0
     if task.problem is None or task.name != "erm" or budget.epsilon is None or delta >= 0.5:
         return {}
+    if not (math.isfinite(task.problem.lipschitz) and math.isfinite(task.norm)):
+        return {}
     setting = lowy2021.Setting(
         task.problem.lipschitz,
         task.norm,
