@@ -85,6 +85,8 @@ _SQUARES = 15.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
+# Share of the targets, on either side, that the range they are in units of need not hold.
+_TAIL = 0.05
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -275,7 +277,9 @@ def plan(
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
     target_range = None
     if for_range > 0:
-        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release)
+        target_range = _target_range.planned(
+            shape, 1.0, for_range, for_targets, release, tail=_TAIL
+        )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     groups = None
     if grouped:
@@ -451,7 +455,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     unit = spread.half if isinstance(spread, Place) else 1.0
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change), unit)
+    w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))
     history = MappingProxyType({"gradient_norm": norms})
     return Outcome(w, history, lengths_told(shape, coordinates.transform))
 

@@ -567,10 +567,10 @@ def _cases() -> list[Case]:
                         shape_of(loss, size, 3), 0.7, 60.0, columns, longest
                     ),
                     lambda query: [
-                        (transform[:, -query.dimension :], w, unit)
+                        (transform[:, -query.dimension :], w, *units)
                         for transform in (transform_of(query), stretched(query))
                         for w in weights_of(4)
-                        for unit in (1e-3, 1.0, 30.0)
+                        for units in ((1e-3,), (1.0,), (30.0,), (1e-3, 1e-2), (1.0, 30.0))
                     ],
                     ball(3, targets, count=6),
                     problem_of(loss),
