@@ -39,6 +39,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dpfast"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"guide/start": []}  # nothing is below it
 html_theme_options = {
     "header_links_before_dropdown": 7,
     "navigation_depth": 2,
@@ -183,10 +184,15 @@ API = {
 }
 
 
+#: The module under which the API has a name: `dpfast` gives many of them shorter ones.
+_HOMES = {}
+
+
 def _api_pages():
     """A page for each entry of `API`: a table, then everything at length."""
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
+    begun = set()
     for page, (title, modules) in API.items():
         tables, entries = [], []
         for name, names in modules.items():
@@ -196,8 +202,10 @@ def _api_pages():
             found = [n for n in names or _exported(module) if not n.isupper()]
             head = [f".. currentmodule:: {name}", ""]
             tables += [*head, ".. autosummary::", "", *(f"   {n}" for n in found), ""]
-            entries += head
+            entries += head if name in begun else [f".. module:: {name}", ""]
+            begun.add(name)
             for n in found:
+                _HOMES[n] = name
                 kind = _directive(getattr(module, n))
                 members = ["   :members:", "   :inherited-members:"] if kind == "autoclass" else []
                 entries += [f".. {kind}:: {n}", *members, ""]
@@ -232,5 +240,17 @@ def _skip(app, what, name, obj, skip, options):
     return True if foreign or request else None
 
 
+def _short_name(app, env, node, content):
+    """Lead ``dpfast.Name`` to where the API has it, under the name of another module."""
+    module, _, name = node.get("reftarget", "").rpartition(".")
+    if module not in ("dpfast", "") or name not in _HOMES or node.get("refdomain") != "py":
+        return None
+    python, target = env.get_domain("py"), f"{_HOMES[name]}.{name}"
+    return python.resolve_xref(
+        env, node["refdoc"], app.builder, node["reftype"], target, node, content
+    )
+
+
 def setup(app):
+    app.connect("missing-reference", _short_name)
     app.connect("autodoc-skip-member", _skip)

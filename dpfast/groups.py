@@ -6,6 +6,7 @@ rows some are read; which ones depends on nothing but their number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -124,7 +125,7 @@ def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
     sizes = np.diff(start)
     if sizes.max() > most:
         kept = np.concatenate(
-            [np.arange(size) if size <= most else _choice(int(size), most) for size in sizes]
+            [np.arange(size) if size <= most else chosen_rows(int(size), most) for size in sizes]
         )
         kept += np.repeat(start[:-1], np.minimum(sizes, most))
         order = kept if order is None else order[kept]
@@ -133,7 +134,7 @@ def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
 
 
 @lru_cache(maxsize=64)
-def _choice(size: int, most: int) -> Indices:
+def chosen_rows(size: int, most: int) -> Indices:
     """Which `most` of `size` rows are kept, ascending: the same for every group of this size."""
     words = SecureGenerator(size).uint64(size)
     return np.sort(np.argsort(words, kind="stable")[:most])
@@ -149,8 +150,7 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
         )
     if raw.dtype.kind in "iub":
         return raw
-    if raw.dtype.kind in "fc":
-        raise TypeError(_FLOATS)
+    refuse_floats(raw)
     known: dict[Any, int] = {}
     try:
         codes = [known.setdefault(value, len(known)) for value in raw.tolist()]
@@ -159,14 +159,36 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
             "groups must hold values that can be hashed, such as integers or texts; at least one "
             "cannot."
         ) from None
-    if any(_is_missing(value) for value in known):
-        raise ValueError(
-            "groups must name a group for every row; at least one is missing. A row without an id "
-            "would be protected alone: give it one, a new one if nobody else's row it is."
-        )
-    if any(isinstance(value, float) for value in known):
-        raise TypeError(_FLOATS)
+    check_ids(known)
     return np.array(codes, dtype=np.int64)
+
+
+def refuse_floats(ids: NDArray[Any]) -> None:
+    """Refuse an array of floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+    """
+    if ids.dtype.kind in "fc":
+        raise TypeError(_FLOATS)
+
+
+def check_ids(values: Iterable[Any]) -> None:
+    """Refuse ids that are missing or floating-point numbers, without quoting one.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    for value in values:
+        if _is_missing(value):
+            raise ValueError(
+                "groups must name a group for every row; at least one is missing. A row without "
+                "an id would be protected alone: give it one, a new one if nobody else's row it is."
+            )
+        if isinstance(value, float):
+            raise TypeError(_FLOATS)
 
 
 def _as_array(groups: Any) -> NDArray[Any]:

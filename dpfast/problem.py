@@ -556,8 +556,15 @@ class Problem(RowAccess):
         rows[:, d:] = self.shape.intercept
         return rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self.map_rows(work))
+    def map_group_rows(self, work: Callable[[Matrix, slice, NDArray[np.int64]], T]) -> Iterator[T]:
+        begins = self._with_groups().start
+
+        def on_groups(first: int, last: int) -> T:
+            start, stop = int(begins[first]), int(begins[last])
+            rows = self._dense(start, stop)
+            return work(rows, slice(start, stop), begins[first:last] - start)
+
+        return self._map_groups(on_groups, self._layout.dense_rows())
 
     def row_shares(self) -> Vector | None:
         if not self.shape.several_rows:

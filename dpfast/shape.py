@@ -62,6 +62,16 @@ class BlockSizes:
         for rows in self.distinct:
             check_integer("distinct", rows, low=1, high=2**53)
 
+    @classmethod
+    def of_groups(cls, n_groups: int, block_rows: int) -> BlockSizes:
+        """What is public of blocks of whole groups, each but the last of `block_rows` or more.
+
+        How many rows there are is private, and so is how many blocks: rounding is bounded for the
+        most that there can be.
+        """
+        most = n_groups * MOST_ROWS
+        return cls(most // block_rows + 1, (min(most, block_rows + MOST_ROWS),))
+
 
 @dataclass(frozen=True)
 class ProblemShape:

@@ -115,21 +115,6 @@ class RowSums(ABC):
         """``<x̃_i, w>`` for every row, an array of shape (n_samples,)."""
 
     @abstractmethod
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        """Sum of what `work` returns for pieces of the scaled rows ``x̃_i``, in their order.
-
-        Parameters
-        ----------
-        work : callable
-            Takes a float64 array of shape (m, dim) that it may write to; called from several
-            threads with ``n_jobs > 1``.  Returns an array, of the same shape for every piece.
-
-        Returns
-        -------
-        ndarray
-        """
-
-    @abstractmethod
     def map_blocks(self, function: Callable[[RowAccess], T]) -> Iterator[T]:
         """`function` on the problem of each block of rows, in their order; memory is one block.
 
@@ -178,6 +163,38 @@ class RowSums(ABC):
         """``Σ_i c_i ℓ''_i x̃_i x̃_i^T`` over about `max_rows` rows (None: all), and their number.
 
         If a record is a group, the number of groups that so many rows are on average.
+        """
+
+    @abstractmethod
+    def count_groups(self, edges: Vector) -> Vector:
+        """Groups whose numbers of rows are between two edges, from one to before the next."""
+
+    @abstractmethod
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        """The same problem, whose groups' gradients are measured in other coordinates.
+
+        Parameters
+        ----------
+        measure : callable
+            From a piece of the rows to their coordinates and upper bounds of their lengths there.
+        transform : ndarray of shape (dim, dim)
+            The coordinates are ``transform.T @ x̃_i``.
+        """
+
+    @abstractmethod
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        """Sum of the gradients of whole groups, each clipped as one vector.
+
+        Of the multinomial loss if `w` has several rows, one a class.
+
+        Returns
+        -------
+        gradient_sum : ndarray of the shape of `w`
+        share : float
+            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
+            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
         """
 
     def value_and_gradient(self, w: ArrayLike, alpha: float | None = None) -> tuple[float, Vector]:
@@ -304,43 +321,22 @@ class RowAccess(RowSums):
 
     @abstractmethod
     def map_rows(self, work: Callable[[Matrix], T]) -> Iterator[T]:
-        """What `work` of :meth:`sum_rows` returns for each piece of the rows, in their order."""
+        """What `work` returns for each piece of the scaled rows ``x̃_i``, in their order.
+
+        It takes a float64 array of shape (m, dim) that it may write to, and is called from several
+        threads with ``n_jobs > 1``.
+        """
+
+    @abstractmethod
+    def map_group_rows(self, work: Callable[[Matrix, slice, NDArray[np.int64]], T]) -> Iterator[T]:
+        """`work` on pieces of whole groups, in their order.
+
+        It takes the rows of a piece, which of the problem's they are, and where each group begins.
+        """
 
     @abstractmethod
     def row_shares(self) -> Vector | None:
         """One over the number of rows of each row's group; None: every row is a record."""
-
-    @abstractmethod
-    def count_groups(self, edges: Vector) -> Vector:
-        """Groups whose numbers of rows are between two edges, from one to before the next."""
-
-    @abstractmethod
-    def measured_by(
-        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
-    ) -> Self:
-        """The same problem, whose groups' gradients are measured in other coordinates.
-
-        Parameters
-        ----------
-        measure : callable
-            From a piece of the rows to their coordinates and upper bounds of their lengths there.
-        transform : ndarray of shape (dim, dim)
-            The coordinates are ``transform.T @ x̃_i``.
-        """
-
-    @abstractmethod
-    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
-        """Sum of the gradients of whole groups, each clipped as one vector.
-
-        Of the multinomial loss if `w` has several rows, one a class.
-
-        Returns
-        -------
-        gradient_sum : ndarray of the shape of `w`
-        share : float
-            Sum over the groups of ``min(1, gauge r / l)``, l the length of a group's gradient in
-            the coordinates of :meth:`measured_by` and r the root mean square of its rows'.
-        """
 
     @abstractmethod
     def map_chunks(

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from bench import (
 from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
 from bench.competitors.numpy_baseline import NumpyProblem
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
+from bench.papers import zhang2017_tables
 from bench.suites import (
     GROUPS,
     SUITES,
@@ -91,7 +93,9 @@ TINY = {
         families=("power", "no signal", "linear, plain"),
         real=False,
     ),
-    "kuru2020": kuru2020.Sizes(400, 3, (400, 50), (6,), (1.0,), 1, cost_shapes=((300, 3),)),
+    "kuru2020": kuru2020.Sizes(
+        400, 3, (400, 50), (6,), (1.0,), 2, 1, (3, 6), (1.0,), cost_shapes=((300, 3),)
+    ),
     "lee2018": lee2018.Sizes(
         (0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
     ),
@@ -140,9 +144,7 @@ TINY = {
         group_seconds=0.0,
     ),
     "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
-    "zhang2017": zhang2017.Sizes(
-        2, 2, 500, (0.5, 2.0), {"RAND HIE": (1, (0.5,))}, {"RAND HIE": (1, (0.5,))}
-    ),
+    "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": 1}, {"RAND HIE": 1}, 1, 1),
 }
 
 
@@ -841,6 +843,52 @@ def test_other_tables_keep_their_bounds(tmp_path: Path) -> None:
     found = problems.mnist(tmp_path)
     assert found.X.max() == 1.0 and found.data_norm == 10.0
     np.testing.assert_array_equal(found.y, [-1.0, 1.0])
+
+
+def test_tables_of_zhang2017_have_the_papers_columns(tmp_path: Path) -> None:
+    header = "limit_bal,sex,education,marriage,age,default"
+    rows = [f"{1000 * k},{k % 2 + 1},{k % 7},{k % 4},{20 + k},{int(k > 9)}" for k in range(28)]
+    (tmp_path / "credit_default.csv").write_text("\n".join([header, *rows]) + "\n")
+    X, y = zhang2017_tables.LOADERS["Credit Card"](tmp_path)
+    # Two sexes, seven educations and four states of marriage as 0/1 columns, and the constant.
+    assert X.shape == (28, 2 + 2 + 7 + 4 + 1)
+    assert np.all(X[:, -1] == 1.0)
+    assert (X[:, 1:3].sum(axis=1) == 1.0).all()
+    assert y.sum() == 28 - 2 * 10
+    header = "dteday,season,hr,temp,casual,registered,cnt"
+    rows = [f"2011-01-01,{k % 4},{k % 24},0.{k:02d},1,{k},{k + 1}" for k in range(48)]
+    (tmp_path / "bike_hour.csv").write_text("\n".join([header, *rows]) + "\n")
+    X, y = zhang2017_tables.LOADERS["Bike"](tmp_path)
+    assert X.shape == (48, 4 + 24 + 1 + 1)
+    assert y.tolist() == list(range(1, 49))
+
+    settings = Run(quick=True, data=tmp_path, say=lambda text: None)
+    sizes = replace(TINY["zhang2017"], scalings=3)
+    records = zhang2017._scalings(settings, sizes)
+    assert len(records) == 3 * len(zhang2017._SCALING_EPSILONS)
+    assert {r.case["table"] for r in records} == {"Credit Card"}
+    assert all(r.values["mean_square_norm"] <= 1.0 for r in records)
+
+
+@pytest.mark.parametrize("scaling", sorted(zhang2017_tables.SCALINGS))
+def test_scalings_keep_rows_in_the_unit_ball(scaling: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([1e6 * rng.random(50), rng.random((50, 2)) < 0.3, np.ones(50)])
+    norms = np.linalg.norm(zhang2017_tables.scaled(X, scaling), axis=1)
+    assert norms.max() < 1.0
+    if "√d" not in scaling:
+        assert norms.max() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_table_3_is_whole() -> None:
+    """Forty cells, and the smallest and largest numbers as printed."""
+    cells = zhang2017_tables.PUBLISHED
+    assert len(cells) * len(zhang2017_tables.EPSILONS) == 40
+    errors = [e for row in cells.values() for e in row.error]
+    assert (min(errors), max(errors)) == (0.0005, 5.4659)
+    for row in cells.values():
+        for numbers in (row.error, row.sgd_error, row.seconds, row.sgd_seconds):
+            assert len(numbers) == 4
 
 
 def test_kddcup99_keeps_its_bound(tmp_path: Path) -> None:

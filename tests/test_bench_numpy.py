@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from bench.numpy_kernels import NumpyRows, in_numpy
 from bench.problems import synthetic
 from bench.suites import baseline
 from dpfast import Loss, Problem, _kernels
+from dpfast.cli._numpy_kernels import NumpyLoss, NumpyRows, in_numpy
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.solvers import SOLVERS
 
@@ -73,7 +73,7 @@ def test_passes_agree_with_the_kernels(
             problem.line_search_losses(w, direction, steps, 1.5),
             problem.line_search_losses(w - 0.1 * direction, w, steps),
             *(np.asarray(problem.objective(w, clip)) for clip in (math.inf, 0.5)),
-            *problem.clipped_gradient(w, math.inf, 0.5),
+            *map(np.asarray, problem.value_and_gradient(w, 0.1)),
             problem.clipped_gradient(w, 0.3)[0],
             problem.clipped_gradient(w, 0.3, clip_order=1)[0],
         ]
@@ -85,6 +85,24 @@ def test_passes_agree_with_the_kernels(
         # The last two are clipped by norms in float32.
         size = 1.0 + np.abs(a).max()
         np.testing.assert_allclose(b, a, rtol=0, atol=(1e-7 if k >= 11 else 1e-11) * size)
+
+
+def test_losses_are_computed_for_who_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"values": 0}
+
+    def counted(*arguments: object) -> None:
+        counts["values"] += 1
+        values(*arguments)
+
+    values = NumpyLoss.values_and_slopes
+    monkeypatch.setattr(NumpyLoss, "values_and_slopes", counted)
+    with in_numpy():
+        problem = Problem(DATA.X, DATA.y, data_norm=1.0)
+        assert math.isnan(problem.clipped_gradient(np.zeros(4), 0.5)[1])
+        baseline.solver_fit("dp-gd", DATA, SIZES)()
+        assert counts["values"] == 0
+        assert problem.value_and_gradient(np.zeros(4))[0] == pytest.approx(math.log(2.0))
+        assert counts["values"] == 1
 
 
 def test_epochs_agree_with_the_kernels() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpfast import Budget, ProblemShape, __version__, cli, plan
 from dpfast._files import read_csv, table_chunks
-from dpfast.cli import _screen, demo
+from dpfast.cli import _screen, bench, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command
 from dpfast.solvers import SOLVERS
@@ -543,6 +543,8 @@ class TestBench:
         (fitted,) = result["fits"]
         assert fitted["solver"] == "output-perturbation"
         assert fitted["seconds"] > 0.0
+        assert fitted["numpy_seconds"] > 0.0
+        assert "numpy_seconds" not in result["non_private"]
         # Margins of standard deviation 2.5 / sqrt(3) on 3 columns: well above a coin.
         assert result["non_private"]["accuracy"] > 0.65
 
@@ -553,6 +555,18 @@ class TestBench:
         out, err = capsys.readouterr()
         assert "not private" in out and "auto" in out
         assert "note: dp-sgd is left out: budget must be" in err
+        assert "dp-sgd in NumPy" not in err
+
+    def test_numpy_is_left_out_where_it_would_take_minutes(self, capsys, monkeypatch):
+        def forbidden():
+            raise AssertionError("NumPy was used")
+
+        monkeypatch.setattr(bench, "_LONGEST_SECONDS", 0.0)
+        monkeypatch.setattr(bench._numpy_kernels, "in_numpy", forbidden)
+        assert cli.main([*self.SMALL, "--json", "--solver", "output-perturbation"]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["fits"][0]["numpy_seconds"] is None
+        assert "output-perturbation in NumPy is left out: it may take minutes" in err
 
     @pytest.mark.parametrize(
         ("option", "value", "expected"),

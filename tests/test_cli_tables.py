@@ -198,7 +198,6 @@ class TestFit:
             (("--solver", "newton"), "solver must be one of"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
-            (("--person", "id"), "learn must be false with a person column"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),

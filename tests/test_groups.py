@@ -451,10 +451,12 @@ class TestEstimators:
         np.save(tmp_path / "X.npy", X)
         np.save(tmp_path / "y.npy", y)
         source = from_npy(tmp_path / "X.npy", tmp_path / "y.npy")
-        with pytest.raises(ValueError, match="and groups, which blocks would cut in two"):
+        with pytest.raises(ValueError, match="groups must be left out for rows in blocks"):
             self.model().fit(source, groups=ids)
+        with pytest.raises(ValueError, match="groups must be given to fit with max_rows_per_group"):
+            self.model(max_rows_per_group=3).fit(source)
         array = pytest.importorskip("dask.array")
-        with pytest.raises(ValueError, match="groups must be left out for rows in dask"):
+        with pytest.raises(TypeError, match="groups must be a dask array or series"):
             self.model().fit(array.from_array(X), array.from_array(y), groups=ids)
 
     def test_weights_of_classes(self):

@@ -23,6 +23,7 @@ from dpfast._validation import check_real
 from dpfast.theory.zhang2017 import (
     convex_iterations,
     descent_bound,
+    descent_sensitivity,
     effective_dim_squared,
     paper_sensitivity,
     strongly_convex_iterations,
@@ -140,31 +141,80 @@ def excess_risk_bound(
     return optimization + noise_bound(smoothness, width * scale**2)
 
 
-def rrpsgd_noise_stddev(lipschitz: float, n_samples: int, epsilon: float, delta: float) -> float:
-    """Noise of one step of Algorithm 2, ``2L √(log(3n/δ) log(2/δ))/ε``, for ``ε <= 1`` (Theorem 4).
+def population_rate(
+    mu: float,
+    smoothness: float,
+    lipschitz: float,
+    n_samples: int,
+    dim: int,
+    epsilon: float,
+    failure: float,
+) -> float:
+    """After Theorem 2, for δ > 0: population risk ``L²√(βd)/(nεµ^{3/2}√γ)`` of strong convexity.
 
-    For ``n²`` steps along single records drawn uniformly, by advanced composition.  An accountant
-    of subsampled Gaussians needs much less.
+    With probability ``1 - γ``, logarithms left out: ``L √(2 (F(w) - F(ŵ))/µ)`` (Shalev-Shwartz et
+    al. 2009) at :func:`strongly_convex_rate` over γ.  The text has ``µ`` and ``γ`` without their
+    exponents, which the step from Theorem 2 gives and which make a loss of it.
+    :func:`population_bound` is smaller.
 
     Parameters
     ----------
-    lipschitz : float
-    n_samples : int
-    epsilon, delta : float
+    mu, smoothness, lipschitz : float
+    n_samples, dim : int
+    epsilon : float
+    failure : float
+        ``γ``.
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    ValueError
-        If ``ε > 1`` or δ is not in (0, 1).
     """
-    epsilon = check_real("epsilon", epsilon, low=0.0, low_open=True, high=1.0)
-    delta = check_real("delta", delta, low=0.0, low_open=True, high=1.0)
-    log_terms = math.log(3.0 * n_samples / delta) * math.log(2.0 / delta)
-    return 2.0 * lipschitz * math.sqrt(log_terms) / epsilon
+    failure = check_real("failure", failure, low=0.0, low_open=True, high=1.0)
+    width = math.sqrt(smoothness * dim / (mu * failure))
+    return lipschitz**2 * width / (mu * n_samples * epsilon)
+
+
+def population_bound(
+    mu: float,
+    smoothness: float,
+    lipschitz: float,
+    distance: float,
+    n_samples: int,
+    dim: int,
+    epsilon: float,
+    delta: float,
+    failure: float | None = None,
+) -> float:
+    """The same with all constants: bound of ``E G(w_priv) - G(w*)`` for Algorithm 1, ``µ > 0``.
+
+    ``G`` is the mean over the population that the records are drawn from, ``w*`` its minimizer.
+    The noise has mean zero and does not depend on the records, so ``E G(w_T + z) - G(w_T) <=
+    (β/2) E‖z‖²``.  ``E G(w_T) - F(w_T) <= L Δ``, Δ the distance of neighbors' iterates: a fresh
+    record takes the place of one of the sample, and what does not depend on records cancels (Hardt,
+    Recht & Singer 2016, Theorem 2.2).  ``F(w_T) - F(w*) <= F(w_T) - F(ŵ)``.  The paper bounds the
+    first of these by ``L‖z‖``, the root of what it is here.
+
+    Parameters
+    ----------
+    mu, smoothness, lipschitz, distance, n_samples, dim, epsilon, delta
+        As for :func:`excess_risk_bound`; `lipschitz` is of what depends on the record.
+    failure : float or None, default=None
+        ``γ``: the bound holds with probability ``1 - γ`` rather than in expectation (Markov).
+
+    Returns
+    -------
+    float
+    """
+    mu = check_real("mu", mu, low=0.0, low_open=True)
+    common = (mu, smoothness, lipschitz, distance, n_samples, dim, epsilon, delta)
+    count = strongly_convex_iterations(*common)
+    apart = descent_sensitivity(
+        count, 1.0 / (smoothness + mu), mu, smoothness, 2.0 * lipschitz / n_samples
+    )
+    bound = excess_risk_bound(*common) + lipschitz * apart
+    if failure is None:
+        return bound
+    return bound / check_real("failure", failure, low=0.0, low_open=True, high=1.0)
 
 
 def rrpsgd_variance(lipschitz: float, dim: int, noise_stddev: float) -> float:

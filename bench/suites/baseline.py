@@ -21,9 +21,9 @@ from bench.competitors import (
     sklearn_nonprivate,
 )
 from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.numpy_kernels import in_numpy
 from bench.problems import Dataset, synthetic
 from bench.report import Table, duration, plain, scientific, speed, time_share
+from dpfast.cli._numpy_kernels import in_numpy
 
 NAME = "baseline"
 TITLE = "Native code against NumPy"

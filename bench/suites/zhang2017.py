@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import Document, Record, Run
+from bench.papers.zhang2017_tables import (
+    DELTA,
+    EPSILONS,
+    LOADERS,
+    PUBLISHED,
+    REGRESSIONS,
+    SCALINGS,
+    scaled,
+)
 from bench.problems import randhie
-from bench.report import Table, plain
+from bench.report import Table, duration, plain
 
 NAME = "zhang2017"
 TITLE = "Output perturbation on the tables of Zhang et al. 2017"
@@ -30,25 +38,19 @@ COMPETITORS = {
     SGD: "(epsilon, delta)-DP by Bassily et al. 2014, 50 rows a step, n²/50² steps",
     LONG_SGD: "the same with fifty times the steps",
 }
-# Mean error over 100 runs: theirs and that of mini-batch private SGD, at 0.1, 0.5, 1 and 2.
-_EPSILONS = (0.1, 0.5, 1.0, 2.0)
-_PUBLISHED: dict[tuple[str, bool], tuple[tuple[float, ...], tuple[float, ...]]] = {
-    ("Bank", False): ((0.3983, 0.2231, 0.1459, 0.0838), (2.2552, 1.4585, 1.0203, 0.7824)),
-    ("Bank", True): ((0.2566, 0.0106, 0.0025, 0.0005), (0.4829, 0.4090, 0.3387, 0.2475)),
-    ("Adult", False): ((0.0499, 0.0208, 0.0122, 0.0065), (0.6229, 0.6081, 0.4781, 0.3691)),
-    ("Adult", True): ((3.2039, 0.1287, 0.0309, 0.0080), (5.2166, 5.1532, 5.1148, 5.1009)),
-    ("Wine", False): ((0.6061, 0.2487, 0.1713, 0.1110), (6.1755, 4.1900, 3.0972, 1.3609)),
-    ("Wine", True): ((1.0842, 0.0364, 0.0101, 0.0024), (8.2900, 7.9584, 6.5471, 5.3811)),
-}
-_DELTA = 1e-3
-# The paper does not say: two digits that bring "their noise" to the published error at epsilon = 1.
-_MU = {"Bank": 0.0029, "Adult": 0.0013, "Wine": 0.022}
+# The paper does not say: two digits that bring "their noise" to the published error at epsilon = 1,
+# of Bike at 0.1.
+_MU = {"Bank": 0.0029, "Adult": 0.0013, "Credit Card": 0.0048, "Wine": 0.022, "Bike": 0.083}
 _OTHER_MU = 0.005
 _HUBER = 1.0
 # Rows of a step of theirs.
 _BATCH = 50
 # Stands for the missing ridge where the optimum of the convex objective is computed.
 _TINY_RIDGE = 1e-7
+# Group of the records that try other scalings, at these budgets, and the most steps they may take.
+_SCALING = "scaling"
+_SCALING_EPSILONS = (0.1, 1.0)
+_MOST_STEPS = 2500
 
 Rows = NDArray[np.float64]
 
@@ -58,23 +60,28 @@ class Sizes:
     """Runs, the largest number of rows, the budgets, and the runs of SGD at some of them.
 
     Output perturbation is solved once for all its runs; "auto" is not.  `sgd` takes n²/50² steps,
-    `long_sgd` n²/50.
+    `long_sgd` n²/50.  `scalings` of the convex problems are tried, with so many draws of noise.
     """
 
     runs: int = 100
-    auto_runs: int = 100
+    auto_runs: int = 20
     rows: int = 10**9
-    epsilons: tuple[float, ...] = _EPSILONS
-    sgd: Mapping[str, tuple[int, tuple[float, ...]]] = field(default_factory=dict)
-    long_sgd: Mapping[str, tuple[int, tuple[float, ...]]] = field(default_factory=dict)
+    epsilons: tuple[float, ...] = EPSILONS
+    sgd: Mapping[str, int] = field(default_factory=dict)
+    long_sgd: Mapping[str, int] = field(default_factory=dict)
+    scalings: int = len(SCALINGS)
+    scaling_runs: int = 8
 
 
-# A run of SGD takes five seconds on Bank and Adult, and minutes with n²/50 steps.
+# A run of SGD takes some seconds on Bank and Adult, and minutes with n²/50 steps.
 FULL = Sizes(
-    sgd={"Wine": (100, _EPSILONS), "Bank": (5, _EPSILONS), "Adult": (5, _EPSILONS)},
-    long_sgd={"Wine": (5, _EPSILONS)},
+    sgd={"Bank": 2, "Adult": 2, "Credit Card": 5, "Wine": 100, "Bike": 10},
+    long_sgd={"Wine": 2},
 )
-QUICK = Sizes(runs=10, auto_runs=3, rows=10_000, epsilons=(0.5, 2.0))
+QUICK = Sizes(
+    runs=10, auto_runs=3, rows=5_000, epsilons=(0.5, 2.0), sgd={"Wine": 2}, scalings=2,
+    scaling_runs=2,
+)  # fmt: skip
 
 
 def run(settings: Run, sizes: Sizes) -> list[Record]:
@@ -82,10 +89,12 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     for task in _tasks(settings, sizes):
         settings.say(f"  {task.name}, {task.X.shape[0]:,} x {task.X.shape[1]}, µ = {task.mu:g}")
         records += _errors(task, sizes)
+    records += _scalings(settings, sizes)
     # Last, since it takes the longest.
     for task in _tasks(settings, sizes):
-        records += sgd_errors(task, SGD, *sizes.sgd.get(task.name, (0, ())))
-        records += sgd_errors(task, LONG_SGD, *sizes.long_sgd.get(task.name, (0, ())))
+        settings.say(f"  mini-batch SGD on {task.name}, µ = {task.mu:g}")
+        records += sgd_errors(task, SGD, sizes.sgd.get(task.name, 0), sizes.epsilons)
+        records += sgd_errors(task, LONG_SGD, sizes.long_sgd.get(task.name, 0), sizes.epsilons)
     return records
 
 
@@ -117,7 +126,7 @@ def _tasks(settings: Run, sizes: Sizes) -> Iterator[_Task]:
 
 def _errors(task: _Task, sizes: Sizes) -> list[Record]:
     from bench.released import perturbed, unperturbed
-    from dpfast import Budget, plan, solve
+    from dpfast import Budget, plan
 
     problem, mu = task.problem, task.mu
     records = []
@@ -128,40 +137,39 @@ def _errors(task: _Task, sizes: Sizes) -> list[Record]:
         FAMILY: {},
     }
     for epsilon in sizes.epsilons:
-        budget = Budget(epsilon, _DELTA)
-        descents: dict[tuple[int, float], Rows] = {}
+        budget = Budget(epsilon, DELTA)
+        descents: dict[tuple[int, float], tuple[Rows, float]] = {}
         for method, options in methods.items():
             settled = plan(problem, "output-perturbation", budget, **options)
             if settled.shape.alpha is not None and settled.shape.alpha < mu:
                 # µ is part of the objective: the rule is asked for no less.
                 settled = plan(problem, "output-perturbation", budget, **{**options, "alpha": mu})
-            if settled.settings.iterations is not None:
-                # Where both noises go with the same steps, they are taken once.
-                steps = settled.settings.iterations, settled.settings.step
-                if steps not in descents:
-                    descents[steps] = unperturbed(settled, problem)
-                point = descents[steps]
+            # Where both noises go with the same steps, they are taken once.
+            steps = settled.settings.iterations or 0, settled.settings.step or 0.0
+            if steps[0] and steps in descents:
+                point, seconds = descents[steps]
             else:
+                start = time.process_time()
                 point = unperturbed(settled, problem)
+                seconds = time.process_time() - start
+                descents[steps] = point, seconds
             errors = [task.error(perturbed(settled, point, seed)) for seed in range(sizes.runs)]
             more = {
-                "iterations": float(settled.settings.iterations or 0),
+                "iterations": float(steps[0]),
                 "noiseless": task.error(point),
                 "ridge": settled.shape.alpha or 0.0,
+                "seconds": seconds,
             }
             records.append(_record(task, epsilon, method, errors, more))
         ridge = {"alpha": mu} if mu else {}
-        errors = [
-            task.error(solve(problem, "auto", budget, random_state=seed, **ridge).w)
-            for seed in range(sizes.auto_runs)
-        ]
-        records.append(_record(task, epsilon, AUTO, errors, {}))
+        errors, seconds = _solved(task, "auto", budget, sizes.auto_runs, ridge)
+        records.append(_record(task, epsilon, AUTO, errors, {"seconds": seconds}))
     return records
 
 
 def sgd_errors(task: _Task, name: str, runs: int, epsilons: Sequence[float]) -> list[Record]:
     """The private SGD of Bassily et al. with n²/m² steps of m rows, or n²/m."""
-    from dpfast import Budget, solve
+    from dpfast import Budget
     from dpfast.solvers.dp_sgd import bassily_options
 
     shape = task.problem.shape.with_alpha(task.mu) if task.mu else task.problem.shape
@@ -172,13 +180,77 @@ def sgd_errors(task: _Task, name: str, runs: int, epsilons: Sequence[float]) -> 
         options["alpha"] = task.mu
     records = []
     for epsilon in epsilons if runs else ():
-        budget = Budget(epsilon, _DELTA)
-        errors = [
-            task.error(solve(task.problem, "dp-sgd", budget, random_state=seed, **options).w)
-            for seed in range(runs)
-        ]
-        records.append(_record(task, epsilon, name, errors, {}))
+        budget = Budget(epsilon, DELTA)
+        errors, seconds = _solved(task, "dp-sgd", budget, runs, options)
+        records.append(_record(task, epsilon, name, errors, {"seconds": seconds}))
     return records
+
+
+def _solved(
+    task: _Task, solver: str, budget: Any, runs: int, options: Mapping[str, Any]
+) -> tuple[list[float], float]:
+    """Errors of whole runs, and the mean processor time of one."""
+    from dpfast import solve
+
+    start = time.process_time()
+    found = [
+        solve(task.problem, solver, budget, random_state=seed, **options).w for seed in range(runs)
+    ]
+    seconds = (time.process_time() - start) / runs
+    return [task.error(w) for w in found], seconds
+
+
+def _scalings(settings: Run, sizes: Sizes) -> list[Record]:
+    """Their convex algorithm on the classifications, scaled in other ways."""
+    from dpfast import Loss
+    from dpfast.theory.zhang2017 import convex_iterations, paper_sensitivity
+
+    records = []
+    for name, X, y in _classifications(settings):
+        for scaling in list(SCALINGS)[: sizes.scalings]:
+            settings.say(f"  {name}, {scaling}")
+            rows = scaled(X[: sizes.rows], scaling)
+            task = _Task(name, rows, y[: sizes.rows], Loss("logistic"), 0.0)
+            n, d = rows.shape
+            smoothness, lipschitz = task.problem.shape.smoothness, task.problem.shape.lipschitz
+            w, taken, rng = np.zeros(d), 0, np.random.default_rng(0)
+            for epsilon in _SCALING_EPSILONS:
+                count = convex_iterations(smoothness, lipschitz, task.norm, n, d, epsilon, DELTA)
+                values = {
+                    "best_norm": task.norm,
+                    "iterations": float(count),
+                    "mean_square_norm": float(np.einsum("ij,ij->", rows, rows)) / n,
+                    "published": PUBLISHED[name, False].error[EPSILONS.index(epsilon)],
+                }
+                if count <= _MOST_STEPS:
+                    for _ in range(count - taken):
+                        w = w - task.problem.value_and_gradient(w, 0.0)[1] / smoothness
+                    taken = count
+                    apart = paper_sensitivity(count, 0.0, smoothness, lipschitz, n)
+                    scale = math.sqrt(2.0 * math.log(2.0 / DELTA)) * apart / epsilon
+                    values["noiseless"] = task.error(w)
+                    values["error"] = float(
+                        np.mean(
+                            [
+                                task.error(w + scale * rng.standard_normal(d))
+                                for _ in range(sizes.scaling_runs)
+                            ]
+                        )
+                    )
+                case: dict[str, int | float | str] = {
+                    "table": name, "scaling": scaling, "epsilon": epsilon,
+                }  # fmt: skip
+                records.append(Record(_SCALING, case, PAPER, values))
+    return records
+
+
+def _classifications(settings: Run) -> Iterator[tuple[str, Rows, Rows]]:
+    for name, load in LOADERS.items():
+        if settings.data is not None and name not in REGRESSIONS:
+            try:
+                yield (name, *load(settings.data))
+            except FileNotFoundError:
+                continue
 
 
 def _record(
@@ -192,10 +264,13 @@ def _record(
         "best_norm": task.norm,
         **more,
     }
-    published = _PUBLISHED.get((task.name, task.mu > 0.0))
-    if published is not None and epsilon in _EPSILONS:
-        place = _EPSILONS.index(epsilon)
-        values["published"], values["published_sgd"] = (row[place] for row in published)
+    published = PUBLISHED.get((task.name, task.mu > 0.0))
+    if published is not None and epsilon in EPSILONS:
+        place = EPSILONS.index(epsilon)
+        values["published"] = published.error[place]
+        values["published_sgd"] = published.sgd_error[place]
+        values["published_seconds"] = published.seconds[place]
+        values["published_sgd_seconds"] = published.sgd_seconds[place]
     case: dict[str, int | float | str] = {
         "n": task.X.shape[0], "d": task.X.shape[1], "mu": task.mu, "epsilon": epsilon,
     }  # fmt: skip
@@ -213,10 +288,8 @@ def _data(settings: Run) -> list[tuple[str, Rows, Rows, Any]]:
     from dpfast import Loss
 
     found: list[tuple[str, Rows, Rows, Any]] = []
-    loaders: dict[str, Callable[[Path], tuple[Rows, Rows]]] = {
-        "Bank": _bank, "Adult": _adult, "Wine": _wine,
-    }  # fmt: skip
-    for name, load in loaders.items():
+    scaling = next(iter(SCALINGS))
+    for name, load in LOADERS.items():
         if settings.data is None:
             settings.note(f"{name} left out: give its directory with --data.")
             continue
@@ -225,61 +298,12 @@ def _data(settings: Run) -> list[tuple[str, Rows, Rows, Any]]:
         except FileNotFoundError as error:
             settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
             continue
-        loss = Loss("huber", _HUBER) if name == "Wine" else Loss("logistic")
-        found.append((name, _unit(X), y, loss))
+        loss = Loss("huber", _HUBER) if name in REGRESSIONS else Loss("logistic")
+        found.append((name, scaled(X, scaling), y, loss))
     if not found:
         data = randhie()
-        found.append((data.name, _unit(data.X), data.y, Loss("logistic")))
+        found.append((data.name, scaled(data.X, scaling), data.y, Loss("logistic")))
     return found
-
-
-def _unit(X: Rows) -> Rows:
-    low, high = X.min(axis=0), X.max(axis=0)
-    scaled = (X - low) / np.where(high > low, high - low, 1.0)
-    norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    return np.ascontiguousarray(scaled * ((1.0 - 1e-12) / np.maximum(norms, 1e-12))[:, np.newaxis])
-
-
-def _read(folder: Path, name: str) -> tuple[list[str], list[list[str]]]:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            opener = gzip.open if path.suffix == ".gz" else open
-            with opener(path, "rt", encoding="utf-8", newline="") as stream:
-                header, *rows = csv.reader(stream)
-            return header, rows
-    raise FileNotFoundError(2, "no such file", str(folder / name))
-
-
-def _encode(header: list[str], rows: list[list[str]], target: str, first: int) -> tuple[Rows, Rows]:
-    """Numbers as they are, a 0/1 column for each category from the `first` one on."""
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    positive = sorted(set(columns[target]))[-1]
-    y = np.array([1.0 if value == positive else -1.0 for value in columns.pop(target)])
-    parts = []
-    for values in columns.values():
-        try:
-            parts.append(np.array(values, dtype=np.float64)[:, np.newaxis])
-        except ValueError:
-            text = np.array(values)
-            parts.append((text[:, np.newaxis] == np.unique(text)[first:]).astype(np.float64))
-    return np.hstack(parts), y
-
-
-def _bank(folder: Path) -> tuple[Rows, Rows]:
-    """42 columns, as in the paper: the first category of each text column has none."""
-    return _encode(*_read(folder, "bank_full.csv"), "y", 1)
-
-
-def _adult(folder: Path) -> tuple[Rows, Rows]:
-    """108 columns, one for each category; the paper has 110 and does not say which."""
-    return _encode(*_read(folder, "adult_train.csv"), "income", 0)
-
-
-def _wine(folder: Path) -> tuple[Rows, Rows]:
-    """11 measurements and the color; the quality, 3 to 9, as it is."""
-    header, rows = _read(folder, "wine_quality.csv")
-    X, _ = _encode(header, rows, "quality", 1)
-    return X, np.array([float(row[header.index("quality")]) for row in rows])
 
 
 # ---- report -------------------------------------------------------------------------------------
@@ -327,11 +351,23 @@ _DIFFERENCES = {
 }
 
 
+_ON_SCALINGS = (
+    "Every number over what is printed, 1 being agreement, in brackets what T steps leave without "
+    "any noise; smoothness 1/4 and rows of norm at most 1 throughout, as their T and their noise "
+    "take them."
+)
+
+
+def _cases(document: Document) -> list[tuple[str, float]]:
+    """Table and ridge, in the order of the records."""
+    here = (r for r in document.records if r.group != _SCALING)
+    return list(dict.fromkeys((r.group, float(r.case["mu"])) for r in here))
+
+
 def tables(document: Document) -> list[Table]:
     made = []
-    cases = dict.fromkeys((r.group, float(r.case["mu"])) for r in document.records)
-    for name, mu in cases:
-        here = [r for r in document.records if (r.group, r.case["mu"]) == (name, mu)]
+    for name, mu in _cases(document):
+        here = [r for r in document.records if (r.group, r.case.get("mu")) == (name, mu)]
         first = here[0]
         methods = [m for m in COMPETITORS if any(r.competitor == m for r in here)]
         rows = []
@@ -357,7 +393,7 @@ def tables(document: Document) -> list[Table]:
             Table(
                 f"{name}, {kind}",
                 f"{plain(first.case['n'])} rows, {plain(first.case['d'])} columns, delta = "
-                f"{_DELTA:g}. Mean of F(w) - F(ŵ) with its standard error; runs: {runs}. Weights "
+                f"{DELTA:g}. Mean of F(w) - F(ŵ) with its standard error; runs: {runs}. Weights "
                 f"of zero have {first.values['zero']:.3g}; ‖ŵ‖ = "
                 f"{first.values['best_norm']:.3g}. {_READING if not made else ''} "
                 f"{_DIFFERENCES.get((name, mu), '')} {_behind(here)}",
@@ -372,7 +408,79 @@ def tables(document: Document) -> list[Table]:
                 rows,
             )
         )
-    return made
+    return [*made, *_time_table(document), *_scaling_table(document)]
+
+
+def _time_table(document: Document) -> list[Table]:
+    """The forty cells of Table 3 with a runtime, theirs and ours."""
+    rows = []
+    for name, mu in _cases(document):
+        here = [r for r in document.records if (r.group, r.case.get("mu")) == (name, mu)]
+        for epsilon in dict.fromkeys(float(r.case["epsilon"]) for r in here):
+            of = {r.competitor: r.values for r in here if r.case["epsilon"] == epsilon}
+            published = of[PAPER].get("published_seconds"), of[PAPER].get("published_sgd_seconds")
+            theirs, theirs_sgd = ("" if x is None else f"{x:.4g} s" for x in published)
+            times = [
+                duration(of[m]["seconds"]) if m in of else "-" for m in (PAPER, FAMILY, AUTO, SGD)
+            ]
+            kind = f"µ = {mu:g}" if mu else "convex"
+            rows.append((name, kind, plain(epsilon), theirs, *times, theirs_sgd))
+    if not rows:
+        return []
+    header = ("table", "", "epsilon", "published", PAPER, FAMILY, AUTO, SGD, "published SGD")
+    return [
+        Table(
+            "Processor time",
+            "Of one run, on one thread. The paper does not say on what machine its times were "
+            "taken. 'Their noise' takes the steps that the tables above count; "
+            "'auto' and SGD include their plans.",
+            header,
+            rows,
+        )
+    ]
+
+
+def _scaling_table(document: Document) -> list[Table]:
+    records = [r for r in document.records if r.group == _SCALING]
+    rows = []
+    for name, scaling in dict.fromkeys((r.case["table"], r.case["scaling"]) for r in records):
+        pair = [r for r in records if (r.case["table"], r.case["scaling"]) == (name, scaling)]
+        values = pair[0].values
+        cells = []
+        for r in pair:
+            if "error" not in r.values:
+                cells.append(f"more than {_MOST_STEPS:,} steps")
+                continue
+            error, alone = (r.values[key] / r.values["published"] for key in ("error", "noiseless"))
+            cells.append(f"{error:.2g} ({alone:.2g})")
+        rows.append(
+            (
+                str(name),
+                str(scaling),
+                f"{values['best_norm']:.3g}",
+                f"{values['mean_square_norm']:.2g}",
+                plain(values["iterations"]),
+                *cells,
+            )
+        )
+    if not rows:
+        return []
+    epsilons = list(dict.fromkeys(float(r.case["epsilon"]) for r in records))
+    return [
+        Table(
+            "Is it the scaling? Their convex algorithm over the published error",
+            _ON_SCALINGS,
+            (
+                "table",
+                "scaling",
+                "‖ŵ‖",
+                "mean of ‖x‖²",
+                f"T at epsilon = {epsilons[0]:g}",
+                *(f"over published at {e:g} (without noise)" for e in epsilons),
+            ),
+            rows,
+        )
+    ]
 
 
 def _shown(values: Mapping[str, float] | None) -> str:
@@ -410,13 +518,13 @@ def _behind(records: list[Record]) -> str:
 
 def draw(document: Document, figure: Any) -> None:
     """Error over epsilon, one panel a table."""
-    cases = list(dict.fromkeys((r.group, float(r.case["mu"])) for r in document.records))
+    cases = _cases(document)
     columns = min(2, len(cases))
     lines = -(-len(cases) // columns)
     figure.set_size_inches(4.6 * columns, 3.0 * lines + 0.8)
     axes = np.ravel(figure.subplots(lines, columns, squeeze=False))
     for axis, (name, mu) in zip(axes, cases, strict=False):
-        here = [r for r in document.records if (r.group, r.case["mu"]) == (name, mu)]
+        here = [r for r in document.records if (r.group, r.case.get("mu")) == (name, mu)]
         for method in dict.fromkeys(r.competitor for r in here):
             points = [
                 (r.case["epsilon"], r.values["error"]) for r in here if r.competitor == method

@@ -43,6 +43,7 @@ def from_npy(
     y: Any = None,
     sample_weight: Any = None,
     *,
+    groups: Any = None,
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
@@ -56,8 +57,13 @@ def from_npy(
     y : path or array of shape (n_samples,), optional
         Targets or labels; may be left out for predictions.
     sample_weight : path or array of shape (n_samples,), optional
+    groups : path or array of shape (n_samples,), optional
+        Whose row each is, a person's, say: exact ids, see :meth:`dpfast.LogisticRegression.fit`.
+        Rows of a group must lie side by side.  They are read once here, to count the groups, whose
+        number is public, and to refuse rows that lie apart.
     block_rows : int, optional
-        Rows of a block; None: 32 MiB of float64 entries.  Two blocks are in memory at a time.
+        Rows of a block, up to 1000 more where they have groups; None: 32 MiB of float64 entries.
+        Two blocks are in memory at a time.
     read_ahead : bool, default=True
         Read the next block while one is worked on, in a thread.
 
@@ -81,7 +87,7 @@ def from_npy(
     >>> len(source.sizes), bool(result.w[0] > result.w[1])
     (10, True)
     """
-    return Source(ArrayReader(X, y, sample_weight), block_rows, read_ahead)
+    return Source(ArrayReader(X, y, sample_weight, groups), block_rows, read_ahead)
 
 
 def from_batches(
@@ -98,9 +104,11 @@ def from_batches(
     Parameters
     ----------
     open_batches : callable
-        Returns a fresh iterator of tuples ``(X, y)`` or ``(X, y, sample_weight)`` at every call, of
-        the same rows in the same order.  Batches may have any number of rows; they are cut and
-        joined to blocks.  X is an array or a SciPy sparse matrix.
+        Returns a fresh iterator of tuples ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y,
+        sample_weight, groups)`` at every call, of the same rows in the same order; `sample_weight`
+        may be None.  Batches may have any number of rows; they are cut and joined to blocks, and
+        may cut a group.  X is an array or a SciPy sparse matrix; groups are as for
+        :func:`from_npy`.
     n_features : int, optional
         Checked against the first batch.
     n_samples : int, optional
@@ -139,6 +147,7 @@ def from_parquet(
     columns: Sequence[str] | None = None,
     *,
     sample_weight: str | None = None,
+    groups: str | None = None,
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
@@ -152,11 +161,16 @@ def from_parquet(
     target : str, optional
         Column of the targets or labels; may be left out for predictions.
     columns : sequence of str, optional
-        Columns of X, in this order; None: all but the target and the weights.  They must hold
-        numbers without missing values.  If all are float32 they stay so; others are read as
-        float64.
+        Columns of X, in this order; None: all but the target, the weights and the groups.  They
+        must hold numbers without missing values.  If all are float32 they stay so; others are read
+        as float64.
     sample_weight : str, optional
         Column of the weights.
+    groups : str, optional
+        Column that says whose row each is, a person's, say, as exact ids.  Rows of a group must lie
+        side by side; a group may begin in one row group or file and end in another.  The column is
+        read once here, to count the groups, whose number is public, and to refuse rows that lie
+        apart: sort such files by it.
     block_rows, read_ahead
         As for :func:`from_npy`.  Blocks need not agree with row groups.
 
@@ -170,7 +184,9 @@ def from_parquet(
         If columns are missing or of another kind, files differ, or one is not Parquet.
     ImportError, OSError, TypeError, ValueError
     """
-    return Source(ParquetReader(path, target, columns, sample_weight), block_rows, read_ahead)
+    return Source(
+        ParquetReader(path, target, columns, sample_weight, groups), block_rows, read_ahead
+    )
 
 
 def from_csv(
@@ -179,6 +195,7 @@ def from_csv(
     columns: Sequence[str] | None = None,
     *,
     sample_weight: str | None = None,
+    groups: str | None = None,
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
@@ -191,8 +208,9 @@ def from_csv(
     ----------
     path : path
         A name that ends in .gz, .bz2 or .zst is decompressed.
-    target, columns, sample_weight
-        As for :func:`from_parquet`.  All columns but the target are read as float64.
+    target, columns, sample_weight, groups
+        As for :func:`from_parquet`.  All columns but the target are read as float64, and the groups
+        as texts.
     block_rows, read_ahead
         As for :func:`from_npy`.
 
@@ -206,7 +224,7 @@ def from_csv(
         If columns are missing, or a field is not a number.
     ImportError, OSError, TypeError, ValueError
     """
-    return Source(CsvReader(path, target, columns, sample_weight), block_rows, read_ahead)
+    return Source(CsvReader(path, target, columns, sample_weight, groups), block_rows, read_ahead)
 
 
 def from_dataset(
@@ -215,6 +233,7 @@ def from_dataset(
     columns: Sequence[str] | None = None,
     *,
     sample_weight: str | None = None,
+    groups: str | None = None,
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
@@ -223,7 +242,7 @@ def from_dataset(
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
-    target, columns, sample_weight
+    target, columns, sample_weight, groups
         As for :func:`from_parquet`.
     block_rows, read_ahead
         As for :func:`from_npy`.
@@ -238,13 +257,16 @@ def from_dataset(
         If columns are missing or of another kind.
     ImportError, TypeError, ValueError
     """
-    return Source(DatasetReader(dataset, target, columns, sample_weight), block_rows, read_ahead)
+    return Source(
+        DatasetReader(dataset, target, columns, sample_weight, groups), block_rows, read_ahead
+    )
 
 
 def from_dask(
     X: Any,
     y: Any = None,
     sample_weight: Any = None,
+    groups: Any = None,
     *,
     client: Any = None,
     keep: bool = True,
@@ -265,6 +287,10 @@ def from_dask(
     y : dask array or series of shape (n_samples,), optional
         Targets or labels, divided like X; may be left out for predictions.
     sample_weight : dask array or series of shape (n_samples,), optional
+    groups : dask array or series of shape (n_samples,), optional
+        Whose row each is, a person's, say: exact ids.  All rows of a group must be in one
+        partition, as ``frame.shuffle(on=...)`` brings them; the groups are counted here, and their
+        number is public, as is that of the partitions, while the number of rows is not.
     client : distributed.Client, optional
         None: the current one if there is one, else dask's scheduler on this machine.
     keep : bool, default=True
@@ -296,4 +322,4 @@ def from_dask(
         problem = dpfast.blocks.BlockProblem(source, "logistic", data_norm=2.0)
         result = dpfast.solve(problem, "auto", dpfast.Budget(1.0, 1e-6))
     """
-    return DaskBlocks(X, y, sample_weight, client, keep, name)
+    return DaskBlocks(X, y, sample_weight, groups, client, keep, name)

@@ -16,6 +16,9 @@ from dpfast.blocks._contract import check_name
 from dpfast.blocks._source import Piece
 from dpfast.errors import DataError
 
+# Ids that are read at once.
+_IDS = 2**16
+
 
 class NpyFile:
     """The array in a .npy file, read range by range, without a memory map.
@@ -69,19 +72,23 @@ class ArrayReader:
 
     Parameters
     ----------
-    X, y, sample_weight : array, sparse matrix (X), path or None (y, sample_weight)
+    X : array, sparse matrix or path
+    y, sample_weight, groups : array, path or None
     """
 
     seekable = True
     feature_names: tuple[str, ...] | None = None
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def __init__(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> None:
         self._X, self._y = _opened("X", X, 2), None if y is None else _opened("y", y, 1)
         self._weight = None if sample_weight is None else _opened("sample_weight", sample_weight, 1)
+        self._groups = None if groups is None else _opened("groups", groups, 1)
+        self.grouped = groups is not None
         self.n_samples, self.n_features = map(int, self._X.shape)
         self.weighted = sample_weight is not None
         self.in_memory = not isinstance(self._X, NpyFile | _Mapped)
-        for name, part in (("y", self._y), ("sample_weight", self._weight)):
+        beside = {"y": self._y, "sample_weight": self._weight, "groups": self._groups}
+        for name, part in beside.items():
             if part is not None and part.shape[0] != self.n_samples:
                 raise ValueError(
                     f"{name} must have {self.n_samples} entries, as X has rows; got "
@@ -102,11 +109,23 @@ class ArrayReader:
             None if self._y is None else self._y[start:stop],
             None if self._weight is None else self._weight[start:stop],
             f"{self!r}, rows {start} to {stop - 1}",
+            None if self._groups is None else self._groups[start:stop],
         )
+
+    def ids(self) -> Iterator[NDArray[Any]]:
+        """The groups of all rows."""
+        assert self._groups is not None
+        for at in range(0, self.n_samples, _IDS):
+            yield self._groups[at : min(at + _IDS, self.n_samples)]
 
     def describe(self) -> Any:
         """Files by name and time; arrays in memory only by shape and type."""
-        return [_describe(part) for part in (self._X, self._y, self._weight)]
+        parts = [self._X, self._y, self._weight]
+        if not self.grouped:
+            return [_describe(part) for part in parts]
+        # What says how many rows there are is private.
+        found = [_describe(part) for part in (*parts, self._groups)]
+        return [facts and [fact for fact in facts if not isinstance(fact, list)] for facts in found]
 
 
 def _describe(part: Any) -> Any:
@@ -155,7 +174,8 @@ class BatchReader:
     Parameters
     ----------
     open_batches : callable
-        Returns a fresh iterator of tuples ``(X, y)`` or ``(X, y, sample_weight)`` at every call.
+        Returns a fresh iterator of tuples ``(X, y)``, ``(X, y, sample_weight)`` or ``(X, y,
+        sample_weight, groups)`` at every call.
     n_features : int or None
         None: as many as the first batch has.
     n_samples : int or None
@@ -182,15 +202,15 @@ class BatchReader:
     ) -> None:
         if not callable(open_batches):
             raise TypeError(
-                "open_batches must be a function that returns a fresh iterator of (X, y) or "
-                f"(X, y, sample_weight) at every call; got {type(open_batches).__name__}. An "
-                "iterator alone can be read only once."
+                "open_batches must be a function that returns a fresh iterator of (X, y), (X, y, "
+                "sample_weight) or (X, y, sample_weight, groups) at every call; got "
+                f"{type(open_batches).__name__}. An iterator alone can be read only once."
             )
         self._open, self._name = open_batches, check_name(name)
         first = next(iter(self._read()), None)
         if first is None:
             raise ValueError("open_batches must yield at least one batch with a row; got none.")
-        self.weighted = first.weight is not None
+        self.weighted, self.grouped = first.weight is not None, first.groups is not None
         found = int(first.X.shape[1])
         if n_features is not None and check_integer("n_features", n_features, low=1) != found:
             raise ValueError(
@@ -206,27 +226,36 @@ class BatchReader:
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
-        return self._read()
+        for piece in self._read():
+            if (piece.groups is not None) != self.grouped:
+                raise DataError(f"{piece.where}: either all batches must have groups or none.")
+            yield piece
 
     def _read(self) -> Iterator[Piece]:
         for number, batch in enumerate(self._open()):
             where = f"{self!r}, batch {number}"
-            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+            if not isinstance(batch, tuple) or len(batch) not in (2, 3, 4):
                 raise TypeError(
-                    f"{where} must be a tuple (X, y) or (X, y, sample_weight); got "
-                    f"{type(batch).__name__}."
+                    f"{where} must be a tuple (X, y), (X, y, sample_weight) or (X, y, "
+                    f"sample_weight, groups); got {type(batch).__name__}."
                 )
             piece = _as_piece(where, *batch)
             del batch
             if piece.X.shape[0]:
                 yield piece
 
+    def ids(self) -> Iterator[NDArray[Any]]:
+        """The groups of all rows."""
+        for piece in self.pieces(0, self.n_samples, 1):
+            assert piece.groups is not None
+            yield piece.groups
+
     def describe(self) -> Any:
         """The name alone: nothing else is known of a function."""
         return ["batches", self._name]
 
 
-def _as_piece(where: str, X: Any, y: Any, weight: Any = None) -> Piece:
+def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None) -> Piece:
     """A batch, checked for shapes; its values are looked at when it is used."""
     if not scipy.sparse.issparse(X):
         X = np.asarray(X)
@@ -236,7 +265,7 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None) -> Piece:
             f"dtype {X.dtype}."
         )
     parts: list[NDArray[Any] | None] = []
-    for name, part in (("y", y), ("sample_weight", weight)):
+    for name, part in (("y", y), ("sample_weight", weight), ("groups", groups)):
         values = None if part is None else np.asarray(part)
         if values is not None and values.shape != (X.shape[0],):
             raise DataError(
@@ -244,4 +273,5 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None) -> Piece:
                 f"{values.shape}."
             )
         parts.append(values)
-    return Piece(X.tocsr() if scipy.sparse.issparse(X) else X, parts[0], parts[1], where)
+    X = X.tocsr() if scipy.sparse.issparse(X) else X
+    return Piece(X, parts[0], parts[1], where, parts[2])

@@ -51,30 +51,33 @@ class _ColumnReader:
         target: str | None,
         columns: Sequence[str] | None,
         weight: str | None,
+        groups: str | None,
     ) -> None:
         self.name = name
-        _check_names(target, columns, weight)
+        _check_names(target, columns, weight, groups)
         found = list(schema.names)
         doubles = sorted({column for column in found if found.count(column) > 1})
         if doubles:
             raise DataError(f"{name} has the columns {doubles} more than once.")
         if columns is None:
-            columns = [column for column in found if column not in (target, weight)]
-        missing = [c for c in (*columns, target, weight) if c is not None and c not in found]
+            columns = [column for column in found if column not in (target, weight, groups)]
+        wanted = (*columns, target, weight, groups)
+        missing = [c for c in wanted if c is not None and c not in found]
         if missing:
             raise DataError(f"{name} has no columns {missing}; it has {found[:20]}.")
         if not columns:
-            raise DataError(f"{name} has no columns but the target and the weights.")
+            raise DataError(f"{name} has no columns but the target, the weights and the groups.")
         self.feature_names: tuple[str, ...] | None = tuple(columns)
-        self.target, self.weight = target, weight
+        self.target, self.weight, self.groups = target, weight, groups
         self.n_features, self.weighted = len(columns), weight is not None
+        self.grouped = groups is not None
         self._schema = schema
         self.dtype = self._dtype(schema)
         # Asked once: for every few rows it would take as long as turning them.
         kinds = {str(schema.field(column).type) for column in columns}
         self._uniform = len(kinds) == 1 and kinds <= {"float", "double"}
         #: Without the extra copies of a column that is also the target.
-        self.read = list(dict.fromkeys([*columns, *(c for c in (target, weight) if c)]))
+        self.read = list(dict.fromkeys([*columns, *(c for c in (target, weight, groups) if c)]))
         row_bytes = self.dtype.itemsize * self.n_features
         self.batch_rows = max(_TURNED_ROWS, _BATCH_BYTES // row_bytes)
 
@@ -92,6 +95,11 @@ class _ColumnReader:
                     f"{self.name}, column {column!r}: must hold numbers; got {kind}. Give "
                     "columns=, or encode it by a rule fixed without looking at the data."
                 )
+        if self.groups is not None and types.is_floating(schema.field(self.groups).type):
+            raise TypeError(
+                f"{self.name}, column {self.groups!r}: groups must be integers, texts or other "
+                "exact ids; got floating-point numbers."
+            )
         narrow = all(types.is_float32(schema.field(c).type) for c in self.feature_names)
         return np.dtype(np.float32 if narrow else np.float64)
 
@@ -113,13 +121,14 @@ class _ColumnReader:
         for column in self.read:
             values = batch.column(column)
             if values.null_count:
-                raise DataError(
-                    f"{where}, column {column!r}: a value is missing. Fill missing values by a "
-                    "rule fixed without looking at the data."
-                )
+                fill = "Fill missing values by a rule fixed without looking at the data."
+                if column == self.groups:
+                    fill = "Give every row an id: a new one if it is nobody else's row."
+                raise DataError(f"{where}, column {column!r}: a value is missing. {fill}")
             parts[column] = values
         y = _plain(parts[self.target]) if self.target else None
         weight = _plain(parts[self.weight]) if self.weight else None
+        groups = _plain(parts[self.groups]) if self.groups else None
         features = batch.select(list(self.feature_names))
         for at in range(0, batch.num_rows, _TURNED_ROWS):
             end = min(at + _TURNED_ROWS, batch.num_rows)
@@ -128,7 +137,23 @@ class _ColumnReader:
                 None if y is None else y[at:end],
                 None if weight is None else weight[at:end],
                 where,
+                None if groups is None else groups[at:end],
             )
+
+    def _id_batches(self) -> Iterator[Any]:
+        """Record batches with the column of the groups alone."""
+        raise NotImplementedError
+
+    def ids(self) -> Iterator[NDArray[Any]]:
+        """The groups of all rows."""
+        for batch in self._id_batches():
+            column = batch.column(self.groups)
+            if column.null_count:
+                raise DataError(
+                    f"{self.name}, column {self.groups!r}: a value is missing. Give every row an "
+                    "id: a new one if it is nobody else's row."
+                )
+            yield _plain(column)
 
     def _turned(self, batch: Any) -> NDArray[Any]:
         """The rows of a small record batch."""
@@ -146,7 +171,7 @@ class _ColumnReader:
     def describe(self) -> Any:
         """Names and types of the columns that are read."""
         return [
-            [self.feature_names, self.target, self.weight],
+            [self.feature_names, self.target, self.weight, self.groups],
             [str(self._schema.field(column).type) for column in self.read],
         ]
 
@@ -158,30 +183,35 @@ class ParquetReader(_ColumnReader):
     ----------
     path : path or sequence of paths
         A directory stands for its Parquet files in the order of their names.
-    target, columns, weight
+    target, columns, weight, groups
         See :func:`dpfast.blocks.from_parquet`.
     """
 
     seekable = True
 
     def __init__(
-        self, path: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+        self,
+        path: Any,
+        target: str | None,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        groups: str | None = None,
     ) -> None:
         import_arrow()
         self.paths = _files(path, PARQUET)
-        self._groups: list[tuple[str, int, int]] = []
+        self._row_groups: list[tuple[str, int, int]] = []
         for number, name in enumerate(self.paths):
             with self._open(name) as file:
                 schema, data = file.schema_arrow, file.metadata
                 if number == 0:
-                    super().__init__(name, schema, target, columns, weight)
+                    super().__init__(name, schema, target, columns, weight, groups)
                 else:
                     self.check_schema(name, schema)
-                self._groups += [
+                self._row_groups += [
                     (name, group, data.row_group(group).num_rows)
                     for group in range(data.num_row_groups)
                 ]
-        self.n_samples = sum(rows for _, _, rows in self._groups)
+        self.n_samples = sum(rows for _, _, rows in self._row_groups)
         if not self.n_samples:
             raise DataError(f"{self.name} has columns but no rows.")
 
@@ -198,7 +228,7 @@ class ParquetReader(_ColumnReader):
         first, opened = 0, ""
         file: Any = None
         try:
-            for name, group, count in self._groups:
+            for name, group, count in self._row_groups:
                 begin, end = max(start, first), min(stop, first + count)
                 at, first = first, first + count
                 if begin >= end:
@@ -227,9 +257,18 @@ class ParquetReader(_ColumnReader):
             if file is not None:
                 file.close()
 
+    def _id_batches(self) -> Iterator[Any]:
+        arrow = import_arrow()
+        for path in self.paths:
+            try:
+                with self._open(path) as file:
+                    yield from file.iter_batches(columns=[self.groups])
+            except arrow.ArrowInvalid as error:
+                raise DataError(f"{path} cannot be read to its end: {error}") from error
+
     def describe(self) -> Any:
-        """Files by name and time, row groups by their rows."""
-        rows = [count for _, _, count in self._groups]
+        """Files by name and time, row groups by their rows, unless these are private."""
+        rows = [] if self.grouped else [count for _, _, count in self._row_groups]
         return [*super().describe(), [file_facts(path) for path in self.paths], rows]
 
 
@@ -239,25 +278,32 @@ class CsvReader(_ColumnReader):
     Parameters
     ----------
     path : path
-    target, columns, weight
+    target, columns, weight, groups
         See :func:`dpfast.blocks.from_csv`.
     """
 
     def __init__(
-        self, path: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+        self,
+        path: Any,
+        target: str | None,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        groups: str | None = None,
     ) -> None:
         import_arrow()
         self.path = os.fspath(path)
         self._types: dict[str, Any] = {}
         with self._open() as stream:
             header = stream.schema.names
-        _check_names(target, columns, weight)
+        _check_names(target, columns, weight, groups)
         names = [c for c in (columns or header) if c != target]
         float64 = import_arrow().float64()
         # Not guessed from the first lines: later ones may look different.
         self._types = dict.fromkeys((*names, *([weight] if weight else [])), float64)
+        if groups is not None:
+            self._types[groups] = import_arrow().string()
         with self._open() as stream:
-            super().__init__(self.path, stream.schema, target, columns, weight)
+            super().__init__(self.path, stream.schema, target, columns, weight, groups)
         count = [target or self.read[0]]
         with self._open(count) as stream:
             self.n_samples = self._guard(lambda: sum(batch.num_rows for batch in stream))
@@ -291,6 +337,12 @@ class CsvReader(_ColumnReader):
                 at += batch.num_rows
                 yield from self.rows_of(batch, where)
 
+    def _id_batches(self) -> Iterator[Any]:
+        assert self.groups is not None
+        with self._open([self.groups]) as stream:
+            while (batch := self._guard(lambda: next(stream, None))) is not None:
+                yield batch
+
     def describe(self) -> Any:
         """The file by name and time, columns by name: their types were guessed from the values."""
         return [super().describe()[0], file_facts(self.path)]
@@ -302,12 +354,17 @@ class DatasetReader(_ColumnReader):
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
-    target, columns, weight
+    target, columns, weight, groups
         See :func:`dpfast.blocks.from_dataset`.
     """
 
     def __init__(
-        self, dataset: Any, target: str | None, columns: Sequence[str] | None, weight: str | None
+        self,
+        dataset: Any,
+        target: str | None,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        groups: str | None = None,
     ) -> None:
         import_arrow()
         if not hasattr(dataset, "to_batches") or not hasattr(dataset, "count_rows"):
@@ -315,7 +372,7 @@ class DatasetReader(_ColumnReader):
                 f"dataset must be a pyarrow.dataset.Dataset; got {type(dataset).__name__}."
             )
         self._dataset = dataset
-        super().__init__("the dataset", dataset.schema, target, columns, weight)
+        super().__init__("the dataset", dataset.schema, target, columns, weight, groups)
         self.n_samples = int(dataset.count_rows())
         if not self.n_samples:
             raise DataError("the dataset has columns but no rows.")
@@ -323,13 +380,19 @@ class DatasetReader(_ColumnReader):
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
         at = 0
-        batches = self._dataset.to_batches(
-            columns=self.read, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
-        )
-        for batch in batches:
+        for batch in self._batches(self.read):
             where = f"{self.name}, rows {at} to {at + batch.num_rows - 1}"
             at += batch.num_rows
             yield from self.rows_of(batch, where)
+
+    def _id_batches(self) -> Iterator[Any]:
+        assert self.groups is not None
+        yield from self._batches([self.groups])
+
+    def _batches(self, columns: list[str]) -> Any:
+        return self._dataset.to_batches(
+            columns=columns, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
+        )
 
     def describe(self) -> Any:
         """Files by name and time, if there are files."""
@@ -354,18 +417,19 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
     return paths
 
 
-def _check_names(target: Any, columns: Any, weight: Any) -> None:
-    for name, value in (("target", target), ("sample_weight", weight)):
+def _check_names(target: Any, columns: Any, weight: Any, groups: Any) -> None:
+    for name, value in (("target", target), ("sample_weight", weight), ("groups", groups)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} must be the name of a column or None; got {value!r}.")
     if columns is None:
         return
     if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
         raise TypeError(f"columns must be a list of names or None; got {columns!r}.")
-    if len(set(columns)) != len(columns) or target in columns or weight in columns:
+    aside = {target, weight, groups}
+    if len(set(columns)) != len(columns) or not aside.isdisjoint(columns):
         raise ValueError(
-            "columns must be different from each other and from the target and the weights; got "
-            f"{list(columns)}."
+            "columns must be different from each other and from the target, the weights and the "
+            f"groups; got {list(columns)}."
         )
 
 

@@ -8,7 +8,9 @@ way.  What an executor must keep, for the sums and the privacy that rests on the
 
 - every block is in the results exactly once, however often it was computed or lost;
 - results come in the order of the blocks, whichever was ready first;
-- the list of blocks and their numbers of rows (which are public) never change;
+- the list of blocks and their numbers of rows (which are public, but where a record is a group of
+  rows) never change;
+- all rows of a group are in one block;
 - noise is none of its business: functions of blocks are deterministic.
 """
 
@@ -20,6 +22,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
+
+from dpfast.shape import BlockSizes
 
 T = TypeVar("T")
 
@@ -38,6 +42,8 @@ class Block:
     weight : ndarray of shape (rows,) or None
     where : str
         Where the rows come from, for messages.
+    groups : ndarray of shape (rows,) or None
+        Whose row each is.
     made : dict or None
         Problems that were made of it, where it stays in memory from one pass to the next; they go
         with it.  None: each pass makes its own.
@@ -48,6 +54,7 @@ class Block:
     y: NDArray[Any] | None
     weight: NDArray[Any] | None
     where: str
+    groups: NDArray[Any] | None = None
     made: dict[Any, Any] | None = None
 
 
@@ -58,6 +65,9 @@ class Executor(ABC):
     n_features: int
     #: Rows of every block, in order; none is 0.
     sizes: tuple[int, ...]
+    #: Groups that the rows belong to, such as persons; none has rows in two blocks.  Their number
+    #: is public, and `sizes` are not.  None: every row is a record.
+    n_groups: int | None = None
     #: Whether the blocks have weights.
     weighted: bool
     #: Names of the columns, if they have any.
@@ -80,6 +90,11 @@ class Executor(ABC):
         numbers : sequence of int or None, default=None
             Ascending; None: all blocks.
         """
+
+    @property
+    def layout(self) -> BlockSizes:
+        """What is public of the blocks' sizes."""
+        return BlockSizes(len(self.sizes), tuple(sorted(set(self.sizes))))
 
     @abstractmethod
     def digest(self) -> str:

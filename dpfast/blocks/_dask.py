@@ -23,6 +23,7 @@ import pickle
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +31,9 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor, check_name
+from dpfast.blocks._groups import keys_of
 from dpfast.errors import DataError
+from dpfast.shape import MOST_ROWS, BlockSizes
 
 T = TypeVar("T")
 
@@ -38,6 +41,8 @@ T = TypeVar("T")
 # longer than most tasks, and a matrix for each partition more memory than the client may have.
 _GATHERED = 64
 _GATHERED_BYTES = 2**26
+# What lies beside the rows.
+_BESIDE = ("y", "sample_weight", "groups")
 
 
 class DaskBlocks(Executor):
@@ -45,7 +50,7 @@ class DaskBlocks(Executor):
 
     Parameters
     ----------
-    X, y, sample_weight, client, keep, name
+    X, y, sample_weight, groups, client, keep, name
         See :func:`dpfast.blocks.from_dask`.
 
     Attributes
@@ -53,6 +58,7 @@ class DaskBlocks(Executor):
     n_samples, n_features : int
     sizes : tuple of int
         Rows of every partition; empty ones are left out.
+    n_groups : int or None
     weighted : bool
     feature_names : tuple of str or None
     """
@@ -60,7 +66,14 @@ class DaskBlocks(Executor):
     seekable = True
 
     def __init__(
-        self, X: Any, y: Any, sample_weight: Any, client: Any, keep: bool, name: str | None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        client: Any,
+        keep: bool,
+        name: str | None,
     ) -> None:
         dask = _imported()
         check_flag("keep", keep)
@@ -73,7 +86,7 @@ class DaskBlocks(Executor):
         self.weighted = sample_weight is not None
         self._dtype = _check_numbers(X)
         columns = [rows]
-        for what, part in (("y", y), ("sample_weight", sample_weight)):
+        for what, part in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):
             columns.append(_beside(what, part, X, len(rows), dask))
         prepare = dask.delayed(_Held, pure=False)
         held = [
@@ -84,7 +97,7 @@ class DaskBlocks(Executor):
         self._held = self._client.compute(held) if self._keep else held
         found = list(self._each(_look, range(len(held))))
         for number, (look, _, _) in enumerate(found):
-            for what, length in (("y", look[2]), ("sample_weight", look[3])):
+            for what, length in zip(_BESIDE, look[2], strict=True):
                 if length is not None and length != look[0]:
                     raise DataError(
                         f"{what} must have as many rows as X in every partition; partition "
@@ -103,8 +116,30 @@ class DaskBlocks(Executor):
         self.sizes = tuple(found[number][0][0] for number in filled)
         self.n_samples = sum(self.sizes)
         self._checksums = [found[number][2] for number in filled]
+        if groups is not None:
+            self.n_groups = self._count_groups()
+            # How many partitions are empty is private, too.
+            self._layout = BlockSizes(len(held), (self.n_groups * MOST_ROWS,))
+
+    def _count_groups(self) -> int:
+        """The number of groups, none of which may have rows in two partitions."""
+        keys = [keys for keys, _, _ in self._each(_group_keys, range(len(self._held)))]
+        known = len(np.unique(np.concatenate(keys)))
+        if known < sum(map(len, keys)):
+            raise DataError(
+                "all rows of a group must be in one partition; those of at least one are in "
+                "several. A dataframe's shuffle(on=...) brings them together."
+            )
+        return known
+
+    @property
+    def layout(self) -> BlockSizes:
+        """What is public of the partitions' sizes."""
+        return super().layout if self.n_groups is None else self._layout
 
     def __repr__(self) -> str:
+        if self.n_groups is not None:
+            return f"<{self.n_groups:,} groups x {self.n_features:,} columns in dask partitions>"
         return (
             f"<{self.n_samples:,} rows x {self.n_features:,} columns in {len(self.sizes):,} dask "
             f"partitions>"
@@ -112,7 +147,8 @@ class DaskBlocks(Executor):
 
     def digest(self) -> str:
         """Fingerprint of name, columns and partitions' sizes, never of values."""
-        facts = [self._name, self.n_features, self.feature_names, self._dtype, self.sizes]
+        sizes = self.sizes if self.n_groups is None else (self.n_groups,)
+        facts = [self._name, self.n_features, self.feature_names, self._dtype, sizes]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def map(
@@ -191,9 +227,10 @@ class _Held:
     Pickled (spilled, or sent to another worker) it is the partition alone.
     """
 
-    def __init__(self, number: int, X: Any, y: Any, weight: Any, where: str) -> None:
-        self._parts = number, X, y, weight, where
-        self.block = Block(number, _matrix(X), _vector(y), _vector(weight), where, {})
+    def __init__(self, number: int, X: Any, y: Any, weight: Any, groups: Any, where: str) -> None:
+        self._parts = number, X, y, weight, groups, where
+        vectors = _vector(y), _vector(weight)
+        self.block = Block(number, _matrix(X), *vectors, where, _vector(groups), {})
         self.lock = threading.Lock()
         self._checksum: int | None = None
 
@@ -201,14 +238,14 @@ class _Held:
         return _Held, self._parts
 
     def __sizeof__(self) -> int:
-        parts = (self.block.X, self.block.y, self.block.weight)
+        parts = (self.block.X, self.block.y, self.block.weight, self.block.groups)
         return 1000 + sum(_bytes(part) for part in parts)
 
     def checksum(self) -> int:
         """Of all values; it stays with the client."""
         if self._checksum is None:
             total = 0
-            for part in (self.block.X, self.block.y, self.block.weight):
+            for part in (self.block.X, self.block.y, self.block.weight, self.block.groups):
                 for array in _arrays(part):
                     total = zlib.crc32(_plain(array), total)
             self._checksum = total
@@ -221,20 +258,23 @@ def _work(held: _Held, sent: bytes, number: int, check: bool) -> tuple[Any, int,
     block = held.block
     if number != block.number:
         # Empty partitions are left out, so that a block's number is not its partition's.
-        block = Block(number, block.X, block.y, block.weight, block.where, block.made)
+        block = replace(block, number=number)
     with held.lock:
         checksum = held.checksum() if check else None
         return function(block), int(block.X.shape[0]), checksum
 
 
-def _look(block: Block) -> tuple[int, int, int | None, int | None]:
+def _look(block: Block) -> tuple[int, int, tuple[int | None, ...]]:
+    """Rows and columns, and lengths of what lies beside them."""
     rows, columns = block.X.shape
-    return (
-        int(rows),
-        int(columns),
-        None if block.y is None else len(block.y),
-        None if block.weight is None else len(block.weight),
-    )
+    beside = (block.y, block.weight, block.groups)
+    return int(rows), int(columns), tuple(None if part is None else len(part) for part in beside)
+
+
+def _group_keys(block: Block) -> NDArray[np.uint64]:
+    """A number for each group of a partition."""
+    assert block.groups is not None
+    return np.unique(keys_of(block.groups))
 
 
 def _matrix(X: Any) -> Any:

@@ -20,14 +20,17 @@ from dpfast.blocks._contract import Block, Executor
 from dpfast.chunks import add_up, thread_count
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
+from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.problem import Problem
-from dpfast.shape import BlockSizes, ProblemShape
+from dpfast.shape import ProblemShape
 from dpfast.sums import RowAccess, RowSums, as_vector
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 T = TypeVar("T")
+# From a piece of the rows to their coordinates and bounds of their lengths, and the transform.
+Measure = tuple[Callable[[Matrix], tuple[Matrix, Vector]], Matrix]
 
 # Blocks that an estimate of the Hessian takes its rows from.
 _SAMPLED_BLOCKS = 8
@@ -57,6 +60,8 @@ class BlockProblem(RowSums):
         Value of the constant column (penalized like the others); 0 for none.
     max_weight : float or None, default=None
         Public bound of the weights; needed if, and only if, the source has weights.
+    max_rows_per_group : int or None, default=None
+        As for :class:`Problem`, if the source has groups.
     target : callable or None, default=None
         Makes targets (-1 and +1, or finite numbers) of a block's stored ones: a function of a
         module or a ``functools.partial`` of one.  None: they are targets.
@@ -94,6 +99,7 @@ class BlockProblem(RowSums):
         *,
         intercept: float = 1.0,
         max_weight: float | None = None,
+        max_rows_per_group: int | None = None,
         target: Callable[[NDArray[Any]], ArrayLike] | None = None,
         n_jobs: int | None = None,
         columns: Sequence[ColumnBlock] = (),
@@ -116,20 +122,28 @@ class BlockProblem(RowSums):
         self.n_jobs = thread_count(n_jobs)
         self.leaks = ()
         self.source = source
+        if source.n_groups is None and max_rows_per_group is not None:
+            raise ValueError(
+                "max_rows_per_group must be None for rows without groups; got "
+                f"{max_rows_per_group!r}. The source must be made with groups=."
+            )
         self.shape = ProblemShape(
-            sum(source.sizes),
+            sum(source.sizes) if source.n_groups is None else source.n_groups,
             source.n_features,
             data_norm,
             Loss(loss) if isinstance(loss, str) else loss,
             intercept,
             alpha,
             1.0 if max_weight is None else max_weight,
-            BlockSizes(len(source.sizes), tuple(sorted(set(source.sizes)))),
+            source.layout,
+            "row" if source.n_groups is None else "group",
+            max_rows_per_group,
             columns=tuple(columns),
         )
         self.make_target = target
         self._lengths: Callable[[RowAccess], Vector] | None = None
         self._longest = math.inf
+        self._measure: Measure | None = None
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -145,6 +159,7 @@ class BlockProblem(RowSums):
             self.make_target,
             self._lengths,
             self._longest,
+            self._measure,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -211,8 +226,18 @@ class BlockProblem(RowSums):
             rows += count
         return total, rows
 
-    def sum_rows(self, work: Callable[[Matrix], Matrix]) -> Any:
-        return add_up(self._over(methodcaller("sum_rows", work)))
+    def count_groups(self, edges: Vector) -> Vector:
+        counts: Vector = add_up(self._over(methodcaller("count_groups", edges)))
+        return counts
+
+    def group_gradient(self, w: Matrix, clip: GroupClip) -> tuple[Matrix, float]:
+        if self._measure is None:
+            raise ValueError("groups must be measured first; use measured_by.")
+        total, shares = np.zeros_like(w), 0.0
+        for part, share in self._over(methodcaller("group_gradient", w, clip)):
+            total += part
+            shares += share
+        return total, shares
 
     # ---- other views ----------------------------------------------------------------------------
 
@@ -220,6 +245,11 @@ class BlockProblem(RowSums):
         self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
     ) -> Self:
         return self._view(_lengths=lengths, _longest=longest)  # found in every pass
+
+    def measured_by(
+        self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
+    ) -> Self:
+        return self._view(_measure=(measure, transform))  # in every pass
 
     def with_target(self, y: Any) -> Self:
         """The same rows, weights and bounds with other targets.
@@ -246,6 +276,7 @@ class _Recipe:
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[RowAccess], Vector] | None
     longest: float
+    measure: Measure | None
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -287,8 +318,12 @@ class _Recipe:
             intercept=shape.intercept,
             sample_weight=block.weight,
             max_weight=shape.max_weight if self.weighted else None,
+            groups=block.groups,
+            max_rows_per_group=shape.max_rows_per_group,
             n_jobs=self.n_jobs,
         )
+        if self.measure is not None:
+            return problem.measured_by(*self.measure)
         if self.lengths is None:
             return problem
         return problem.clipped_by_lengths(self.lengths, self.longest)

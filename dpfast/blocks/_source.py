@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_flag, check_integer
 from dpfast.blocks._contract import Block, Executor
+from dpfast.blocks._groups import GroupBlocks, group_starts
 from dpfast.errors import DataError
+from dpfast.shape import BlockSizes
 
 T = TypeVar("T")
 
@@ -35,6 +37,14 @@ class Piece(NamedTuple):
     y: NDArray[Any] | None
     weight: NDArray[Any] | None
     where: str
+    groups: NDArray[Any] | None = None
+
+    def rows(self, which: slice | NDArray[np.int64]) -> Piece:
+        """Some of its rows."""
+        y, weight, groups = (
+            None if part is None else part[which] for part in (self.y, self.weight, self.groups)
+        )
+        return Piece(self.X[which], y, weight, self.where, groups)
 
 
 class Reader(Protocol):
@@ -43,6 +53,8 @@ class Reader(Protocol):
     n_samples: int
     n_features: int
     weighted: bool
+    #: Whether pieces have groups.
+    grouped: bool
     feature_names: tuple[str, ...] | None
     #: Whether `pieces` skips what is not asked for, instead of reading it and throwing it away.
     seekable: bool
@@ -53,8 +65,15 @@ class Reader(Protocol):
         """Rows [start, stop), in order, best `rows` at a time; without seeking, all rows."""
         ...
 
+    def ids(self) -> Iterator[NDArray[Any]]:
+        """The groups of all rows, in order."""
+        ...
+
     def describe(self) -> Any:
-        """What tells this data set from another but for its values, for JSON."""
+        """What tells this data set from another but for its values, for JSON.
+
+        Where rows have groups, nothing that follows from how many rows there are.
+        """
         ...
 
 
@@ -75,7 +94,9 @@ class Source(Executor):
     ----------
     n_samples, n_features : int
     sizes : tuple of int
-        Rows of every block.
+        Rows of every block; of more than 1000 rows of a group, 1000 are read.
+    n_groups : int or None
+        Where the rows have groups: their number, which is public, while those of rows are not.
     weighted : bool
     feature_names : tuple of str or None
     """
@@ -91,21 +112,40 @@ class Source(Executor):
         if block_rows is None:
             block_rows = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * self.n_features))
         self._block_rows = check_integer("block_rows", block_rows, low=1, high=2**53)
+        self._groups: GroupBlocks | None = None
+        if reader.grouped:
+            start = group_starts(reader.ids(), repr(reader))
+            if start[-1] != self.n_samples:
+                raise self._changed(str(start[-1]), repr(reader))
+            self._groups = GroupBlocks(start, self._block_rows)
+            self.n_groups, self.sizes = self._groups.count, self._groups.sizes
+            self._begins = self._groups.begins
+            return
         whole, rest = divmod(self.n_samples, self._block_rows)
         self.sizes = (self._block_rows,) * whole + ((rest,) if rest else ())
+        self._begins = [*range(0, self.n_samples, self._block_rows), self.n_samples]
 
     def __repr__(self) -> str:
+        if self.n_groups is not None:
+            return f"<{self.n_groups:,} groups x {self.n_features:,} columns, {self._reader!r}>"
         return (
             f"<{self.n_samples:,} rows x {self.n_features:,} columns in {len(self.sizes):,} blocks,"
             f" {self._reader!r}>"
         )
 
+    @property
+    def layout(self) -> BlockSizes:
+        """What is public of the blocks' sizes."""
+        if self.n_groups is None:
+            return super().layout
+        return BlockSizes.of_groups(self.n_groups, self._block_rows)
+
     def digest(self) -> str:
         """Fingerprint of columns, files (names, times) and blocks, never of what values decide."""
-        text = json.dumps(
-            [self._reader.describe(), self.n_features, self.sizes[0], self.n_samples],
-            sort_keys=True,
-        )
+        sizes = [self.sizes[0], self.n_samples]
+        if self.n_groups is not None:
+            sizes = [self._block_rows, self.n_groups]
+        text = json.dumps([self._reader.describe(), self.n_features, *sizes], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def blocks(self, numbers: Sequence[int] | None = None) -> Iterator[Block]:
@@ -118,33 +158,46 @@ class Source(Executor):
         """
         if numbers is None or not self.seekable:
             wanted = None if numbers is None else set(numbers)
-            for block in self._blocks(0, self.n_samples):
+            for block in self._blocks(0, len(self.sizes)):
                 if wanted is None or block.number in wanted:
                     yield block
             return
         for number in numbers:
-            start = number * self._block_rows
-            yield from self._blocks(start, start + self.sizes[number])
+            yield from self._blocks(number, number + 1)
 
-    def _blocks(self, start: int, stop: int) -> Iterator[Block]:
-        """Rows [start, stop), which begin with a block."""
-        number = start // self._block_rows
-        missing = stop - start
-        gathered = _Gathered(min(self._block_rows, missing))
-        for piece in self._reader.pieces(start, stop, self._block_rows):
+    def _blocks(self, number: int, end: int) -> Iterator[Block]:
+        """Blocks [number, end), of which there is at least one."""
+        gathered = _Gathered(self.sizes[number])
+        for piece in self._kept(self._begins[number], self._begins[end]):
             at, rows = 0, piece.X.shape[0]
-            if rows > missing - gathered.filled:
-                raise self._changed(f"more than {stop}", piece.where)
             while at < rows:
                 at += gathered.add(piece, at)
                 if gathered.full:
-                    missing -= gathered.rows
                     # No reference stays here: the next block is read while this one is in use.
                     yield gathered.take(number)
                     number += 1
-                    gathered = _Gathered(min(self._block_rows, missing))
-        if missing:
-            raise self._changed(f"only {stop - missing + gathered.filled}", repr(self._reader))
+                    gathered = _Gathered(self.sizes[number] if number < end else 0)
+
+    def _kept(self, start: int, stop: int) -> Iterator[Piece]:
+        """Pieces of the rows [start, stop) that are kept of their groups; all that there are."""
+        at, last = start, None
+        for piece in self._reader.pieces(start, stop, self._block_rows):
+            rows = piece.X.shape[0]
+            if rows > stop - at:
+                raise self._changed(f"more than {stop}", piece.where)
+            if rows and self._groups is not None:
+                ids = piece.groups
+                assert ids is not None
+                try:
+                    numbers, kept = self._groups.place(ids, at, last)
+                except ValueError as error:
+                    raise DataError(f"{piece.where}: {error}") from error
+                last = ids[-1:]
+                piece = (piece if kept is None else piece.rows(kept))._replace(groups=numbers)
+            at += rows
+            yield piece
+        if at < stop:
+            raise self._changed(f"only {at}", repr(self._reader))
 
     def _changed(self, found: str, where: str) -> DataError:
         return DataError(
@@ -192,12 +245,7 @@ class _Gathered:
     def add(self, piece: Piece, at: int) -> int:
         """Take rows of `piece` from `at` on, as many as there is room for; returns their number."""
         count = min(self.rows - self.filled, piece.X.shape[0] - at)
-        part = Piece(
-            piece.X[at : at + count],
-            None if piece.y is None else piece.y[at : at + count],
-            None if piece.weight is None else piece.weight[at : at + count],
-            piece.where,
-        )
+        part = piece.rows(slice(at, at + count))
         if count < self.rows and not scipy.sparse.issparse(part.X):
             # Copied right away, so that the piece can go.
             if self._X is None:
@@ -213,6 +261,7 @@ class _Gathered:
                 X=None,
                 y=None if part.y is None else part.y.copy(),
                 weight=None if part.weight is None else part.weight.copy(),
+                groups=None if part.groups is None else part.groups.copy(),
             )
         self._parts.append(part)
         self.filled += count
@@ -234,6 +283,7 @@ class _Gathered:
             _joined([part.y for part in parts], first, "targets"),
             _joined([part.weight for part in parts], first, "weights"),
             first if first == last else f"{first} to {last}",
+            _joined([part.groups for part in parts], first, "groups"),
         )
 
 

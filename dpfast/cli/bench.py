@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegress
 
 from dpfast import _kernels
 from dpfast._validation import check_choice
+from dpfast.cli import _numpy_kernels
 from dpfast.cli._arguments import Commands, add_json, add_relation, add_solver, count
 from dpfast.cli._screen import console, describe, legend, note, say, scores, show_json, track
 from dpfast.estimators import LogisticRegression
@@ -28,6 +29,12 @@ _SOLVERS = ("auto", "objective-perturbation", "output-perturbation")
 _TEST_ROWS = 20_000
 _BLOCK_ROWS = 100_000
 _GIB = 2.0**30
+_NUMPY = " in NumPy"
+# What would take longer in NumPy is not timed: steps along one row are a few hundred times as slow
+# there, all else up to 8 times.
+_LONGEST_SECONDS = 60.0
+_SLOWER = {"rrpsgd": 400.0}
+_OFTEN_SLOWER = 8.0
 
 
 def add(commands: Commands) -> None:
@@ -36,8 +43,8 @@ def add(commands: Commands) -> None:
         "bench",
         help="how fast this machine fits, at a size of your choice",
         description="Time the reading of rows, one gradient and whole private fits on made-up "
-        "rows of the size that you give, next to scikit-learn's non-private fit. The best of "
-        "several rounds counts.",
+        "rows of the size that you give, next to the same fits with NumPy in the place of "
+        "compiled code and to scikit-learn's non-private fit. The best of several rounds counts.",
         epilog="The benchmarks behind the published numbers (kernels, the papers' tables, other "
         "libraries) are in the source tree: 'python -m bench' there.",
     )
@@ -84,15 +91,26 @@ def run(arguments: argparse.Namespace) -> None:
             strict=True,
         ).fit(X, y)
 
+    def in_numpy(name: str) -> Any:
+        with _numpy_kernels.in_numpy():
+            return private(name)
+
     works: dict[str, Callable[[], Any]] = {
         "read": lambda: _kernels.read_sum(flat),
         "gradient": lambda: problem.value_and_gradient(w),
         "not private": lambda: NonPrivateLogisticRegression(max_iter=1000).fit(X, y),
-        **{name: partial(private, name) for name in names},
     }
+    for name in names:
+        works[name] = partial(private, name)
+        works[name + _NUMPY] = partial(in_numpy, name)
     with FITS.public_rows():
         timed = dict(_time(works, arguments.repeat))
-    fits = [_record(name, *timed[name], X_test, y_test) for name in timed if name in names]
+    fits = [
+        _record(name, *timed[name], X_test, y_test)
+        | {"numpy_seconds": timed[name + _NUMPY][0] if name + _NUMPY in timed else None}
+        for name in names
+        if name in timed
+    ]
     usual = _record("not private", *timed["not private"], X_test, y_test)
     result = {
         "rows": arguments.rows,
@@ -147,6 +165,15 @@ def _time(
     for name in track(turns, "timing"):
         if name in refused:
             continue
+        if name.endswith(_NUMPY):
+            solver = name.removesuffix(_NUMPY)
+            if solver not in best:
+                continue
+            slower = _SLOWER.get(solver, _OFTEN_SLOWER)
+            if slower * best[solver][0] > _LONGEST_SECONDS:
+                refused.add(name)
+                note(f"note: {name} is left out: it may take minutes")
+                continue
         start = time.perf_counter()
         try:
             made = works[name]()
@@ -169,6 +196,12 @@ def _record(
     }
 
 
+def _beside_numpy(fit: dict[str, Any]) -> str:
+    """How many times as long as the fit its twin takes; a dash where there is none."""
+    seconds = fit.get("numpy_seconds")
+    return "-" if seconds is None else f"{seconds / fit['seconds']:.1f} x"
+
+
 def _show(result: dict[str, Any]) -> None:
     say(
         f"{result['rows']:,} made-up rows x {result['columns']:,} columns, float64: "
@@ -186,7 +219,7 @@ def _show(result: dict[str, Any]) -> None:
     )
     screen = Table()
     screen.add_column("fit", no_wrap=True)
-    for name in ("seconds", "ratio", "accuracy", "log-loss"):
+    for name in ("seconds", "ratio", "NumPy", "accuracy", "log-loss"):
         screen.add_column(name, justify="right")
     usual = result["non_private"]
     for one in (*result["fits"], usual):
@@ -194,12 +227,15 @@ def _show(result: dict[str, Any]) -> None:
             "not private" if one is usual else one["solver"],
             f"{one['seconds']:.4f}",
             f"{one['seconds'] / usual['seconds']:.2f}",
+            _beside_numpy(one),
             f"{100.0 * one['accuracy']:.1f} %",
             f"{one['log_loss']:.4f}",
         )
     console().print("", screen, "")
     say(
-        "'not private' is scikit-learn's LogisticRegression, 'ratio' the time next to its. "
+        "'not private' is scikit-learn's LogisticRegression, 'ratio' the time next to its, 'NumPy' "
+        "how many times as long the same fit takes if every pass over the rows is NumPy, written "
+        "as well as it can be there. "
         f"Private fits have epsilon = {result['epsilon']:g}, delta = {result['delta']:g} "
         f"({result['neighboring_relation']}). Scores are on {_TEST_ROWS:,} further made-up "
         "rows; one fit with fresh noise stands for each solver. On your own data they will be "

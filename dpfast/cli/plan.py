@@ -87,8 +87,8 @@ def run(arguments: argparse.Namespace) -> None:
         if not arguments.plot.endswith(PICTURES):
             raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot)
-    settled, events = _planned(arguments)
-    shape, relation = settled.shape, arguments.neighboring_relation
+    planned, events = _planned(arguments)
+    shape, relation = planned.shape, arguments.neighboring_relation
     if arguments.plot:
         from dpfast.plotting import PrivacyUtilityDisplay
 
@@ -97,9 +97,9 @@ def run(arguments: argparse.Namespace) -> None:
         )
         display.figure_.savefig(arguments.plot)
     if arguments.json:
-        show_json("plan", _document(settled, events, arguments.plot))
+        show_json("plan", _document(planned, events, arguments.plot))
         return
-    _show(settled, events)
+    _show(planned, events)
     if arguments.plot:
         say(f"Picture written to {arguments.plot}.")
 
@@ -119,13 +119,13 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
         data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm
         loss = Loss(arguments.loss or "logistic")
         shape = ProblemShape(arguments.rows, arguments.columns, data_norm, loss)
-        settled = plan(
+        planned = plan(
             shape,
             arguments.solver,
             budget,
             neighboring_relation=arguments.neighboring_relation,
         )
-        return settled, settled.events
+        return planned, planned.events
     for name in ("columns", "data_norm", "loss"):
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
@@ -134,21 +134,21 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
     return fit.solver, fit.events
 
 
-def _document(settled: Plan[Any], events: tuple[Event, ...], picture: str | None) -> dict[str, Any]:
-    shape = settled.shape
+def _document(planned: Plan[Any], events: tuple[Event, ...], picture: str | None) -> dict[str, Any]:
+    shape = planned.shape
     return {
-        "solver": settled.solver,
+        "solver": planned.solver,
         f"{_NOUNS[shape.unit]}s": shape.n_samples,
         "columns": shape.n_features,
         "data_norm": shape.data_norm,
         "loss": shape.loss.name,
         "alpha": shape.alpha,
-        "budget": settled.budget.to_dict(),
-        "neighboring_relation": settled.neighboring_relation,
-        "adaptive": settled.adaptive,
+        "budget": planned.budget.to_dict(),
+        "neighboring_relation": planned.neighboring_relation,
+        "adaptive": planned.adaptive,
         "events": [event.to_dict() for event in events],
-        "parameters": _scalars(settled.parameters),
-        "expected": plain(settled.expected),
+        "parameters": _scalars(planned.parameters),
+        "expected": plain(planned.expected),
         "picture": picture,
     }
 
@@ -161,12 +161,12 @@ def _scalars(values: Any) -> dict[str, Any]:
     }
 
 
-def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
-    shape = settled.shape
+def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
+    shape = planned.shape
     ridge = "no ridge" if shape.alpha is None else f"ridge alpha = {shape.alpha:.4g}"
     legend(
         [
-            ("solver", settled.solver),
+            ("solver", planned.solver),
             (
                 "problem",
                 f"{shape.n_samples:,} {_NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
@@ -175,24 +175,24 @@ def _show(settled: Plan[Any], events: tuple[Event, ...]) -> None:
             ),
             (
                 "budget",
-                f"epsilon = {settled.budget.epsilon:g}, delta = {settled.budget.delta:g} "
-                f"({settled.neighboring_relation})",
+                f"epsilon = {planned.budget.epsilon:g}, delta = {planned.budget.delta:g} "
+                f"({planned.neighboring_relation})",
             ),
         ]
     )
-    settings = _scalars(settled.parameters)
+    settings = _scalars(planned.parameters)
     say("\nSettings, from public numbers alone:\n")
     _explained((_shown(value), name, SETTINGS.get(name, "")) for name, value in settings.items())
     say("\nTo expect:\n")
     _explained(
         (f"{value:.4g}", EXPECTED.get(key, key.replace("_", " ")))
-        for key, value in settled.expected.items()
+        for key, value in planned.expected.items()
     )
-    chosen = "; which of them are made is chosen along the way" if settled.adaptive else ""
+    chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(events)
     say(
-        f"Nothing was spent. 'dpfast solvers {settled.solver}' says what this solver does and "
+        f"Nothing was spent. 'dpfast solvers {planned.solver}' says what this solver does and "
         "where its guarantee comes from."
     )
 

@@ -71,6 +71,8 @@ class FitParameters(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
 
 
+# What `fit` takes beside the rows, which a source of blocks has itself.
+_OF_ROWS = ("sample_weight", "groups")
 # The solver that fits with a prior.
 _WITH_PRIOR = "dp-whitened-gd"
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
@@ -205,48 +207,45 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
-        unknown = sorted(set(fit_params) - {"sample_weight", "groups", "checkpoint"})
-        if unknown:
-            raise TypeError(
-                "fit must get no keyword arguments but sample_weight and groups; got "
-                f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
-                f"{hints(unknown)}"
-            )
+        _refuse_unknown(fit_params)
         if fit_params.get("checkpoint") is not None:
             raise ValueError(
                 f"checkpoint must be None for rows in memory; got {fit_params['checkpoint']!r}. "
                 "Rows in blocks (dpfast.blocks) can have one."
             )
-        bound = self.max_weight
-        if bound is not None:
-            bound = check_real("max_weight", bound, low=1e-100, high=1e100)
         groups = fit_params.get("groups")
-        owners: dict[str, Any] = {}
-        if groups is not None:
-            owners = {"groups": groups, "max_rows_per_group": self.max_rows_per_group}
-        elif self.max_rows_per_group is not None:
+        if groups is None:
+            self._refuse_limit()
+            return self._own_weights(fit_params)
+        owners = {"groups": groups, "max_rows_per_group": self.max_rows_per_group}
+        return {**self._own_weights(fit_params), **owners}
+
+    def _refuse_limit(self) -> None:
+        """Refuse a limit of rows of a group where there are no groups."""
+        if self.max_rows_per_group is not None:
             raise ValueError(
                 "groups must be given to fit with max_rows_per_group="
                 f"{self.max_rows_per_group!r}; got None. They say whose row each is."
             )
+
+    def _own_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of the Problem that say how much each row counts."""
+        bound = self.max_weight
+        if bound is not None:
+            bound = check_real("max_weight", bound, low=1e-100, high=1e100)
         weight = fit_params.get("sample_weight")
         if weight is None:
-            return owners
+            return {}
         if bound is None:
             raise ValueError(
                 "max_weight must be given with sample_weight; got None. The weights are as private "
                 "as the rows, and noise is in proportion to the largest: declare it, known without "
                 "looking at the data (larger weights are lowered to it)."
             )
-        return {"sample_weight": weight, "max_weight": bound, **owners}
+        return {"sample_weight": weight, "max_weight": bound}
 
     def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
         """The source that dask collections make, once what is public about them is checked."""
-        if fit_params.get("groups") is not None:
-            raise ValueError(
-                "groups must be left out for rows in dask collections, whose blocks would cut "
-                "groups in two; got them. Load the rows into memory."
-            )
         if y is None:
             raise ValueError("y must be given with X; got None.")
         if self.data_norm is None:
@@ -254,24 +253,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "data_norm must be given for rows in dask collections; got None. It is a public "
                 "bound of the rows' norms (longer rows are scaled down)."
             )
-        return from_dask(X, y, self._row_weights(fit_params).get("sample_weight"))
+        beside = self._row_weights(fit_params)
+        return from_dask(X, y, beside.get("sample_weight"), beside.get("groups"))
 
     def _over_blocks(
         self, source: Executor, y: Any, fit_params: Mapping[str, Any], targets: Targets
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        if y is not None or self._row_weights({**fit_params, "checkpoint": None}):
+        _refuse_unknown(fit_params)
+        if y is not None or any(fit_params.get(name) is not None for name in _OF_ROWS):
             raise ValueError(
-                "y and sample_weight must be left out for rows in blocks, whose source has them, "
-                "and groups, which blocks would cut in two; got y of type "
-                f"{type(y).__name__} and {sorted(fit_params)}."
+                "y, sample_weight and groups must be left out for rows in blocks, whose source has "
+                f"them; got y of type {type(y).__name__} and {sorted(fit_params)}."
             )
+        if source.n_groups is None:
+            self._refuse_limit()
         problem = BlockProblem(
             source,
             targets.loss,
             data_norm=self.data_norm,
             intercept=self._constant(),
             max_weight=self.max_weight,
+            max_rows_per_group=self.max_rows_per_group,
             target=targets,
             n_jobs=self.n_jobs,
             columns=self._columns(),
@@ -861,6 +864,17 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         check_is_fitted(self)
         prediction: Vector = self._affine(X, self.coef_, self.intercept_)
         return prediction
+
+
+def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:
+    """Refuse keyword arguments that `fit` does not know."""
+    unknown = sorted(set(fit_params) - {*_OF_ROWS, "checkpoint"})
+    if unknown:
+        raise TypeError(
+            "fit must get no keyword arguments but sample_weight and groups; got "
+            f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
+            f"{hints(unknown)}"
+        )
 
 
 def _check_switch(name: str, value: Any) -> None:

@@ -34,11 +34,11 @@ def budget_left(budget: Budget) -> Budget:
     return Budget(budget.limit * kept, budget.delta * kept)
 
 
-def planned_count(settled: Plan[Any], n_classes: int, budget: Budget) -> Gaussian | Laplace:
+def planned_count(plan: Plan[Any], n_classes: int, budget: Budget) -> Gaussian | Laplace:
     """The release of the classes' counts, beside a plan for :func:`budget_left`."""
-    n, relation = settled.shape.n_samples, settled.neighboring_relation
+    n, relation = plan.shape.n_samples, plan.neighboring_relation
     share = Budget(budget.limit * _SHARE, budget.delta * _SHARE)
-    if settled.solver == _OBJECTIVE and budget.delta > 0.0:
+    if plan.solver == _OBJECTIVE and budget.delta > 0.0:
         query = ClassCounts(n, n_classes, "l2")
         return Gaussian.calibrate(share, query, relation, where=_WHERE)
     pure = Budget(share.limit)

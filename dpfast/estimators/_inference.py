@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_choice, check_flag
+from dpfast._validation import check_flag
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Targets
 from dpfast.inference import Estimates, Summary
 from dpfast.privacy import Budget, Event
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan
-from dpfast.solvers.dp_newton import COV_TYPES, NAME
+from dpfast.solvers.dp_newton import NAME
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -39,6 +39,8 @@ class Inferential:
 
     # Whether coefficients are logarithms of odds ratios.
     _odds = False
+    # Parameters that intervals are not made for, and what they must be.
+    _usual: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         if self.inference and fit_params.get("sample_weight") is not None:
@@ -60,26 +62,20 @@ class Inferential:
             return made
         self._check_asked(budget, self._parts() if parts is None else parts)  # type: ignore[attr-defined]
         settings = {**self._settings(), "cov_type": self.cov_type}  # type: ignore[attr-defined]
-        settled, events = planned(shape, 1, NAME, budget, **settings)
-        needed = int(settled.expected["rows_for_coverage"])
+        plan, events = planned(shape, 1, NAME, budget, **settings)
+        needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
             raise ValueError(
-                f"X must have at least {needed:,} rows for inference=True with {shape.dim} "
-                f"coefficients and {budget}, {settled.neighboring_relation}; got "
+                f"X must have at least {needed:,} {shape.unit}s for inference=True with "
+                f"{shape.dim} coefficients and {budget}, {plan.neighboring_relation}; got "
                 f"{shape.n_samples:,}, with which intervals would not hold. Fewer columns, a "
-                "larger epsilon, or neighboring_relation='add_or_remove_one' (half the rows) "
-                "would do. Nothing was spent."
+                f"larger epsilon, or neighboring_relation='add_or_remove_one' (half the "
+                f"{shape.unit}s) would do. Nothing was spent."
             )
-        return settled, events
+        return plan, events
 
     def _check_asked(self, budget: Budget, parts: int) -> None:
         """Refuse what has no covariance."""
-        if self.cov_type == "cluster":
-            raise ValueError(
-                "cov_type must be 'robust' or 'nonrobust'; got 'cluster', for which the unit of "
-                "privacy would have to be the cluster."
-            )
-        check_choice("cov_type", self.cov_type, COV_TYPES)
         model: Any = self
         if parts > 1:
             raise ValueError(
@@ -91,13 +87,18 @@ class Inferential:
                 f"solver must be 'auto' or {NAME!r} for inference=True; got {model.solver!r}, "
                 "whose coefficients have no law that is known without the data."
             )
-        for name, usual in (("class_weight", None), ("threshold", 0.5)):
-            given = getattr(self, name, usual)
+        for name, usual in self._usual:
+            given = getattr(self, name)
             if given != usual:
                 raise ValueError(
                     f"{name} must be {usual} for inference=True; got {given!r}: intervals are for "
                     "the population as it was sampled."
                 )
+        if model.prior is not None:
+            raise ValueError(
+                "prior must be None for inference=True; got public rows, which would draw the "
+                "coefficients to what no interval knows."
+            )
         if model.alpha != "auto":
             raise ValueError(
                 f"alpha must be 'auto', no ridge, for inference=True; got {model.alpha!r}: a ridge "
@@ -109,12 +110,12 @@ class Inferential:
             )
 
     def _estimated(
-        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+        self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
     ) -> dict[str, Any]:
         """Attributes that hold the estimates."""
         if not self.inference:
             return {"_estimates": None, "_facts": None}
-        (outcome,), shape = outcomes, settled.shape
+        (outcome,), shape = outcomes, plan.shape
         units = np.full(shape.dim, targets.unit)
         shift = np.zeros(shape.dim)
         model: Any = self
@@ -133,8 +134,8 @@ class Inferential:
             history["refused"],
         )
         facts = (
-            ("Rows", f"{shape.n_samples:,}"),
-            ("Privacy", f"{settled.budget}, {settled.neighboring_relation}"),
+            (f"{shape.unit.capitalize()}s", f"{shape.n_samples:,}"),
+            ("Privacy", f"{plan.budget}, {plan.neighboring_relation}"),
             ("Covariance", self.cov_type),
         )
         return {"_estimates": found, "_facts": facts}

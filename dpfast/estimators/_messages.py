@@ -27,6 +27,9 @@ _ELSEWHERE = {
     "early_stopping": _STEPS,
     "warm_start": "every fit looks at the rows anew and is paid for anew",
     "dual": "the solver decides; see solver",
+    "inference": "standard errors come with LogisticRegression, LinearRegression and "
+    "HuberRegressor; a LinearRegression of log(1 + y), its target_bounds in logarithms too, has "
+    "some for counts and costs, of another estimand",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
 

@@ -101,14 +101,14 @@ def planned(
         If the solver decides along the way what to spend: it would leave nothing for the others.
     """
     if parts == 1:
-        settled = plan(shape, solver, budget, accountant=accountant, **settings)
-        return settled, settled.events
+        result = plan(shape, solver, budget, accountant=accountant, **settings)
+        return result, result.events
     options = [name for name in settings if name != "neighboring_relation"]
     name, share, pricing = share_of(budget, parts, solver, accountant, shape, options)
-    settled = plan(shape, name, share, accountant=pricing, **settings)
-    if settled.adaptive:
+    result = plan(shape, name, share, accountant=pricing, **settings)
+    if result.adaptive:
         raise ValueError(
             f"solver must fix its accesses to the data beforehand for more than two classes; "
-            f"got {settled.solver!r}. solver='auto' does."
+            f"got {result.solver!r}. solver='auto' does."
         )
-    return settled, settled.events * parts
+    return result, result.events * parts

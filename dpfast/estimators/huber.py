@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.estimators._inference import Inferential
 from dpfast.losses import Loss
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HuberRegressor(PrivateLinearRegressor):
+class HuberRegressor(Inferential, PrivateLinearRegressor):
     """Huber regression with an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ h(t_i - <x̃_i, w>) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
@@ -68,6 +69,14 @@ class HuberRegressor(PrivateLinearRegressor):
     column_blocks : sequence of ColumnBlock or None, default=None
         How all columns were declared, as the encoders' `column_blocks_` say: public structure that
         makes noise matter less. Wrong declarations cost accuracy, never privacy.
+    inference : bool, default=False
+        Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
+        the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
+        anything is spent, where the rows are too few for intervals that hold.
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
+        Whether standard errors hold if the model does not (products of scores are released for
+        that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
+        a group have in common. For `inference`.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
@@ -81,6 +90,11 @@ class HuberRegressor(PrivateLinearRegressor):
         Private weights.
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
+    bse_, pvalues_ : ndarray of shape (n_features + 1,)
+        With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
+        intercept's last. NaN where what was released says that they would not hold.
+    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
+        With `inference`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.

@@ -76,9 +76,10 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
         Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
         the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
         anything is spent, where the rows are too few for intervals that hold.
-    cov_type : {"robust", "nonrobust"}, default="robust"
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
         Whether standard errors hold if the model does not (products of scores are released for
-        that), or trust it. For `inference`.
+        that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
+        a group have in common. For `inference`.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.

@@ -108,9 +108,10 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
         the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
         anything is spent, where the rows are too few for intervals that hold.
-    cov_type : {"robust", "nonrobust"}, default="robust"
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
         Whether standard errors hold if the model does not (products of scores are released for
-        that), or trust it. For `inference`.
+        that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
+        a group have in common. For `inference`.
     threshold : float or "balanced", default=0.5
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
@@ -165,6 +166,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     threshold: float | str = 0.5
 
     _odds = True
+    _usual = (("class_weight", None), ("threshold", 0.5))
 
     def _loss(self) -> Loss:
         self._check_threshold()
@@ -204,23 +206,23 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     def _problems(
         self,
-        settled: Plan[Any],
+        plan: Plan[Any],
         problem: RowSums,
         targets: tuple[Targets, ...],
         stored: NDArray[Any] | None,
     ) -> list[Callable[[], RowSums]]:
-        if not is_multinomial(settled):
-            return super()._problems(settled, problem, targets, stored)
+        if not is_multinomial(plan):
+            return super()._problems(plan, problem, targets, stored)
         assert stored is not None and isinstance(targets[0], Signs)
         labels = np.searchsorted(targets[0].classes, stored)
         rows = single_rows(problem, "the multinomial loss")
         return [lambda: rows.with_labels(labels)]
 
     def _fitted(
-        self, settled: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
+        self, plan: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
     ) -> dict[str, Any]:
-        fitted = super()._fitted(settled, targets, coef, intercept)
-        return {**fitted, "_softmax": is_multinomial(settled)}
+        fitted = super()._fitted(plan, targets, coef, intercept)
+        return {**fitted, "_softmax": is_multinomial(plan)}
 
     def _all_at_once(self, shape: ProblemShape, budget: Budget) -> bool:
         """Whether more than two classes are learned by the multinomial loss."""
@@ -247,8 +249,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         alone = parts == 1 or self.prior is not None or shape.blocks is not None
         if alone or not self._all_at_once(shape, budget):
             return super()._planned_parts(shape, budget, parts)
-        settled = plan_multinomial(shape, parts, budget, **self._settings())
-        return settled, settled.events
+        plan = plan_multinomial(shape, parts, budget, **self._settings())
+        return plan, plan.events
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probability of each class.

@@ -1,24 +1,22 @@
 """The l2 Laplace mechanism: pure differential privacy for l2 sensitivities."""
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import GridOverflow
 from dpfast.lattice import largest_width
-from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._grid import Grid
-from dpfast.mechanisms._query import Query
-from dpfast.privacy import Budget, L2LaplaceEvent, budget_epsilon
+from dpfast.mechanisms._pure import PureMechanism
+from dpfast.privacy import L2LaplaceEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class L2Laplace(AdditiveMechanism):
+class L2Laplace(PureMechanism):
     """A vector-valued query plus noise of density proportional to ``exp(-norm(z) / scale)``.
 
     The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale), but for a
@@ -78,28 +76,7 @@ class L2Laplace(AdditiveMechanism):
     """
 
     norm = "l2"
-    noise_name = "scale"
-
-    def __init__(
-        self,
-        scale: float,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> None:
-        super().__init__(
-            scale,
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-        self.integer_scale = math.ceil(float(scale) / self.grid_step)
-        self.scale = self.integer_scale * self.grid_step
+    _event = L2LaplaceEvent
 
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         """A grid on which the widest Gaussian that noise is drawn from is within its sampler."""
@@ -110,69 +87,6 @@ class L2Laplace(AdditiveMechanism):
                 f"{self.dimension}."
             )
         return Grid.for_noise(self.noise_name, noise, bound, resolution)
-
-    @classmethod
-    def calibrate(
-        cls, budget: Budget, query: Query, neighboring_relation: str, *, where: str = ""
-    ) -> Self:
-        """Return the mechanism with the smallest noise of which one release fits `budget`.
-
-        Parameters
-        ----------
-        budget : Budget
-            Its delta is not used.
-        query : Query
-            States its sensitivity in l2, and what rounding adds to it.
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        where : str, default=""
-            The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        mechanism : L2Laplace
-
-        Raises
-        ------
-        ValueError
-            If the budget is given as mu, or a parameter is out of its range.
-        GridOverflow
-            If no grid is both coarse enough for the query's bound and dimension and fine enough for
-            the noise.
-        """
-        made = partial(cls._calibrate, budget, dimension=query.dimension)
-        return cls._of(query, neighboring_relation, where, made)
-
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        return cls._calibrated(
-            budget_epsilon(budget),
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-
-    def event(self, where: str | None = None, count: int = 1) -> L2LaplaceEvent:
-        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
-        return L2LaplaceEvent(
-            sensitivity=self.charged_sensitivity,
-            scale=self.scale,
-            dimension=self.dimension,
-            neighboring_relation=self.neighboring_relation,
-            where=self.where if where is None else where,
-            count=count,
-        )
 
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:
         return rng.discrete_l2_laplace(self.integer_scale, self.dimension)

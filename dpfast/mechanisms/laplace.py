@@ -1,23 +1,21 @@
 """The Laplace mechanism, coordinate by coordinate, exact in finite arithmetic."""
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._grid import Grid, resolution_for
 from dpfast.mechanisms._mechanism import ROUND_UP
-from dpfast.mechanisms._query import Query
-from dpfast.privacy import Budget, LaplaceEvent, budget_epsilon
+from dpfast.mechanisms._pure import PureMechanism
+from dpfast.privacy import LaplaceEvent
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
 
-class Laplace(AdditiveMechanism):
+class Laplace(PureMechanism):
     """A vector-valued query plus independent Laplace noise in every coordinate.
 
     The query is rounded to a grid of step g, clamped to ``+-2^61 g``, and exact discrete Laplace
@@ -89,91 +87,7 @@ class Laplace(AdditiveMechanism):
     """
 
     norm = "l1"
-    noise_name = "scale"
-
-    def __init__(
-        self,
-        scale: float,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> None:
-        super().__init__(
-            scale,
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-        self.integer_scale = math.ceil(float(scale) / self.grid_step)
-        self.scale = self.integer_scale * self.grid_step
-
-    @classmethod
-    def calibrate(
-        cls, budget: Budget, query: Query, neighboring_relation: str, *, where: str = ""
-    ) -> Self:
-        """Return the mechanism with the smallest noise of which one release fits `budget`.
-
-        Parameters
-        ----------
-        budget : Budget
-            Its delta is not used.
-        query : Query
-            States its sensitivity in l1, and what rounding adds to it.
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        where : str, default=""
-            The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        mechanism : Laplace
-
-        Raises
-        ------
-        ValueError
-            If the budget is given as mu, or a parameter is out of its range.
-        GridOverflow
-            If no grid is both coarse enough for the query's bound and dimension and fine enough for
-            the noise.
-        """
-        made = partial(cls._calibrate, budget, dimension=query.dimension)
-        return cls._of(query, neighboring_relation, where, made)
-
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        return cls._calibrated(
-            budget_epsilon(budget),
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-
-    def event(self, where: str | None = None, count: int = 1) -> LaplaceEvent:
-        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
-        return LaplaceEvent(
-            sensitivity=self.charged_sensitivity,
-            scale=self.scale,
-            dimension=self.dimension,
-            neighboring_relation=self.neighboring_relation,
-            where=self.where if where is None else where,
-            count=count,
-        )
+    _event = LaplaceEvent
 
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         resolution = resolution_for(self.dimension * (noise / self.sensitivity))

@@ -74,10 +74,10 @@ def plot_risk_bounds(
         for epsilon in grid:
             budget = Budget(float(epsilon), delta)
             try:
-                settled = plan(shape, "output-perturbation", budget, **{**options, **settings})
+                planned = plan(shape, "output-perturbation", budget, **{**options, **settings})
             except ValueError:
                 continue
-            points.append((epsilon, settled.expected["excess_risk_bound"]))
+            points.append((epsilon, planned.expected["excess_risk_bound"]))
         if points:
             ax.plot(*zip(*points, strict=True), style, linewidth=1.6, label=label)
     ax.axhline(

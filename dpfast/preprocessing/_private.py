@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
+from dpfast.groups import index_groups
 from dpfast.preprocessing._columns import column_bounds
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport, relation_of
+from dpfast.queries.columns import GroupedColumns
 from dpfast.random import SecureGenerator
+from dpfast.shape import MOST_ROWS
 
 Vector = NDArray[np.float64]
 
@@ -47,13 +50,17 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Learn privately; the budget is spent when this returns.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            Whose row each is, a person's, say, as in the estimators' `fit`: the guarantee is then
+            for all rows of one group together, of which the mean counts (of more than 1000 rows,
+            that of 1000 chosen ones).  The number of groups is public, that of rows is not.
 
         Returns
         -------
@@ -72,16 +79,29 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         low, high = self._bounds()
         rng = SecureGenerator(self.random_state)
         ledger = Ledger(budget)
+        rows, records, unit = X, len(X), "row"
+        if groups is not None:
+            found = index_groups(groups, records, MOST_ROWS)
+            rows = GroupedColumns(found.ordered(X), np.repeat(found.sizes, found.sizes))
+            records, unit = found.count, "group"
+        relation = relation_of(self.neighboring_relation, unit)
         # If this is interrupted, an older report must not stand beside what was learned now.
         self.__dict__.pop("privacy_", None)
-        self._learn(X.shape, low, high, budget, Curator(X, ledger, rng))
+        shape = records, X.shape[1]
+        self._learn(shape, low, high, budget, Curator(rows, ledger, rng), relation)
         self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self
 
     def _learn(
-        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
+        self,
+        shape: tuple[int, int],
+        low: Vector,
+        high: Vector,
+        budget: Budget,
+        curator: Curator,
+        relation: str,
     ) -> None:
-        """Set the fitted attributes, from what `curator` releases of rows of that shape."""
+        """Set the fitted attributes, from what `curator` releases of so many records."""
         raise NotImplementedError
 
     def _bounds(self) -> tuple[Vector, Vector]:

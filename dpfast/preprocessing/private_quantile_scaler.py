@@ -106,16 +106,22 @@ class PrivateQuantileScaler(PrivateScaler):
         self.resolution = resolution
 
     def _learn(
-        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
+        self,
+        shape: tuple[int, int],
+        low: Vector,
+        high: Vector,
+        budget: Budget,
+        curator: Curator,
+        relation: str,
     ) -> None:
         n, d = shape
         targets = [round(q * n) for q in _pair_of_quantiles(self.quantiles)]
         interval("feature_range", self.feature_range)
         steps = check_integer("resolution", self.resolution, low=1, high=2**20)
         mechanism = Exponential.of_query(
-            _epsilon_each(budget, 2 * d, self.neighboring_relation),
+            _epsilon_each(budget, 2 * d, relation),
             RankScores(steps + 1),
-            self.neighboring_relation,
+            relation,
             where="quantiles",
         )
         # An accountant refuses all the choices, not the last ones.

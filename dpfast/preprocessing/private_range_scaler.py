@@ -16,7 +16,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
 from dpfast.preprocessing._private import PrivateScaler, Vector
-from dpfast.privacy import Budget, Event, budget_mu
+from dpfast.privacy import Budget, Event, budget_mu, unit_of
 from dpfast.privacy.calibration import MARGIN
 from dpfast.queries import CountsBeyond
 from dpfast.queries.columns import scale_to_range
@@ -201,14 +201,22 @@ class PrivateRangeScaler(PrivateScaler):
         self.feature_range = feature_range
 
     def _learn(
-        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
+        self,
+        shape: tuple[int, int],
+        low: Vector,
+        high: Vector,
+        budget: Budget,
+        curator: Curator,
+        relation: str,
     ) -> None:
         interval("feature_range", self.feature_range)
-        search = RangeSearch.plan(*shape, budget, self.neighboring_relation)
+        search = RangeSearch.plan(*shape, budget, relation)
         if shape[0] < search.rows_needed:
+            noun = unit_of(relation)
             warnings.warn(
-                f"{shape[0]:,} rows are too few for this budget: the noise decides where the "
-                f"ranges end. It takes {search.rows_needed:,} rows, more budget, or fewer columns.",
+                f"{shape[0]:,} {noun}s are too few for this budget: the noise decides where the "
+                f"ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or fewer "
+                "columns.",
                 stacklevel=3,
             )
         # An accountant refuses all the steps, not the last ones.

@@ -78,12 +78,18 @@ class PrivateStandardScaler(PrivateScaler):
     """
 
     def _learn(
-        self, shape: tuple[int, int], low: Vector, high: Vector, budget: Budget, curator: Curator
+        self,
+        shape: tuple[int, int],
+        low: Vector,
+        high: Vector,
+        budget: Budget,
+        curator: Curator,
+        relation: str,
     ) -> None:
         n, d = shape
-        query = ColumnSums(n, low, high, self.neighboring_relation)
+        query = ColumnSums(n, low, high, relation)
         kind = Gaussian if budget.delta > 0.0 else L2Laplace
-        mechanism = kind.calibrate(budget, query, self.neighboring_relation, where=_WHERE)
+        mechanism = kind.calibrate(budget, query, relation, where=_WHERE)
         noisy, weight = curator.release(mechanism), query.weight
         if isinstance(mechanism, Gaussian):
             stddev = mechanism.stddev

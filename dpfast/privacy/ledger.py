@@ -313,7 +313,7 @@ class Ledger:
             return whole_guarantee(self._filter, budget, events[0].neighboring_relation, ends)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
-            for accountant in self._supporting(events)
+            for accountant in _exact_or_all(self._supporting(events))
         }
         best = min(prices, key=prices.__getitem__)
         totals = self.totals()
@@ -569,7 +569,7 @@ class Ledger:
     def _priced(self, total: "_Total") -> tuple[list[Event], list[Accountant]]:
         """Return all the events, merged, and who can price them."""
         events = _merged(total.tally)
-        accountants = [a for a in self._supporting(events) if a.accepts(self._budget)]
+        accountants = _exact_or_all(a for a in self._supporting(events) if a.accepts(self._budget))
         if not accountants:
             raise UnsupportedEvent(
                 f"no accountant among {list(self._allowed)} can price "
@@ -577,6 +577,12 @@ class Ledger:
                 "Nothing was spent. " + _REMEDIES[self._budget.kind]
             )
         return events, accountants
+
+
+def _exact_or_all(accountants: Iterable[Accountant]) -> list[Accountant]:
+    """Return the exact accountants among some, or all where none is: no other can state less."""
+    candidates = list(accountants)
+    return [a for a in candidates if a.exact] or candidates
 
 
 def whole_guarantee(

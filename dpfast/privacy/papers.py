@@ -191,6 +191,50 @@ def sgd_advanced_stddev(
     return gaussian_stddev(one, sensitivity)
 
 
+def rrpsgd_noise_stddev(budget: Budget, lipschitz: float, n_samples: int) -> float:
+    """Return the noise of a step of RRPSGD (Zhang et al. 2017, Algorithm 2 and Theorem 4).
+
+    ``2 L sqrt(log(3 n / delta) log(2 / delta)) / epsilon``, for ``n^2`` steps along single records
+    drawn uniformly, neighbors that differ in one record, and epsilon up to 1.  By advanced
+    composition; an accountant of subsampled Gaussians needs much less.
+
+    Parameters
+    ----------
+    budget : Budget
+        (epsilon, delta).
+    lipschitz : float
+        Bound of a record's gradient.
+    n_samples : int
+
+    Returns
+    -------
+    stddev : float
+
+    Raises
+    ------
+    ValueError
+        If the budget is not (epsilon, delta) or epsilon is above 1.
+
+    Examples
+    --------
+    >>> from dpfast.privacy import Budget
+    >>> from dpfast.privacy.papers import rrpsgd_noise_stddev
+    >>> round(rrpsgd_noise_stddev(Budget(1.0, 1e-3), 1.0, 1000), 3)
+    21.294
+    """
+    lipschitz = check_real("lipschitz", lipschitz, low=0.0)
+    n_samples = check_integer("n_samples", n_samples, low=1)
+    if budget.kind != "approximate" or budget.epsilon is None or budget.epsilon > 1.0:
+        raise ValueError(
+            "calibration='paper' is proved for Budget(epsilon, delta) with epsilon up to 1 "
+            f"(Zhang et al. 2017, Theorem 4); got {budget!r}. Use 'tight', which needs less noise "
+            "at every epsilon."
+        )
+    delta = budget.delta
+    log_terms = math.log(3.0 * n_samples / delta) * math.log(2.0 / delta)
+    return 2.0 * lipschitz * math.sqrt(log_terms) / budget.epsilon
+
+
 def zcdp_simple_epsilon(rho: float, delta: float) -> float:
     """Return ``rho + 2 sqrt(rho log(1 / delta))``, the epsilon of rho-zCDP in the papers.
 

@@ -19,6 +19,7 @@ from dpfast.queries.coordinates import (
     upper_triangle,
 )
 from dpfast.queries.estimating import (
+    ResidualSizes,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
@@ -52,6 +53,7 @@ __all__ = [
     "ProductSums",
     "RankScores",
     "RelativeGradient",
+    "ResidualSizes",
     "ScoreProducts",
     "ScoreSum",
     "SquaredSlopes",

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.mechanisms import Query
-from dpfast.privacy import records_apart
-from dpfast.shape import UNIT
+from dpfast.privacy import records_apart, row_relation, unit_of
+from dpfast.shape import MOST_ROWS, UNIT
 
 Vector = NDArray[np.float64]
 
 BLOCK_ROWS = 4096
+#: Parts of which a row of a group of m counts the m-th part, rounded down: sums are exact.
+SHARES = 2**20
 # Weights of the squares beside the values for which they cost nothing; see the class.
 _WEIGHTS = {"replace_one": 1.66, "add_or_remove_one": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedColumns:
+    """Rows of a table, and how many rows the group of each has: at most 1000."""
+
+    X: NDArray[Any]
+    sizes: NDArray[np.int64]
+
+
+def shares_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What rows count of which so many make up a group, in units of one over `SHARES`.
+
+    The shares of a group's rows add up to at most one, and any sums of them are exact in float64,
+    up to 2^33 groups.
+    """
+    return SHARES // sizes
 
 
 class ColumnSums(Query):
@@ -32,11 +52,15 @@ class ColumnSums(Query):
     * Absent: the squared norm is ``q + ω² (1 - q)²`` with ``q = u²`` in [0, 1], convex in q, and at
       both ends at most 1 for ``ω <= 1``.
 
-    The rows are an array of shape (n, d).
+    A group of rows contributes the mean over them, which lies in the convex hull of what single
+    rows do: hulls are no farther apart, and no longer, than what they are spanned by.
+
+    The rows are an array of shape (n, d), or :class:`GroupedColumns`.
 
     Parameters
     ----------
-    n_samples, n_features : int
+    n_samples : int
+        Rows, or groups.
     low, high : ndarray of shape (n_features,)
         The bounds.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -47,7 +71,8 @@ class ColumnSums(Query):
         self, n_samples: int, low: Vector, high: Vector, neighboring_relation: str
     ) -> None:
         self.n_samples, self.low, self.high = n_samples, low, high
-        self.relation, self.weight = neighboring_relation, _WEIGHTS[neighboring_relation]
+        self.relation = neighboring_relation
+        self.weight = _WEIGHTS[row_relation(neighboring_relation)]
         self.dimension = 2 * len(low)
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -60,18 +85,22 @@ class ColumnSums(Query):
         return records_apart(neighboring_relation) * math.sqrt(len(self.low))
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``√(d max(1, ω²))``."""
+        """Return the error of sums to which a record adds at most ``√(d max(1, ω²))``."""
         n, d = self.n_samples, len(self.low)
-        return 1.01 * UNIT * (BLOCK_ROWS + n / BLOCK_ROWS + 16) * n * math.sqrt(d) * self.weight
+        rows = n if unit_of(self.relation) == "row" else n * MOST_ROWS
+        return 1.01 * UNIT * (BLOCK_ROWS + rows / BLOCK_ROWS + 16) * n * math.sqrt(d) * self.weight
 
-    def __call__(self, prepared: NDArray[Any], *point: Any) -> Vector:
+    def __call__(self, prepared: Any, *point: Any) -> Vector:
         """The sums."""
         d = len(self.low)
         total = np.zeros(2 * d)
-        for block in _blocks(prepared):
+        for block, sizes in _blocks(prepared):
             u = scale_to_range(block, self.low, self.high)
+            squares = u * u - 1.0
+            if sizes is not None:
+                u, squares = u / sizes[:, None], squares / sizes[:, None]
             total[:d] += u.sum(axis=0)
-            total[d:] += self.weight * (u * u - 1.0).sum(axis=0)
+            total[d:] += self.weight * squares.sum(axis=0)
         return total
 
 
@@ -79,10 +108,11 @@ class CountsBeyond(Query):
     """Of each column, how many rows lie below one place, and how many above another.
 
     The argument is the places, of shape (2, d); missing values are neither.  The rows are an array
-    of shape (n, d), or a function from places to these counts, for tables that are read in parts.
+    of shape (n, d), :class:`GroupedColumns`, or a function from places to these counts, for tables
+    that are read in parts.  Of a group of rows, it is the share of them that lies there.
 
     Sensitivity: ``√(2d)`` in l2.  One record, replaced or absent, changes each of the 2d counts by
-    at most 1.  The counts are integers, exact in float64.
+    at most 1: what a group adds is in [0, 1].  The counts are exact in float64, see `shares_of`.
 
     Parameters
     ----------
@@ -110,8 +140,12 @@ class CountsBeyond(Query):
         if callable(prepared):
             return np.asarray(prepared(places), dtype=np.float64).ravel()
         total = np.zeros(places.shape)
-        for block in _blocks(prepared):
-            total += np.stack([(block < places[0]).sum(axis=0), (block > places[1]).sum(axis=0)])
+        for block, sizes in _blocks(prepared):
+            beyond = block < places[0], block > places[1]
+            if sizes is None:
+                total += np.stack([each.sum(axis=0) for each in beyond])
+            else:
+                total += np.stack([shares_of(sizes) @ each for each in beyond]) / SHARES
         return total.ravel()
 
 
@@ -119,10 +153,11 @@ class RankScores(Query):
     """``-|#{i : x_ij < c} - target|`` for each of the ascending ends c of a column j.
 
     The arguments are j, the ends and the target.  Values below all ends count at the second end, as
-    if they were at the first.
+    if they were at the first.  Of a group of rows (:class:`GroupedColumns`), the share counts.
 
     Sensitivity: a record, present or replaced, changes every count by at most one, so every score
-    by an amount in [-1, 1]: an interval of length 2.  The counts are integers, exact in float64.
+    by an amount in [-1, 1]: an interval of length 2.  The counts are exact in float64, see
+    `shares_of`.
 
     Parameters
     ----------
@@ -145,14 +180,15 @@ class RankScores(Query):
         """Return 0: counts are exact."""
         return 0.0
 
-    def __call__(self, prepared: NDArray[Any], *point: Any) -> Vector:
+    def __call__(self, prepared: Any, *point: Any) -> Vector:
         """The scores."""
         column, ends, target = point
-        first_above = np.zeros(len(ends) + 1, dtype=np.int64)
-        for block in _blocks(prepared[:, column]):
+        first_above = np.zeros(len(ends) + 1)
+        for block, sizes in _blocks(prepared, column):
             # The first end that a value is below.
             at = np.maximum(np.searchsorted(ends, block, side="right"), 1)
-            first_above += np.bincount(at, minlength=len(first_above))
+            share = None if sizes is None else shares_of(sizes) / SHARES
+            first_above += np.bincount(at, share, minlength=len(first_above))
         counts = np.cumsum(first_above[:-1])
         return np.asarray(-np.abs(counts - target), dtype=np.float64)
 
@@ -194,7 +230,12 @@ def scale_to_range(
     return np.clip(result, start, stop, out=result).astype(X.dtype, copy=False)
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[Vector]:
-    """The rows as float64, a few thousand at a time."""
+def _blocks(
+    rows: NDArray[Any] | GroupedColumns, column: int | None = None
+) -> Iterator[tuple[Vector, NDArray[np.int64] | None]]:
+    """Rows or one column as float64, a few thousand at a time, and the sizes of their groups."""
+    X, sizes = (rows.X, rows.sizes) if isinstance(rows, GroupedColumns) else (rows, None)
+    X = X if column is None else X[:, column]
     for start in range(0, len(X), BLOCK_ROWS):
-        yield X[start : start + BLOCK_ROWS].astype(np.float64)
+        some = slice(start, start + BLOCK_ROWS)
+        yield X[some].astype(np.float64), None if sizes is None else sizes[some]

@@ -138,7 +138,7 @@ class ColumnParts(Query):
         classes = partial(_class_weights, n_classes=self.n_classes) if self.counted else None
         work = partial(_parts, columns=columns, functions=functions, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
-        sums: Vector = np.maximum(_sum_over_records(prepared, self.shape, work), 0.0)
+        sums: Vector = np.maximum(_sum_over_blocks(prepared, work), 0.0)
         d = self.shape.n_features
         if self.squares:
             sums[2 * d : 3 * d] *= self.weight
@@ -252,7 +252,7 @@ class Gram(InCoordinates):
         else:
             work = partial(gram, columns=columns)
         upper, entries = upper_triangle(d)
-        triangle: Vector = _sum_over_records(rows, self.shape, work)[upper] * entries
+        triangle: Vector = _sum_over_blocks(rows, work)[upper] * entries
         return triangle
 
 
@@ -543,19 +543,15 @@ def coordinates_of(
     shape: ProblemShape, transform: Matrix
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
-    reach = reach_of(shape, transform)
-
-    def measure(block: Matrix) -> tuple[Matrix, Vector]:
-        z = block @ transform
-        return z, upper_lengths(z, shape.dim, reach)
-
-    return measure
+    return partial(_measured, transform=transform, reach=reach_of(shape, transform))
 
 
-def _sum_over_records(
-    rows: RowSums, shape: ProblemShape, work: Callable[[RowAccess], Matrix]
-) -> Any:
-    """Sum of `work` over blocks of rows; groups of rows are in memory as a whole."""
-    if shape.several_rows:
-        rows = single_rows(rows, "groups")
+def _measured(block: Matrix, *, transform: Matrix, reach: float) -> tuple[Matrix, Vector]:
+    """See :func:`coordinates_of`; it can be pickled."""
+    z = block @ transform
+    return z, upper_lengths(z, len(transform), reach)
+
+
+def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Any:
+    """Sum of `work` over blocks of rows."""
     return add_up(rows.map_blocks(work))

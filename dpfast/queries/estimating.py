@@ -13,15 +13,30 @@ the unweighted ones do, if the model holds.  Curvatures are cut further, to ``K 
 ``κ_i`` the largest curvature at the margin and ``h_i`` the length in coordinates of their own: what
 is cut makes the covariance larger and leaves the root alone.
 
+The slope of a logistic loss is bounded by itself.  That of the squared loss and of Huber's is a
+residual, which is cut at a scale ``τ`` and counted in units of it: ``ψ = clip(z - y, ± τ) / τ``
+with ``M = 1``.  Its curvature is in units of ``1/τ``, and falls from 1 to 0 on a short way around
+τ, so that rounding cannot make a leap of it.
+
 The fixed argument stacks three linear functions of the row, ``[G | H | w]``: coordinates in which
-scores are bounded, those in which curvatures are, and the weights of the margin.
+scores are bounded, those in which curvatures are, and the weights of the margin.  The others are
+τ, 1 where slopes have no scale, and the part of a record that one row is, 1 where a record is a
+row.
+
+Groups.  Where a record is a group of rows, with weights ``c_i`` times the part, all that bounds a
+row's contribution is added up over the group before anything else is: if ``Σ_i c_i ω_i M_i l_i``
+is beyond ``C c``, c the largest weight, the weights of the whole group are lowered in the same
+proportion, and so with ``Σ_i c_i ω'_i κ_i h_i²`` and ``K c``.  A group of many rows counts less,
+whatever their targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its rows if each
+of them has, however alike its targets are.
 
 Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
 stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
-contribution of at most b by at most ``2 b e (5 + 2 β / M)``, β the largest curvature and M the
-least that ``M_i`` can be: relatively, e by the row itself, as much by each length (twice by
-``h²``), ``β e / M`` by slope and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at most;
-of products, twice that.
+contribution of at most b by at most ``2 b e (5 + 2 s)``, s the steepest that slope, ``M_i`` or half
+the curvature are in the margin, for M = 1: relatively, e by the row itself, as much by each length
+(twice by ``h²``), ``s e`` by slope and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at
+most, or ``2 s e`` by a curvature that falls; of products, twice that.  The sum that a group is
+lowered by is as wrong, relatively, as the contributions: twice that for groups.
 """
 
 from __future__ import annotations
@@ -38,19 +53,28 @@ from dpfast.chunks import add_up
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, _unit, upper_triangle
-from dpfast.shape import UNIT, ProblemShape
-from dpfast.sums import RowAccess, RowSums
+from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
+from dpfast.sums import RowAccess, RowSums, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Scales of residuals, as large as targets may be and as small as rounding allows.
+LARGEST_SCALE, LEAST_SCALE = 1.0, 2.0**-8
+# Around the scale the curvature falls from 1 to 0 over this share of it.
+_FALL = 0.4
+#: Sizes that residuals are told apart by, from the largest scale down.
+SIZES = LARGEST_SCALE * 2.0 ** (-0.5 * np.arange(17.0))
 
 
 def served(loss: Loss) -> bool:
     """Whether slopes and curvatures at a margin are bounded over the targets as below.
 
-    Those of the squared loss are, and of the logistic one, which alone has several classes.
+    Those of residuals are, once these are cut, and of the logistic loss, which alone has several
+    classes.
     """
-    return loss.quadratic or loss.multiclass
+    return loss.even or loss.multiclass
 
 
 class _Weighted(InCoordinates):
@@ -59,7 +83,7 @@ class _Weighted(InCoordinates):
     Parameters
     ----------
     shape : ProblemShape
-        Of the logistic or the squared loss; targets of the latter are clipped to [-1, 1].
+        Of the logistic, the squared or Huber's loss.
     score_radius : float
         ``C``.
     curvature_bound : float
@@ -77,7 +101,7 @@ class _Weighted(InCoordinates):
 
     @property
     def _single(self) -> float:
-        """Bound of one row's contribution in l2 norm."""
+        """Bound of one record's contribution in l2 norm."""
         raise NotImplementedError
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -86,34 +110,69 @@ class _Weighted(InCoordinates):
 
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
-        return self._single * (_unit(self.shape) + _moved(self.shape) * self.limit)
+        return self._single * (_added(self.shape) + _moved(self.shape) * self.limit)
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse scales and parts that the bounds are not stated for.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if len(point) == self.fixed:
+            return  # the stack alone
+        scale, part = point
+        least = LEAST_SCALE if self.shape.loss.even else 1.0
+        if not least <= scale <= LARGEST_SCALE:
+            raise ValueError(
+                f"the scale must be from {least:g} to {LARGEST_SCALE:g} for the loss "
+                f"{self.shape.loss.name!r}; got {scale!r}. Nothing was spent."
+            )
+        if not (1e-100 <= part <= 1e100 if self.shape.several_rows else part == 1.0):
+            raise ValueError(
+                "the part of a record that a row is must be positive, and 1 where a record is a "
+                f"row; got {part!r}. Nothing was spent."
+            )
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the stack."""
+        if self.shape.several_rows:
+            rows = single_rows(rows, "groups")
         return rows, np.ascontiguousarray(fixed[0])
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The sum."""
         rows, stack = prepared
-        total: Vector = add_up(rows.map_blocks(partial(_summed, query=self, stack=stack)))
+        scale, part = point
+        summed = _summed_by_group if self.shape.several_rows else _summed
+        work = partial(summed, query=self, stack=stack, scale=scale, part=part)
+        total: Vector = add_up(rows.map_blocks(work))
         return total
 
-    def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
-        """What some rows add up to: their images under the stack, targets and given weights."""
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """What some records add up to.
+
+        Of their rows: images under the stack, targets and given weights; where each group begins,
+        None if a record is a row; the scale of the slopes.
+        """
         raise NotImplementedError
 
-    def _weights(self, z: Matrix, counts: Vector) -> Vector:
-        """``c_i ω_i``."""
+    def _weights(self, z: Matrix, counts: Vector, first: Indices | None) -> Vector:
+        """``c_i ω_i``, lowered by groups."""
         lengths = np.sqrt(np.maximum(_squares(z[:, : self.shape.dim]), 1.0))
-        largest = largest_slope(self.shape.loss, z[:, -1])
-        weights: Vector = counts * np.minimum(1.0, self.score_radius / (largest * lengths))
-        return weights
+        reach = largest_slope(self.shape.loss, z[:, -1]) * lengths
+        weights: Vector = counts * np.minimum(1.0, self.score_radius / reach)
+        return _lowered(weights, reach, first, self.score_radius * self.shape.max_weight)
 
 
 class WeightedScores(_Weighted):
     """``Σ_i c_i ω_i ψ_i Gᵀ x̃_i``.
 
-    Sensitivity: ``k C c``, c the largest weight: ``ω |ψ| ‖Gᵀ x̃‖ <= ω M l <= C``.
+    Sensitivity: ``k C c``, c the largest weight: ``ω |ψ| ‖Gᵀ x̃‖ <= ω M l <= C``; of a group, the
+    sum of these over its rows is at most ``C c``.
     """
 
     def __init__(
@@ -130,19 +189,22 @@ class WeightedScores(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
-    def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
-        """The scores of some rows."""
-        slope, _ = _derivatives(self.shape.loss, z[:, -1], target)
-        total: Vector = (self._weights(z, counts) * slope) @ z[:, : self.shape.dim]
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """The scores of some records."""
+        slope, _ = _derivatives(self.shape.loss, z[:, -1], target, scale)
+        total: Vector = (self._weights(z, counts, first) * slope) @ z[:, : self.shape.dim]
         return total
 
 
 class WeightedCurvature(_Weighted):
     """Upper triangle of ``Σ_i c_i ω'_i ψ'_i z_i z_iᵀ``, its diagonal over ``√2``, ``z = Hᵀ x̃``.
 
-    With ``ω' = min(ω, K / (κ h²))``.  Sensitivity: ``√(k/2) K c``, as that of
-    :class:`~dpfast.queries.Gram`: one row contributes a positive semi-definite matrix of Frobenius
-    norm ``c ω' ψ' ‖z‖² <= c ω' κ h² <= c K``.
+    With ``ω' = min(ω, K / (κ h²))``, ``ψ'`` in units of ``1/τ``.  Sensitivity: ``√(k/2) K c``, as
+    that of :class:`~dpfast.queries.Gram`: one row contributes a positive semi-definite matrix of
+    Frobenius norm ``c ω' ψ' ‖z‖² <= c ω' κ h² <= c K``; of a group, the sum of these over its rows
+    is at most ``K c``.
     """
 
     @property
@@ -153,17 +215,23 @@ class WeightedCurvature(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
-        """The curvature of some rows."""
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """The curvature of some records."""
         loss, margin, rows = self.shape.loss, z[:, -1], z[:, self.shape.dim : -1]
-        _, curvature = _derivatives(loss, margin, target)
+        _, curvature = _derivatives(loss, margin, target, scale)
         bound = largest_curvature(loss, margin) * np.maximum(_squares(rows), 1.0)
         cut = counts * np.minimum(1.0, self.curvature_bound / bound)
-        return _triangle(rows, np.minimum(self._weights(z, counts), cut) * curvature)
+        weights = np.minimum(self._weights(z, counts, first), cut)
+        return _triangle(rows, _lowered(weights, bound, first, self._single) * curvature)
 
 
 class ScoreProducts(_Weighted):
-    """Upper triangle of ``Σ_i s_i s_iᵀ``, its diagonal over ``√2``, ``s_i = c_i ω_i ψ_i Gᵀ x̃_i``.
+    """Upper triangle of ``Σ_r s_r s_rᵀ``, its diagonal over ``√2``, over records r.
+
+    ``s_r`` is the sum of ``c_i ω_i ψ_i Gᵀ x̃_i`` over the rows of the record: a group's score as a
+    whole, so that scores that are alike within a group are counted as such.
 
     Sensitivity: ``√(k/2) C² c²``, as that of :class:`~dpfast.queries.Gram`, for ``‖s‖ <= C c``.
     """
@@ -176,17 +244,23 @@ class ScoreProducts(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
-        """The products of some rows."""
-        slope, _ = _derivatives(self.shape.loss, z[:, -1], target)
-        factors = self._weights(z, counts) * slope
-        return _triangle(z[:, : self.shape.dim], factors * factors)
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """The products of some records."""
+        slope, _ = _derivatives(self.shape.loss, z[:, -1], target, scale)
+        factors = self._weights(z, counts, first) * slope
+        if first is None:
+            return _triangle(z[:, : self.shape.dim], factors * factors)
+        scores = np.add.reduceat(z[:, : self.shape.dim] * factors[:, None], first, axis=0)
+        return _triangle(scores, np.ones(len(first)))
 
 
 class SquaredSlopes(_Weighted):
-    """``Σ_i c_i v_i (ψ_i² / 4, 1)`` with ``v_i = min(1, 4 / M_i²)``: the slopes' mean square.
+    """``Σ_i c_i (ψ_i², ψ'_i)``, ``ψ'`` in units of ``1/τ``.
 
-    Sensitivity: ``√2 c``, c the largest weight: both entries of a row are from 0 to c.
+    Sensitivity: ``√2 c``, c the largest weight: both entries of a row are from 0 to c, and those of
+    a group, whose weights are lowered until they add up to c at most.
     """
 
     def __init__(
@@ -204,12 +278,54 @@ class SquaredSlopes(_Weighted):
         del neighboring_relation
         return self._single
 
-    def contribution(self, z: Matrix, target: Vector, counts: Vector) -> Vector:
-        """Both sums of some rows."""
-        margin, loss = z[:, -1], self.shape.loss
-        slope, _ = _derivatives(loss, margin, target)
-        weights = counts * np.minimum(1.0, 4.0 / largest_slope(loss, margin) ** 2)
-        return np.array([weights @ (0.25 * slope * slope), weights.sum()])
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """Both sums of some records."""
+        slope, curvature = _derivatives(self.shape.loss, z[:, -1], target, scale)
+        weights = _lowered(counts, np.ones(len(counts)), first, self.shape.max_weight)
+        return np.array([weights @ (slope * slope), weights @ curvature])
+
+
+class ResidualSizes(_Weighted):
+    """Rows by the size of their residual ``|z - y|``: counts at :data:`SIZES`, by weight.
+
+    A residual between two of the sizes is divided among them, in proportion to how near it is on a
+    logarithmic scale; one beyond the first or the last belongs to that.
+
+    Sensitivity: ``√k c``, c the largest weight.  What a row adds has no negative entry and adds up
+    to its weight, so it is no longer than c, and so is what a group adds, whose weights are lowered
+    until they add up to c at most; two such vectors have a product >= 0, so they are at most √2
+    times their length apart.  The position on the scale moves by less than 3 units of the residual
+    over the least size, two counts with it.
+    """
+
+    def __init__(
+        self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
+    ) -> None:
+        super().__init__(shape, score_radius, curvature_bound, limit)
+        self.dimension = len(SIZES)
+
+    @property
+    def _single(self) -> float:
+        return self.shape.max_weight
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        return math.sqrt(records_apart(neighboring_relation)) * self._single
+
+    def contribution(
+        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
+    ) -> Vector:
+        """The counts of some records; they do not depend on the scale."""
+        del scale
+        sizes = np.clip(np.abs(z[:, -1] - target), SIZES[-1], SIZES[0])
+        place = np.clip(-2.0 * np.log2(sizes / SIZES[0]), 0.0, len(SIZES) - 1.0)
+        lower = np.minimum(place.astype(np.intp), len(SIZES) - 2)
+        weights = _lowered(counts, np.ones(len(counts)), first, self._single)
+        beyond: Vector = weights * (place - lower)
+        counted = np.bincount(lower, weights - beyond, len(SIZES))
+        return np.asarray(counted + np.bincount(lower + 1, beyond, len(SIZES)), dtype=np.float64)
 
 
 def stack_limit(shape: ProblemShape) -> float:
@@ -220,44 +336,83 @@ def stack_limit(shape: ProblemShape) -> float:
     return max(2e-4 / _moved(shape), 4.0 * math.sqrt(2.0) * (shape.dim + 1.0))
 
 
+def _added(shape: ProblemShape) -> float:
+    """What additions add to a sum, per unit of a record's bound: those of all, within a group."""
+    within = MOST_ROWS if shape.several_rows else 0
+    return _unit(shape) + 1.01 * UNIT * within * shape.n_samples
+
+
 def _moved(shape: ProblemShape) -> float:
-    """What all rows' own rounding adds to a sum, per unit of the reach and of a row's bound."""
-    least = float(largest_slope(shape.loss, np.zeros(1))[0])
-    moved = 2.0 * (5.0 + 2.0 * shape.loss.smoothness / least)
+    """What all rows' own rounding adds to a sum, per unit of the reach and of a record's bound."""
+    if shape.loss.even:
+        steep = 1.0 / (_FALL * LEAST_SCALE)
+    else:
+        steep = shape.loss.smoothness / float(largest_slope(shape.loss, np.zeros(1))[0])
+    moved = 2.0 * (5.0 + 2.0 * steep) * (2.0 if shape.several_rows else 1.0)
     return 1.01 * UNIT * (shape.dim + 8) * shape.n_samples * moved
 
 
 def largest_slope(loss: Loss, margin: Vector) -> Vector:
-    """Largest ``|ψ|`` at a margin over all targets: ±1, or those in [-1, 1]."""
-    size: Vector = np.abs(margin)
-    return 1.0 + size if loss.quadratic else expit(size)
+    """Largest ``|ψ|`` at a margin over all targets."""
+    return np.ones(len(margin)) if loss.even else expit(np.abs(margin))
 
 
 def largest_curvature(loss: Loss, margin: Vector) -> Vector:
     """Largest ``ψ'`` at a margin over all targets; above 0."""
-    if loss.quadratic:
+    if loss.even:
         return np.ones(len(margin))
     half = np.exp(-0.5 * np.minimum(np.abs(margin), 600.0))
     curvature: Vector = (half / (1.0 + half * half)) ** 2
     return curvature
 
 
-def _derivatives(loss: Loss, margin: Vector, target: Vector) -> tuple[Vector, Vector]:
-    """``ψ`` and ``ψ'``, numbers as targets clipped to [-1, 1]."""
-    if loss.quadratic:
-        return margin - np.clip(target, -1.0, 1.0), np.ones(len(margin))
-    return -target * expit(-target * margin), largest_curvature(loss, margin)
+def _derivatives(loss: Loss, margin: Vector, target: Vector, scale: float) -> tuple[Vector, Vector]:
+    """``ψ`` and ``ψ'``; of a residual in units of the scale."""
+    if not loss.even:
+        return -target * expit(-target * margin), largest_curvature(loss, margin)
+    residual = (margin - target) / scale
+    curvature = np.clip(0.5 + (1.0 - np.abs(residual)) / _FALL, 0.0, 1.0)
+    return np.clip(residual, -1.0, 1.0), curvature
 
 
-def _summed(problem: RowAccess, query: _Weighted, stack: Matrix) -> Vector:
+def _lowered(weights: Vector, bounds: Vector, first: Indices | None, most: float) -> Vector:
+    """Weights with which ``Σ_i w_i b_i`` is at most `most` for every group; rows have theirs."""
+    if first is None:
+        return weights
+    total = np.add.reduceat(weights * bounds, first)
+    sizes = np.diff(np.append(first, len(weights)))
+    lowered: Vector = weights * np.repeat(most / np.maximum(total, most), sizes)
+    return lowered
+
+
+def _summed(
+    problem: RowAccess, query: _Weighted, stack: Matrix, scale: float, part: float
+) -> Vector:
     """A query's sum over rows that are one array."""
+    del part  # 1, see `check_point`
     total, start = np.zeros(query.dimension), 0
     counts = problem.sample_weight
     for z in problem.map_rows(lambda block: block @ stack):
         rows = slice(start, start + len(z))
         weights = np.ones(len(z)) if counts is None else counts[rows]
-        total += query.contribution(z, problem.target[rows], weights)
+        total += query.contribution(z, problem.target[rows], weights, None, scale)
         start += len(z)
+    return total
+
+
+def _summed_by_group(
+    problem: RowAccess, query: _Weighted, stack: Matrix, scale: float, part: float
+) -> Vector:
+    """The same over groups of rows."""
+    counts = problem.sample_weight
+
+    def work(block: Matrix, rows: slice, first: Indices) -> Vector:
+        weights = np.full(len(block), part)
+        if counts is not None:
+            weights *= counts[rows]
+        return query.contribution(block @ stack, problem.target[rows], weights, first, scale)
+
+    total: Vector = add_up(problem.map_group_rows(work))
     return total
 
 

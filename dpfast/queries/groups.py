@@ -18,12 +18,11 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, coordinates_of, reach_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
-from dpfast.sums import RowAccess, RowSums, single_rows
+from dpfast.sums import RowSums
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_WHAT = "groups"
 #: A group's slopes add up to at most this times the bound of its gradient, by which rounding
 #: errors are bounded.  Rows that cancel each other are all that it cuts.
 MASS = 16.0
@@ -56,7 +55,7 @@ class GroupSizes(Query):
 
     def __call__(self, prepared: RowSums) -> Vector:
         """The counts."""
-        return single_rows(prepared, _WHAT).count_groups(self.edges)
+        return prepared.count_groups(self.edges)
 
 
 class GroupGradient(InCoordinates):
@@ -106,11 +105,11 @@ class GroupGradient(InCoordinates):
         unit = 1.01 * UNIT * chain * shape.n_samples
         return unit * (MASS * self.limit + self.weight)
 
-    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowAccess, Matrix, float]:
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix, float]:
         """The rows, measured in the coordinates, the transform, and its reach."""
         (transform,) = fixed
         measure = coordinates_of(self.shape, transform)
-        problem = single_rows(rows, _WHAT).measured_by(measure, transform)
+        problem = rows.measured_by(measure, transform)
         return problem, transform, reach_of(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:
@@ -126,7 +125,7 @@ class GroupGradient(InCoordinates):
                 f"R, C and γ must be between 1e-100 and 1e100; got {point[1:]}. Nothing was spent."
             )
 
-    def __call__(self, prepared: tuple[RowAccess, Matrix, float], *point: Any) -> Vector:
+    def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared
         w, row_norm, norm, gauge = point

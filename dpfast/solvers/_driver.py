@@ -317,7 +317,7 @@ def plan(
         )
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(getattr(shape, "problem", shape), "unit", "row")
-    # Refuses a budget that the accountant cannot limit before anything is settled.
+    # Refuses a budget that the accountant cannot limit before anything is planned.
     Ledger(budget, accountant)
     try:
         result: Plan[Any] = chosen.plan(
@@ -339,7 +339,7 @@ def plan(
 
 @one_blas_thread()
 def carry_out(
-    settled: Plan[Any],
+    plan: Plan[Any],
     problem: Any,
     rng: SecureGenerator,
     ledger: Ledger,
@@ -351,7 +351,7 @@ def carry_out(
 
     Parameters
     ----------
-    settled : Plan
+    plan : Plan
     problem : Problem or Objective
     rng : SecureGenerator
     ledger : Ledger
@@ -366,20 +366,20 @@ def carry_out(
         If `problem` is something else, or the accesses depend on what was released and the ledger
         cannot account for that; nothing is spent.
     """
-    check_planned(settled, problem)
-    if settled.adaptive and not ledger.adaptive:
+    check_planned(plan, problem)
+    if plan.adaptive and not ledger.adaptive:
         raise ValueError(
-            f"ledger must be Ledger(budget, adaptive=True) for {settled.solver}, whose accesses "
+            f"ledger must be Ledger(budget, adaptive=True) for {plan.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = SOLVERS[settled.solver].run
-    if is_multinomial(settled):
+    run = SOLVERS[plan.solver].run
+    if is_multinomial(plan):
         run = run_multinomial
-    elif has_prior(settled):
+    elif has_prior(plan):
         run = run_with_prior
-    curator = Curator(problem, ledger, rng, None if settled.adaptive else settled.accesses)
+    curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)
     try:
-        outcome = run(settled, curator)
+        outcome = run(plan, curator)
     except Exception:
         # That it failed here may follow from what was released, too.  With a log it can go on.
         with suppress(BudgetExceeded):
@@ -391,7 +391,7 @@ def carry_out(
 
 
 def begin(
-    settled: Plan[Any],
+    plan: Plan[Any],
     budget: Budget,
     accountant: str,
     random_state: Any,
@@ -401,11 +401,11 @@ def begin(
     pricing = "auto" if accountant == LAST_ITERATE else accountant
     # Looked up once, and not at every access: it takes a system call or two.
     payers = active_accountants() if accounts is None else accounts
-    return Ledger(budget, pricing, settled.adaptive, payers), SecureGenerator(random_state)
+    return Ledger(budget, pricing, plan.adaptive, payers), SecureGenerator(random_state)
 
 
 def fit_each(
-    settled: Plan[Any],
+    plan: Plan[Any],
     problems: Sequence[Callable[[], Any]],
     whole: Any,
     budget: Budget,
@@ -423,7 +423,7 @@ def fit_each(
 
     Parameters
     ----------
-    settled : Plan
+    plan : Plan
     problems : sequence of callables
         Each returns a problem when its turn comes.
     whole : Problem or Objective
@@ -447,19 +447,19 @@ def fit_each(
     outcomes : list of Outcome
     report : PrivacyReport
     """
-    if checkpoint is not None and not SOLVERS[settled.solver].resumable:
+    if checkpoint is not None and not SOLVERS[plan.solver].resumable:
         raise ValueError(
-            f"checkpoint must be None for solver={settled.solver!r}, which draws at random between "
+            f"checkpoint must be None for solver={plan.solver!r}, which draws at random between "
             f"its releases what later ones rest on; got {os.fspath(checkpoint)!r}."
         )
-    ledger, rng = begun or begin(settled, budget, accountant, random_state, accounts)
-    with logged(checkpoint, whole, settled, ledger, rng, *distinction) as log:
+    ledger, rng = begun or begin(plan, budget, accountant, random_state, accounts)
+    with logged(checkpoint, whole, plan, ledger, rng, *distinction) as log:
         if log is not None and log.outcome is not None:
             outcomes = [Outcome(**log.outcome[str(k)]) for k in range(len(problems))]
         else:
             if begun is None:
                 ledger.check(*events)
-            outcomes = [carry_out(settled, make(), rng, ledger) for make in problems]
+            outcomes = [carry_out(plan, make(), rng, ledger) for make in problems]
             if log is not None:
                 kept = [{"w": found.w, "history": found.history} for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
@@ -529,7 +529,7 @@ def solve(
         raise TypeError(
             f"problem must be a Problem (or an objective); got {type(problem).__name__}."
         )
-    settled = plan(
+    planned = plan(
         problem,
         solver,
         budget,
@@ -538,16 +538,16 @@ def solve(
         **options,
     )
     (outcome,), report = fit_each(
-        settled,
+        planned,
         [lambda: problem],
         problem,
-        settled.budget,
+        planned.budget,
         accountant=accountant,
-        events=settled.events,
+        events=planned.events,
         random_state=random_state,
         notes=notes,
         checkpoint=checkpoint,
         accounts=accounts,
         distinction=(options,),
     )
-    return Result(w=outcome.w, privacy=report, plan=settled, history=outcome.history)
+    return Result(w=outcome.w, privacy=report, plan=planned, history=outcome.history)

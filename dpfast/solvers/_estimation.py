@@ -7,6 +7,7 @@ law is known, is in :mod:`dpfast.solvers.dp_newton` and :mod:`dpfast.queries.est
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,8 @@ from scipy.special import ndtri
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import bounded, upper_triangle
-from dpfast.queries.estimating import largest_curvature
+from dpfast.queries import CoordinateGradient, bounded, upper_triangle
+from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, SIZES, largest_curvature
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
@@ -39,8 +40,9 @@ _HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
 _MOST = 0.75
 # Of the limit of a stack's reach, for each of its three blocks.
 _BLOCK = 0.5
-# Largest mean square of residuals of targets in [-1, 1].
-_LARGEST_SQUARE = 4.0
+# Deviations of the noise by which counts of large residuals must stand out together, and how far
+# beyond the largest size that does residuals are not cut.
+_HEARD, _ROOM = 3.5, 1.6
 # Points of a Gauss-Hermite rule for the mean curvature of normal margins.
 _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
@@ -57,23 +59,27 @@ class Course:
         Before which of the scores the curvature is released.
     averaged_from : int
         From which of them on they are averaged.
+    sized_at : tuple of int, default=()
+        Before which of them the scale of the residuals is learned.
     """
 
     parts: tuple[float, ...]
     curvature_at: int
     averaged_from: int
+    sized_at: tuple[int, ...] = ()
 
-    @property
-    def weights(self) -> Vector:
-        """Of the scores in the mean."""
-        kept = np.where(np.arange(len(self.parts)) >= self.averaged_from, self.parts, 0.0)
+    def weights(self, scales: Vector) -> Vector:
+        """Of the scores in the mean, by the precision of each."""
+        late = np.arange(len(self.parts)) >= self.averaged_from
+        kept = np.where(late, self.parts / scales**2, 0.0)
         weights: Vector = kept / kept.sum()
         return weights
 
 
-#: After a descent the start is near; the squared loss starts at zero, with its curvature known.
+#: After a descent the start is near.  Residuals start at zero weights, where the targets' range
+#: bounds them; their scale is learned twice, for the first one is found with more noise.
 LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0)
-SQUARED = Course((0.10, 0.90), curvature_at=0, averaged_from=1)
+RESIDUALS = Course((0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, sized_at=(1, 2))
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ class Found:
         value stands out of the noise.
     noise : ndarray of shape (dim, dim)
         Covariance of the noise in the mean score, that of the curvature included.
+    scale : float
+        At which residuals are cut; 1 for other slopes.
     """
 
     v: Vector
@@ -103,19 +111,27 @@ class Found:
     vectors: Matrix
     seen: NDArray[np.bool_]
     noise: Matrix
+    scale: float
 
 
 class Asking:
     """Who asks, in which coordinates.
 
-    `pull` is the ridge in the coordinates, and `limit` what the reach of a stack may be.
+    `pull` is the ridge in the coordinates, `limit` what the reach of a stack may be, and `part`
+    what one row counts of a record.
     """
 
     def __init__(
-        self, shape: ProblemShape, curator: Curator, transform: Matrix, limit: float, pull: Matrix
+        self,
+        shape: ProblemShape,
+        curator: Curator,
+        transform: Matrix,
+        limit: float,
+        pull: Matrix,
+        part: float = 1.0,
     ) -> None:
         self.shape, self.curator, self.transform = shape, curator, transform
-        self.limit, self.pull = limit, pull
+        self.limit, self.pull, self.part = limit, pull, part
         self.n, self.dim = shape.n_samples, shape.dim
 
     def stack(self, metric: Matrix, whiten: Matrix, v: Vector) -> Matrix:
@@ -124,11 +140,15 @@ class Asking:
         blocks = [bounded(self.shape, self.transform @ b, part) for b in (metric, whiten)]
         return np.hstack([*blocks, self._shortened(self.transform @ v, part)[:, None]])
 
-    def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
+    def release(self, mechanism: Gaussian, stack: Matrix, scale: float = LARGEST_SCALE) -> Vector:
+        """A noisy sum."""
+        return self.curator.release(mechanism, stack, scale, self.part)
+
+    def symmetric(self, mechanism: Gaussian, stack: Matrix, scale: float = LARGEST_SCALE) -> Matrix:
         """A matrix of means, from its noisy triangle."""
         upper, entries = upper_triangle(self.dim)
         noisy = np.zeros((self.dim, self.dim))
-        noisy[upper] = self.curator.release(mechanism, stack) / entries / self.n
+        noisy[upper] = self.release(mechanism, stack, scale) / entries / self.n
         matrix: Matrix = noisy + np.triu(noisy, 1).T
         return matrix
 
@@ -152,14 +172,12 @@ class Start:
 
         The first gradient, at zero, tells how many rows are positive.
         """
-        query = mechanism.query
-        assert query is not None
-        at = self.ask.curator.fix(query, self.ask.transform)
+        gradient = self._gradient(mechanism)
         v = last = total = np.zeros(self.ask.dim)
         curvature = self.ask.shape.loss.smoothness
         for step in range(steps):
             z = v + _MOMENTUM * (v - last)
-            slope = self.ask.curator.release(mechanism, at, self.ask.transform @ z) / self.ask.n
+            slope = gradient(z) / self.ask.n
             if step == 0 and self.ask.shape.intercept != 0.0:
                 positive = min(0.98, max(0.02, 0.5 - slope[-1]))
                 v = last = np.append(
@@ -174,6 +192,14 @@ class Start:
                 total = total + v
         mean: Vector = total / (steps - steps // 2)
         return mean
+
+    def _gradient(self, mechanism: Gaussian) -> Callable[[Vector], Vector]:
+        """The function of a point that releases the gradient there: of rows, or of groups."""
+        ask, query, identity = self.ask, mechanism.query, np.eye(self.ask.dim)
+        if not isinstance(query, CoordinateGradient):
+            return lambda z: ask.release(mechanism, ask.stack(identity, identity, z))
+        at = ask.curator.fix(query, ask.transform)
+        return lambda z: ask.curator.release(mechanism, at, ask.transform @ z)
 
     def frame(self, v: Vector, mechanism: Gaussian | None) -> Steps:
         """The frame at a point: by a first curvature, or where it is known beforehand."""
@@ -222,45 +248,55 @@ class Steps:
         self.unit = unit
 
     def walk(
-        self, v: Vector, course: Course, scores: tuple[Gaussian, ...], second: Gaussian
+        self,
+        v: Vector,
+        course: Course,
+        scores: tuple[Gaussian, ...],
+        second: Gaussian,
+        sizes: Gaussian | None,
+        largest: float,
     ) -> Found:
-        """From a point to the estimate."""
-        points, released, curvature = [v], [], self.first
+        """From a point to the estimate; residuals are cut at `largest`, or where few are larger."""
+        points, released, scales = [v], [], []
+        curvature, scale = self.first, LARGEST_SCALE
         for k, mechanism in enumerate(scores):
+            stack = self.ask.stack(self.metric, self.whiten, points[-1])
+            if k in course.sized_at and sizes is not None:
+                scale = self._scale(sizes, stack, largest)
             if k == course.curvature_at:
-                values, vectors, seen = self._curvature(second, points[-1])
+                values, vectors, seen = self._curvature(second, stack, scale)
                 # Where it is not seen no long steps are taken; what rests on them is refused.
                 steady = np.where(seen, values, np.maximum(values, 1.0))
                 root = self.color @ vectors
                 curvature = np.asarray((root * steady) @ root.T)
-            stack = self.ask.stack(self.metric, self.whiten, points[-1])
-            score = self.back @ self.ask.curator.release(mechanism, stack) / self.ask.n
+            score = scale * self.back @ self.ask.release(mechanism, stack, scale) / self.ask.n
+            scales.append(scale)
             released.append(score + self.ask.pull @ points[-1])
             step = np.linalg.solve(curvature + self.ask.pull, released[-1])
             step *= min(1.0, _LONGEST_STEP / float(np.linalg.norm(step)))
             points.append(points[-1] - step)
+        weights = course.weights(np.array(scales))
         inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
-        mean = course.weights @ np.array(points[:-1])
-        change = -inverse @ (course.weights @ np.array(released))
-        deviations = np.array([m.stddev / self.ask.n for m in scores])
-        noise = self._noise(course.weights * deviations, second.stddev / self.ask.n, change)
+        mean = weights @ np.array(points[:-1])
+        change = -inverse @ (weights @ np.array(released))
+        deviations = np.array(scales) * [m.stddev / self.ask.n for m in scores]
+        noise = self._noise(weights * deviations, second.stddev / self.ask.n, change)
         moved = mean + change - points[course.curvature_at]
-        return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise)
+        return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise, scale)
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
-        """``J``: what the rows' scores vary by."""
+        """``J``: what the records' scores vary by."""
         stack = self.ask.stack(self.metric, self.whiten, found.v)
         if products is not None:
-            values, vectors = np.linalg.eigh(self.ask.symmetric(products, stack))
-            released: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
-            return self.back @ released @ self.back
+            released = _semidefinite(self.ask.symmetric(products, stack, found.scale))
+            return found.scale**2 * self.back @ released @ self.back
         if residuals is None:
             return found.curvature
-        squares, counted = self.ask.curator.release(residuals, stack)
+        squares, counted = self.ask.release(residuals, stack, found.scale)
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
-        mean = _LARGEST_SQUARE * max(squares + least, least) / max(counted, least)
-        return min(_LARGEST_SQUARE, float(mean)) * found.curvature
+        mean = float(max(squares + least, least) / max(counted, least))
+        return found.scale**2 * min(1.0, mean) * found.curvature
 
     def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
         """Of the weights of the columns: all of it, and what sampling alone would leave."""
@@ -268,42 +304,52 @@ class Steps:
         sampling: Matrix = by_columns @ (spread / self.ask.n) @ by_columns.T
         return sampling + by_columns @ found.noise @ by_columns.T, sampling
 
-    def refused(self, found: Found, covariance: Matrix, peaks: Vector) -> Vector:
+    def refused(
+        self, found: Found, covariance: Matrix, peaks: Vector, bend: float | None
+    ) -> Vector:
         """Why each weight's variance is not believed; 0 where it is.
 
-        `peaks` are how far a rare entry of each column is from a common one.
+        `peaks` are how far a rare entry of each column is from a common one, and `bend` is a move
+        of the margins with which the curvature changes; None: with none.
         """
         loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
         hidden = loads[:, ~found.seen].sum(axis=1) > _HIDDEN * loads.sum(axis=1)
         far = np.zeros(self.ask.dim, dtype=bool)
-        if not self.ask.shape.loss.quadratic:  # whose curvature is the same everywhere
-            far = self._far(found, covariance, peaks)
+        if bend is not None:
+            far = self._far(found, covariance, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
         if np.mean(refused > 0.0) > _MOST:
             refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         return refused
 
-    def _far(self, found: Found, covariance: Matrix, peaks: Vector) -> NDArray[np.bool_]:
+    def _far(
+        self, found: Found, covariance: Matrix, peaks: Vector, most: float
+    ) -> NDArray[np.bool_]:
         """Whether margins move farther with a weight than the curvature bears."""
         along = (found.vectors.T @ self.color @ found.moved)[found.seen]
-        if along @ along > _MOVE**2 * self.unit:
+        if along @ along > most**2 * self.unit:
             return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
         by_columns = self.ask.transform @ found.inverse
         variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
         # Typical move of the margins for a move of the weight; peaks: of its rare rows.
         drive = np.maximum(np.linalg.norm(by_columns, axis=1) / variances, peaks)
         allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
-        far: NDArray[np.bool_] = (
-            allowed + np.abs(self.ask.transform @ found.moved)
-        ) * drive > _MOVE
+        far: NDArray[np.bool_] = (allowed + np.abs(self.ask.transform @ found.moved)) * drive > most
         return far
 
+    def _scale(self, sizes: Gaussian, stack: Matrix, largest: float) -> float:
+        """Beyond which hardly any residual is, of those whose counts stand out of the noise."""
+        beyond = np.cumsum(self.ask.release(sizes, stack))
+        noise = sizes.stddev * np.sqrt(np.arange(1.0, len(beyond) + 1.0))
+        heard = np.flatnonzero(beyond > _HEARD * noise)
+        size = float(SIZES[heard[0]]) if len(heard) else LARGEST_SCALE
+        return min(largest, max(LEAST_SCALE, _ROOM * size))
+
     def _curvature(
-        self, mechanism: Gaussian, v: Vector
+        self, mechanism: Gaussian, stack: Matrix, scale: float
     ) -> tuple[Vector, Matrix, NDArray[np.bool_]]:
         """Eigenvalues, kept above the noise, and vectors, and which of them are seen."""
-        stack = self.ask.stack(self.metric, self.whiten, v)
-        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack, scale))
         noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
         return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
 
@@ -318,3 +364,18 @@ class Steps:
         by_scores = float(deviations @ deviations) * self.back @ self.back
         noise: Matrix = by_scores + self.color @ by_curvature @ self.color
         return noise
+
+
+def _semidefinite(matrix: Matrix) -> Matrix:
+    """The nearest matrix without negative eigenvalues that has the same trace, if that is positive.
+
+    Negative ones set to zero alone would make the trace larger, and intervals too wide.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    values, total = values[::-1], max(float(values.sum()), 0.0)
+    # Projection onto a simplex: what all that remain positive are lowered by.
+    excess = (np.cumsum(values) - total) / np.arange(1.0, len(values) + 1.0)
+    last = int(np.flatnonzero(values >= excess)[-1])
+    kept = np.maximum(values - excess[last], 0.0)[::-1]
+    nearest: Matrix = (vectors * kept) @ vectors.T
+    return nearest

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._validation import check_choice, check_integer, check_real
+from dpfast._validation import check_choice, check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import LastIterate
 from dpfast.mechanisms import Access
@@ -43,6 +43,7 @@ Vector = NDArray[np.float64]
 OPTIONS = (
     "alpha",
     "iterations",
+    "max_iterations",
     "step",
     "momentum",
     "split",
@@ -55,15 +56,16 @@ OPTIONS = (
     "w_radius",
     "initial_error",
     "minimizer_norm",
+    "keep_iterates",
 )
 EXPECTS = "excess_risk_bound"
 
 # What "auto" chooses among.
-_ITERATIONS = np.unique(np.round(np.geomspace(1, 100, 24)).astype(int))
+_MAX_ITERATIONS = 10_000
 _RIDGES = 4.0 ** np.arange(-14.0, 2.0)
 _STEPS = {
     "descent": (1.0, 0.5, 0.2, 0.1),
-    "heavy-ball": (0.5, 0.2, 0.1),
+    "heavy-ball": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
     "nesterov": (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
     "multistage": (1.0, 0.1, 0.01),
 }
@@ -87,6 +89,7 @@ class Settings:
     bound: str
     w0: Vector
     w_radius: float | None
+    keep_iterates: bool
     accesses: tuple[Access[Vector], ...]
 
 
@@ -100,6 +103,7 @@ def plan(
     accountant: str = "auto",
     alpha: float | str | None = None,
     iterations: int | str = "auto",
+    max_iterations: int | None = None,
     step: float | str = "auto",
     momentum: float | str = "auto",
     split: str = "uniform",
@@ -112,7 +116,9 @@ def plan(
     w_radius: float | None = None,
     initial_error: float | None = None,
     minimizer_norm: float | None = None,
+    keep_iterates: bool = False,
     analysis: str = "composition",
+    bound: str = "strongly convex",
     p: int = 1,
     first_stage: int | None = None,
 ) -> Plan[Settings]:
@@ -132,7 +138,9 @@ def plan(
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto" adds
         the ridge's own cost, ``(α/2) minimizer_norm²``, to the bound and minimizes it.
     iterations : int or "auto", default="auto"
-        ``T``; "auto" minimizes the bound, up to 100.
+        ``T``; "auto" takes as few as bring the bound within 5 % of its least.
+    max_iterations : int or None, default=None
+        The most that "auto" may take; None is 10,000.  Each reads all rows, or the sample.
     step : float or "auto", default="auto"
         c, in units of ``1 / (β + α)``.  "auto" minimizes the bound.
     momentum : float or "auto", default="auto"
@@ -158,8 +166,15 @@ def plan(
         Guess of ``F(w0) - F*``; None: a bound of it.  A wrong guess costs accuracy, never privacy.
     minimizer_norm : float or None
         Guess of the norm of the best weights, for "auto" alpha; None is 6 over the row norm.
+    keep_iterates : bool, default=False
+        Whether the history holds the iterates, which the noisy gradients determine.
     analysis : {"composition", "last-iterate"}
         Of descent: what is released and paid for, all noisy gradients or only the last iterate.
+    bound : {"strongly convex", "quadratic"}
+        Of the heavy ball: what chooses step, momentum and iterations, and is expected.  A bound
+        for every strongly convex function, by the certificates of
+        :func:`dpfast.theory.kuru2020.heavy_ball_certificates`, or the error of the worst quadratic,
+        which other functions may exceed.  Momenta without a certificate are priced by the latter.
     p, first_stage
         Of "multistage", see :func:`dpfast.theory.kuru2020.multistage`.
 
@@ -177,7 +192,9 @@ def plan(
     _check_loss(name, shape)
     check_choice("split", split, ("uniform", "optimal"))
     check_choice("analysis", analysis, ("composition", "last-iterate"))
+    check_choice("bound", bound, ("strongly convex", "quadratic"))
     average = check_real("average", average, low=0.0, high=1.0)
+    check_flag("keep_iterates", keep_iterates)
     check_integer("p", p, low=1, high=30)
     if first_stage is not None:
         check_integer("first_stage", first_stage, low=1)
@@ -200,10 +217,13 @@ def plan(
     )
     hidden = analysis == "last-iterate"
     if hidden:
-        _check_hidden(gradient, average, split)
+        _check_hidden(gradient, average, split, keep_iterates)
 
     price = budget_epsilon(budget) if noise == "laplace" else budget_mu(budget, accountant)
-    choice = Choice(method, gradient, price, split == "optimal", hidden, p, first_stage, momentum)
+    choice = Choice(
+        method, gradient, price, split == "optimal", hidden, p, first_stage, momentum,
+        certified=bound == "strongly convex",
+    )  # fmt: skip
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridges: Iterable[float]
@@ -215,19 +235,15 @@ def plan(
         steps: tuple[float, ...] = _STEPS[method]
     else:
         steps = (_checked_step(step, method),)
-    if iterations == "auto":
-        lengths = _ITERATIONS
-    else:
-        lengths = np.array([check_integer("iterations", iterations, low=1, high=10**7)])
+    lengths = _lengths(iterations, max_iterations)
 
     def first_error(ridge: float) -> float:
         return initial_error or _initial_error(shape, ridge, start, minimizer_norm)
 
-    ridge, c, length = choice.best(ridges, steps, lengths, first_error, minimizer_norm)
-    error = first_error(ridge)
+    ridge, schedule = choice.best(ridges, steps, lengths, first_error, minimizer_norm)
+    length, error = schedule.iterations, first_error(ridge)
     shape = shape.with_alpha(ridge)
-    schedule = choice.schedule(ridge, c, length)
-    response, certified = choice.response(ridge, schedule)
+    response, certified = choice.response(ridge, schedule, error)
     stage = schedule.stages[0]
 
     accesses: tuple[Access[Vector], ...]
@@ -279,6 +295,7 @@ def plan(
             bound="strongly convex" if certified else "quadratic",
             w0=start,
             w_radius=w_radius,
+            keep_iterates=keep_iterates,
             accesses=accesses,
         ),
         expected=MappingProxyType(expected),
@@ -291,8 +308,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     Returns
     -------
     Outcome
-        Its history holds, for every iteration, the norm of the noisy gradient (with the ridge) and
-        the step size; it is empty if only the last iterate is released.
+        Its history holds, for every iteration, the norm of the noisy gradient (with the ridge),
+        the step size and, if asked for, the iterate; it is empty if only the last iterate is
+        released.
 
     Raises
     ------
@@ -305,8 +323,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     rows, radius = settings.gradient.rows, settings.w_radius
     kept = math.ceil(settings.average * settings.iterations)
     w = _project(np.array(settings.w0), radius)
-    norms = np.empty(settings.iterations)
-    steps = np.empty(settings.iterations)
+    norms: Vector = np.empty(settings.iterations)
+    steps: Vector = np.empty(settings.iterations)
+    iterates = np.empty((settings.iterations if settings.keep_iterates else 0, len(w)))
     total = np.zeros_like(w)
     t = 0
     for stage in settings.schedule.stages:
@@ -321,12 +340,15 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
             w = _project(np.clip(ahead - stage.step * noisy, -_LARGEST, _LARGEST), radius)
             norms[t] = np.linalg.norm(noisy)
             steps[t] = stage.step
+            if settings.keep_iterates:
+                iterates[t] = w
             t += 1
             if t > settings.iterations - kept:
                 total += w
-    return Outcome(
-        total / kept if kept else w, MappingProxyType({"gradient_norm": norms, "step": steps})
-    )
+    history: dict[str, NDArray[np.float64]] = {"gradient_norm": norms, "step": steps}
+    if settings.keep_iterates:
+        history["iterates"] = iterates
+    return Outcome(total / kept if kept else w, MappingProxyType(history))
 
 
 def gradient_method(
@@ -336,7 +358,7 @@ def gradient_method(
     exact: Mapping[str, Any],
     *,
     options: tuple[str, ...] = (),
-    split: str = "uniform",
+    **defaults: Any,
 ) -> Solver[Settings]:
     """One of the family.
 
@@ -347,13 +369,13 @@ def gradient_method(
         Options with which a noiseless run reaches the minimizer.
     options : tuple of str, default=()
         Options besides :data:`OPTIONS`.
-    split : {"uniform", "optimal"}, default="uniform"
-        How the budget is divided, if not told otherwise.
+    **defaults
+        Options of :func:`plan` whose defaults are others.
     """
     return Solver(
         name=name,
         doc=f"{doc}\n\nOptions: those of :func:`{__name__}.plan` in `options`.\n",
-        plan=partial(plan, name, method, split=split),
+        plan=partial(plan, name, method, **defaults),
         run=run,
         budgets=("pure", "approximate", "zcdp", "gdp"),
         relations=NEIGHBORING_RELATIONS,
@@ -398,6 +420,21 @@ def _initial_error(
     distance = norm + minimizer_norm
     slope = shape.lipschitz * distance
     return (slope if math.isfinite(slope) else 0.5 * shape.smoothness * distance**2) + ridge_part
+
+
+def _lengths(iterations: int | str, max_iterations: int | None) -> NDArray[np.int64]:
+    """Numbers of iterations to choose among."""
+    if iterations != "auto":
+        if max_iterations is not None:
+            raise ValueError(
+                f"max_iterations must be None unless iterations is 'auto'; got {max_iterations!r} "
+                f"with iterations={iterations!r}."
+            )
+        return np.array([check_integer("iterations", iterations, low=1, high=10**7)])
+    most = _MAX_ITERATIONS if max_iterations is None else max_iterations
+    most = check_integer("max_iterations", most, low=1, high=10**6)
+    count = 4 + round(12.0 * math.log10(most))
+    return np.unique(np.round(np.geomspace(1, most, count))).astype(np.int64)
 
 
 def _start(w0: ArrayLike | None, shape: ProblemShape) -> Vector:
@@ -457,7 +494,7 @@ def _check_loss(name: str, shape: ProblemShape) -> None:
         )
 
 
-def _check_hidden(gradient: NoisyGradient, average: float, split: str) -> None:
+def _check_hidden(gradient: NoisyGradient, average: float, split: str, keep_iterates: bool) -> None:
     reasons = {
         "noise must be 'gaussian'": gradient.noise != "gaussian",
         "clip_norm must be None, since clipped steps need not contract": math.isfinite(
@@ -466,6 +503,7 @@ def _check_hidden(gradient: NoisyGradient, average: float, split: str) -> None:
         "batch must be None": gradient.batch is not None,
         "average must be 0, since only the last iterate is released": average != 0.0,
         "split must be 'uniform'": split != "uniform",
+        "keep_iterates must be False, since only the last iterate is released": keep_iterates,
     }
     for reason, broken in reasons.items():
         if broken:

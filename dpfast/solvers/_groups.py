@@ -119,17 +119,22 @@ def planned(
     return Groups(release(SIZES_SHARE, GroupSizes(shape), _SIZES), free, settings, u)
 
 
-def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
-    """`settings` with what the release of the sizes makes of them."""
-    query = groups.sizes.query
+def learned_sizes(sizes: Gaussian, curator: Curator) -> tuple[float, float]:
+    """Mean of the groups' numbers of rows, and the largest that was seen."""
+    query = sizes.query
     assert isinstance(query, GroupSizes)
-    counts = curator.release(groups.sizes)
-    seen = np.where(counts > _SEEN * groups.sizes.stddev, counts, 0.0)
+    counts = curator.release(sizes)
+    seen = np.where(counts > _SEEN * sizes.stddev, counts, 0.0)
     if not seen.any():
         seen[0] = 1.0  # of the smallest size, with which noise does least
     middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
-    mean = float(seen @ middle / seen.sum())
-    found = replace(groups, mean=mean, largest=float(middle[np.flatnonzero(seen)[-1]]))
+    return float(seen @ middle / seen.sum()), float(middle[np.flatnonzero(seen)[-1]])
+
+
+def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
+    """`settings` with what the release of the sizes makes of them."""
+    mean, largest = learned_sizes(groups.sizes, curator)
+    found = replace(groups, mean=mean, largest=largest)
     before, after = groups.settings(groups.u), groups.settings(groups.u * found.power(1.0 - _POWER))
     changes = {name: after[name] for name in groups.free}
     if "clip" in changes:

@@ -17,7 +17,7 @@ from dpfast.random import SecureGenerator
 def logged(
     path: str | os.PathLike[str] | None,
     problem: Any,
-    settled: Any,
+    plan: Any,
     ledger: Ledger,
     rng: SecureGenerator,
     *settings: Any,
@@ -28,7 +28,7 @@ def logged(
     ----------
     path : path-like or None
     problem : BlockProblem
-    settled : Plan
+    plan : Plan
     ledger : Ledger
         Nothing was spent on it.
     rng : SecureGenerator
@@ -61,11 +61,11 @@ def logged(
         "data": problem.source.digest(),
         "problem": fingerprint(problem.shape, problem.make_target),
         "plan": fingerprint(
-            settled.solver,
-            settled.budget,
-            settled.neighboring_relation,
+            plan.solver,
+            plan.budget,
+            plan.neighboring_relation,
             ledger.accountant,
-            [event.to_dict() for event in settled.events],
+            [event.to_dict() for event in plan.events],
             settings,
         ),
         "random_state given": rng.reproducible,

@@ -4,14 +4,18 @@ Whitened descent (:mod:`dpfast.solvers.dp_whitened_gd`) fits best where its answ
 steps are few; what it hands back has no known law.  This solver spends its budget on an estimate
 whose law is known:
 
-1. coordinates ``z = Wᵀ x̃`` are learned, and a rough descent is made in them, as there; the squared
-   loss needs no descent;
-2. a first curvature is released for the logistic loss, which tells the coordinates ``H`` in which
-   the curvature is nearly the identity, and the metric ``G`` in which scores are bounded;
-3. scores are released three times, each at the point to which a Newton step from the one before
-   leads, and the curvature ``K`` once in between;
-4. the estimate is one Newton step from the mean of the three points, with the mean score: its noise
-   is linear in that of the scores, whose law is public.
+1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss a rough descent is made in
+   them, and a first curvature released, which tells the coordinates ``H`` in which the curvature is
+   nearly the identity, and the metric ``G`` in which scores are bounded;
+2. scores are released three times, each at the point to which a Newton step from the one before
+   leads, and the curvature ``K`` before the last;
+3. the estimate is one Newton step from the mean of the points, with the mean score: its noise is
+   linear in that of the scores, whose law is public.
+
+Residuals, of the squared loss and of Huber's, are bounded by the targets' range at first.  Before
+the second and the third score their sizes are counted, and from then on they are cut beyond the
+largest size that stands out of the noise, with room to spare; Huber's at its threshold, if that is
+less.  Scores are as much less noisy as that scale is below the range.
 
 Rows are weighted by functions of the row alone (:mod:`dpfast.queries.estimating`), so that nothing
 is clipped by its target.  The estimand is the minimizer of the loss so weighted: rows of much
@@ -22,9 +26,15 @@ With n rows, the covariance of the estimate in the coordinates is
 
     ``K⁻¹ (J / n + N) K⁻¹``,
 
-N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``)
-or what the model says of them (``"nonrobust"``): K for the logistic loss, and K times the mean
-square of the residuals, which is released, for the squared loss.
+N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``,
+or ``"cluster"`` where a record is a group of rows) or what the model says of them
+(``"nonrobust"``): K for the logistic loss, and K times the mean square of the residuals over their
+mean curvature, which are released, for the others.
+
+Groups.  Where a record is a group of several rows, all of the above is over groups: n is their
+number, a group's scores are added up before they are multiplied, and a group counts less if its
+rows together could have too large a score.  Their sizes are counted first, and rows count one over
+the mean size.  A descent releases the same scores as the steps.
 
 What is not believed.  A coefficient's variance is refused, by what was released alone, where
 
@@ -63,14 +73,16 @@ from dpfast.queries import (
     ColumnParts,
     CoordinateGradient,
     Gram,
+    GroupSizes,
+    ResidualSizes,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
     WeightedScores,
 )
-from dpfast.queries.estimating import served, stack_limit
+from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, served, stack_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _estimation, _estimation_coordinates, _seconds
+from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
@@ -78,7 +90,8 @@ Matrix = NDArray[np.float64]
 
 NAME = "dp-newton"
 
-COV_TYPES = ("robust", "nonrobust")
+#: The last for groups of rows, the others for single rows.
+COV_TYPES = ("robust", "nonrobust", "cluster")
 #: Rows behind one weight, times µ, over the root of the weights' number: below this intervals did
 #: not hold what they promise (docs/guide/standard_errors.md).
 LEAST_RATIO = 45.0
@@ -87,7 +100,9 @@ MAX_DIM = 1000
 # Shares of the budget in units of µ²; what is left goes to the scores.
 _SHARES = {"columns": 0.04, "correlations": 0.12, "curvature": 0.10}
 _LOGISTIC_SHARES = {"descent": 0.10, "first curvature": 0.08}
+_RESIDUAL_SHARES = {"sizes of residuals": 0.05}
 _PRODUCTS, _RESIDUALS = {"products": 0.08}, {"residuals": 0.01}
+_GROUPS = {"sizes of groups": _groups.SIZES_SHARE}
 # Rounds in which columns are learned; how the correlations' share is divided.
 _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 # Steps of the descent, and how far its gradients reach over the root of the weights' number.
@@ -96,18 +111,20 @@ _STEPS, _DESCENT_CLIP = 12, 0.75
 _CURVATURE_REACH = 4.0
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
-# A forecast for the squared loss is for residuals of this size, the targets being in [-1, 1].
-_RESIDUAL = 0.25
+# A forecast for residuals is for deviations of this share of the scale that they are cut at.
+_RESIDUAL = 0.28
 
 
 @dataclass(frozen=True)
 class Mechanisms:
     """What a run asks for; see the module."""
 
+    groups: Gaussian | None
     columns: tuple[Gaussian, ...]
     correlations: tuple[Gaussian, ...]
     gradient: Gaussian | None
     first_curvature: Gaussian | None
+    sizes: Gaussian | None
     scores: tuple[Gaussian, ...]
     curvature: Gaussian
     products: Gaussian | None
@@ -115,13 +132,15 @@ class Mechanisms:
 
     def in_order(self, course: _estimation.Course) -> tuple[tuple[Gaussian, int], ...]:
         """The accesses as they are made, and how often."""
-        first = [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
-        if self.gradient is not None and self.first_curvature is not None:
-            first += [(self.gradient, _STEPS), (self.first_curvature, 1)]
-        steps = [(score, 1) for score in self.scores]
-        steps.insert(course.curvature_at, (self.curvature, 1))
-        last = [(m, 1) for m in (self.products, self.residuals) if m is not None]
-        return (*first, *steps, *last)
+        asked: list[tuple[Gaussian | None, int]] = [(self.groups, 1)]
+        asked += [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
+        asked += [(self.gradient, _STEPS), (self.first_curvature, 1)]
+        for k, score in enumerate(self.scores):
+            asked += [(self.sizes, 1)] * (k in course.sized_at)
+            asked += [(self.curvature, 1)] * (k == course.curvature_at)
+            asked.append((score, 1))
+        asked += [(self.products, 1), (self.residuals, 1)]
+        return tuple((mechanism, count) for mechanism, count in asked if mechanism is not None)
 
 
 @dataclass(frozen=True)
@@ -154,7 +173,7 @@ def plan(
     Parameters
     ----------
     shape : ProblemShape
-        Of the logistic or the squared loss.
+        Of the logistic, the squared or Huber's loss.
     budget : Budget
         Not pure.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -162,12 +181,14 @@ def plan(
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss, which belongs to the estimand then.  None takes that of `shape`, or
         "auto", which is none.
-    cov_type : {"robust", "nonrobust"}, default="robust"
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
         Whether the products of scores are released, or the covariance trusts the model: its mean
-        and variance for the logistic loss; equal variances of the residuals for the squared one.
+        and variance for the logistic loss; equal variances of the residuals for the others.  Where
+        a record is a group of rows it is "cluster": products of whole groups' scores.
     column_bound : float or None, default=None
-        Public bound of the entries of the rows, 1 for columns scaled to [-1, 1]; None: that of the
-        rows' norms.  It tells rare values from noise; no guarantee rests on it.
+        Public bound of the entries of the rows, 1 for columns scaled to [-1, 1]; None: 1 where the
+        columns were declared, otherwise that of the rows' norms.  It tells rare values from noise;
+        no guarantee rests on it.
     clip : float or "auto"
         Scores are no longer than ``clip √dim`` in coordinates in which a row's typical entry is 1.
 
@@ -175,8 +196,9 @@ def plan(
     -------
     Plan
         Its expectations: `width_ratio`, the width of an interval over that without privacy, for
-        balanced classes, or residuals of an eighth of the targets' range; `rows_for_coverage`, the
-        rows from which on intervals hold.  Its settings have the `shares` of the budget.
+        balanced classes, or normal residuals, and for groups whose rows are alike;
+        `rows_for_coverage`, the rows, or groups of them, from which on intervals hold.  Its
+        settings have the `shares` of the budget.
 
     Raises
     ------
@@ -184,11 +206,11 @@ def plan(
         If an argument is out of range, or the loss is another one.
     """
     _check_served(shape)
+    _check_cov_type(shape, cov_type)
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
-    check_choice("cov_type", cov_type, COV_TYPES)
-    bound = shape.data_norm
+    bound = 1.0 if shape.columns else shape.data_norm
     if column_bound is not None:
         bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
     mu = budget_mu(budget, accountant)
@@ -196,8 +218,8 @@ def plan(
     reach = automatic_clip(shape, by_row)
     if clip != "auto":
         reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
-    course = _estimation.SQUARED if shape.loss.quadratic else _estimation.LOGISTIC
-    shares = shares_of(shape.loss, cov_type)
+    course = _estimation.RESIDUALS if shape.loss.even else _estimation.LOGISTIC
+    shares = shares_of(shape, cov_type)
 
     def release(share: float, query: Query, where: str) -> Gaussian:
         part = Budget(mu=mu * math.sqrt(share))
@@ -234,26 +256,28 @@ def plan(
     )
 
 
-def shares_of(loss: Loss, cov_type: str) -> dict[str, float]:
+def shares_of(shape: ProblemShape, cov_type: str) -> dict[str, float]:
     """Shares of the budget in units of µ², which add up to 1."""
-    shares = dict(_SHARES) if loss.quadratic else {**_SHARES, **_LOGISTIC_SHARES}
-    if cov_type == "robust":
+    shares = _SHARES | (_RESIDUAL_SHARES if shape.loss.even else _LOGISTIC_SHARES)
+    if shape.several_rows:
+        shares |= _GROUPS
+    if cov_type != "nonrobust":
         shares |= _PRODUCTS
-    elif loss.quadratic:
+    elif shape.loss.even:
         shares |= _RESIDUALS
     return {**shares, "scores": 1.0 - sum(shares.values())}
 
 
 def automatic_clip(shape: ProblemShape, mu: float) -> float:
-    """The larger the signal, the fewer rows are to count less; residuals reach beyond 1."""
+    """The larger the signal, the fewer rows are to count less."""
     signal = shape.n_samples * mu**2 / shape.dim
     clip: float = min(3.0, max(1.15, 0.62 * signal ** (1.0 / 6.0)))
-    return 1.5 * clip if shape.loss.quadratic else clip
+    return clip
 
 
 def width_ratio(shape: ProblemShape, clip: float, mu: float, share: float) -> float:
     """What noise makes of the intervals' width: that of the scores, and as a guess 40% more."""
-    spread = _RESIDUAL**2 if shape.loss.quadratic else 0.75 * 0.25
+    spread = _RESIDUAL**2 if shape.loss.even else 0.75 * 0.25
     noise = shape.dim * clip**2 / (share * shape.n_samples * mu**2)
     ratio: float = math.sqrt(1.0 + 1.4 * noise / spread)
     return ratio
@@ -277,9 +301,16 @@ def _mechanisms(
     within, radius, bound = _COORDINATES * limit, clip * root, _CURVATURE_REACH * shape.dim
     reach = _estimation_coordinates.REACH * root
 
-    gradient = first = products = residuals = None
+    gradient = first = sizes = products = residuals = groups = None
+    if "sizes of groups" in shares:
+        groups = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
+    if "sizes of residuals" in shares:
+        part = shares["sizes of residuals"] / len(course.sized_at)
+        sizes = release(part, ResidualSizes(shape, radius, bound, limit), "sizes of residuals")
     if "descent" in shares:
-        descent = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
+        descent: Query = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
+        if shape.several_rows:
+            descent = WeightedScores(shape, _DESCENT_CLIP * root, bound, limit)
         gradient = release(shares["descent"] / _STEPS, descent, "gradient")
         # In units of the mean curvature: the more rows, the longer ones are to be heard.
         most = shape.dim * min(12.0, max(4.0, mu * shape.n_samples / shape.dim**1.5 / 15.0))
@@ -292,6 +323,7 @@ def _mechanisms(
         slopes = SquaredSlopes(shape, radius, bound, limit)
         residuals = release(shares["residuals"], slopes, "squared residuals")
     return Mechanisms(
+        groups=groups,
         columns=tuple(
             release(shares["columns"] / _ROUNDS, ColumnParts(shape, length, n_classes=0), "columns")
             for length in (root, *[reach] * (_ROUNDS - 1))
@@ -302,6 +334,7 @@ def _mechanisms(
         ),
         gradient=gradient,
         first_curvature=first,
+        sizes=sizes,
         scores=tuple(
             release(part * shares["scores"], WeightedScores(shape, radius, bound, limit), "scores")
             for part in course.parts
@@ -331,6 +364,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
+    part = 1.0
+    if asked.groups is not None:
+        part = (shape.max_rows_per_group or 1) / _groups.learned_sizes(asked.groups, curator)[0]
     columns = _estimation_coordinates.learn_columns(
         shape, settings.column_bound, asked.columns, curator
     )
@@ -338,16 +374,18 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         shape, columns, settings.clip, asked.correlations, curator, _COORDINATES * settings.limit
     )
     pull = settings.ridge * transform.T @ transform
-    start = _estimation.Start(_estimation.Asking(shape, curator, transform, settings.limit, pull))
+    ask = _estimation.Asking(shape, curator, transform, settings.limit, pull, part)
+    start = _estimation.Start(ask)
     v = np.zeros(shape.dim)
     if asked.gradient is not None:
         v = start.descend(asked.gradient, _STEPS)
     steps = start.frame(v, asked.first_curvature)
-    found = steps.walk(v, settings.course, asked.scores, asked.curvature)
+    cut = _largest_scale(shape.loss)
+    found = steps.walk(v, settings.course, asked.scores, asked.curvature, asked.sizes, cut)
     spread = steps.spread(found, asked.products, asked.residuals)
     covariance, sampling = steps.covariance(found, spread)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
-    refused = steps.refused(found, covariance, peaks)
+    refused = steps.refused(found, covariance, peaks, _bend(shape.loss))
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
     return Outcome(transform @ found.v, MappingProxyType(history))
 
@@ -356,7 +394,34 @@ def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
     if served(loss):
         return None
-    return "'logistic' or 'squared', whose scores are bounded without their targets"
+    return "'logistic', 'squared' or 'huber', whose slopes have a scale of their own"
+
+
+def _largest_scale(loss: Loss) -> float:
+    """Where residuals are cut at most."""
+    return LARGEST_SCALE if loss.quadratic else min(LARGEST_SCALE, loss.parameter or LARGEST_SCALE)
+
+
+def _bend(loss: Loss) -> float | None:
+    """A move of the margins with which the curvature changes; None where it never does."""
+    if loss.quadratic:
+        return None
+    return _largest_scale(loss) if loss.even else 1.0
+
+
+def _check_cov_type(shape: ProblemShape, cov_type: str) -> None:
+    """Refuse what is for single rows where groups have several, and the other way round."""
+    check_choice("cov_type", cov_type, COV_TYPES)
+    if shape.several_rows and cov_type != "cluster":
+        raise ValueError(
+            "cov_type must be 'cluster' where a group has several rows, which are not independent; "
+            f"got {cov_type!r}."
+        )
+    if cov_type == "cluster" and shape.unit == "row":
+        raise ValueError(
+            "groups must be given for cov_type='cluster', to say whose row each is; got none. The "
+            "guarantee is then for whole groups, too."
+        )
 
 
 def _check_served(shape: ProblemShape) -> None:
@@ -369,6 +434,11 @@ def _check_served(shape: ProblemShape) -> None:
             f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
             f"releases a matrix of that size; got {shape.dim}."
         )
+    if shape.loss.even and _largest_scale(shape.loss) < LEAST_SCALE:
+        raise ValueError(
+            f"threshold must be at least {LEAST_SCALE:g} for {NAME}, in units of half the targets' "
+            f"range; got {shape.loss.parameter:g}. Narrower bounds of the targets make it larger."
+        )
 
 
 SOLVER = Solver(
@@ -380,6 +450,7 @@ SOLVER = Solver(
     relations=NEIGHBORING_RELATIONS,
     row_access="sums",
     resumable=True,
+    clips_groups=lambda shape: True,
     minimizes=False,
     expects="width_ratio",
     max_dim=MAX_DIM,

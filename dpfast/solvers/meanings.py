@@ -54,6 +54,7 @@ SETTINGS = {
     "inverse_temperature": "how sharply good weights are preferred",
     "iterations": "steps of descent, each with one noisy access to the data",
     "james_stein": "whether weights that noise alone would explain are drawn to zero",
+    "keep_iterates": "whether the result holds every iterate",
     "learning_clip": "length to which rows are cut while columns are learned",
     "learning_share": "share of the budget for learning scales and correlations of columns",
     "least_eigenvalue": "eigenvalues that noise could explain are raised to this",

@@ -110,29 +110,29 @@ def plan_multinomial(
         accountant=accountant,
         **options,
     )
-    settled = base.settings
-    steps = settled.iterations
+    settings = base.settings
+    steps = settings.iterations
     if options.get("iterations", "auto") == "auto":
-        spared = 1.0 - _SPARED * settled.momentum
+        spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    share = 1.0 - settled.learning_share - settled.correlation_share
-    if settled.groups is not None:
+    share = 1.0 - settings.learning_share - settings.correlation_share
+    if settings.groups is not None:
         share -= _groups.SIZES_SHARE
     # Two classes are one problem with slopes (s, -s): √2 times as long.
-    clip_norm = _SQRT_2 * settled.clip_norm
+    clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
         Budget(mu=mu * math.sqrt(share / steps)),
-        _query(shape, clip_norm, settled.limit, n_classes, neighboring_relation),
+        _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation),
         neighboring_relation,
         where=_GRADIENT,
     )
-    learning = settled.learning
+    learning = settings.learning
     moments = tuple(
         Gaussian.calibrate(
-            Budget(mu=mu * math.sqrt(settled.learning_share / settled.rounds)),
+            Budget(mu=mu * math.sqrt(settings.learning_share / settings.rounds)),
             _of_all_classes(mechanism, n_classes),
             neighboring_relation,
             where=mechanism.where,
@@ -145,7 +145,7 @@ def plan_multinomial(
         base,
         accesses=(*before, (gradient, steps)),
         settings=replace(
-            settled,
+            settings,
             learning=replace(learning, moments=moments),
             gradient=gradient,
             curvature=CLASS_CURVATURE * shape.max_weight,

@@ -194,13 +194,13 @@ def plan(
             )
         if tolerance is not None:
             raise ValueError(f"tolerance must be None with mode='iterate'; got {tolerance!r}.")
-        settled = _settle_iterate(task, alpha, iterations, step, w0, calibration == "paper")
+        chosen = _settle_iterate(task, alpha, iterations, step, w0, calibration == "paper")
     else:
         for name, value in (("iterations", iterations), ("step", step), ("w0", w0)):
             if value is not None:
                 raise ValueError(f"{name} must be None with mode='certificate'; got {value!r}.")
-        settled = _settle_certificate(task, alpha, tolerance, optimizer, optimizer_options)
-    query, goal, ridge = settled.query, settled.goal, settled.ridge
+        chosen = _settle_certificate(task, alpha, tolerance, optimizer, optimizer_options)
+    query, goal, ridge = chosen.query, chosen.goal, chosen.ridge
     mechanism = _mechanism(
         query, noise, budget, neighboring_relation, accountant, calibration, _WHERE[mode]
     )
@@ -217,14 +217,14 @@ def plan(
             noise=noise,
             objective=task.name,
             objective_options=MappingProxyType(dict(task.options)),
-            **settled.settings,
-            minimizer_sensitivity=settled.exact_sensitivity,
-            radius=min(settled.radius, w_radius) if w_radius is not None else settled.radius,
+            **chosen.settings,
+            minimizer_sensitivity=chosen.exact_sensitivity,
+            radius=min(chosen.radius, w_radius) if w_radius is not None else chosen.radius,
         ),
         expected=MappingProxyType(
             {
                 "noise_stddev_per_weight": deviation,
-                "excess_risk_bound": settled.optimization_risk + task.risk_bound(goal, deviation),
+                "excess_risk_bound": chosen.optimization_risk + task.risk_bound(goal, deviation),
                 **_expected_seconds(task, query),
             }
         ),

@@ -13,9 +13,18 @@ from dpfast.blocks import Source
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.preprocessing.private_range_scaler import RangeSearch
-from dpfast.privacy import Budget, Event, Ledger, PrivacyReport, budget_mu, gaussian_epsilon
+from dpfast.privacy import (
+    Budget,
+    Event,
+    Ledger,
+    PrivacyReport,
+    budget_mu,
+    gaussian_epsilon,
+    relation_of,
+)
 from dpfast.privacy.calibration import MARGIN
 from dpfast.privacy.repeats import FITS
+from dpfast.queries.columns import SHARES, shares_of
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
@@ -82,7 +91,7 @@ class FitPlan:
     @property
     def noun(self) -> str:
         """What is counted and protected."""
-        return "row" if self.schema.person is None else "person"
+        return _noun(self.schema)
 
     def check_affordable(self) -> None:
         """Refuse what an accountant around it cannot afford: all of it, not the last part."""
@@ -114,17 +123,11 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     if not schema.learns:
         settled, events = estimator._planned(shape, budget)
         return FitPlan(schema, shape, in_memory, budget, settled, events, estimator)
-    if schema.person is not None:
-        raise ValueError(
-            f"learn must be false with a person column; got it for {schema.learns}. Ranges are "
-            "learned with a guarantee for rows: declare them."
-        )
+    relation = relation_of(estimator.neighboring_relation, shape.unit)
     refused: Exception | None = None
     for learning, epsilon, delta in _shares(budget, schema.learn_share):
         estimator.set_params(epsilon=epsilon, delta=delta)
-        search = RangeSearch.plan(
-            n_samples, len(schema.learns), learning, estimator.neighboring_relation
-        )
+        search = RangeSearch.plan(n_samples, len(schema.learns), learning, relation)
         settled, events = estimator._planned(shape, Budget(epsilon, delta))
         _check_learning(schema, search, settled)
         events = (*search.events, *events)
@@ -140,6 +143,10 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     raise refused
 
 
+def _noun(schema: TableSchema) -> str:
+    return "row" if schema.person is None else "person"
+
+
 def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
     if settled.adaptive:
@@ -149,9 +156,9 @@ def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]
         )
     if search.n_samples < search.rows_needed:
         raise ValueError(
-            f"{search.n_samples:,} rows are too few to learn the ranges of {search.n_columns} "
-            f"columns from a share of {schema.learn_share:g} of this budget: it takes "
-            f"{search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
+            f"{search.n_samples:,} {_noun(schema)}s are too few to learn the ranges of "
+            f"{search.n_columns} columns from a share of {schema.learn_share:g} of this budget: it "
+            f"takes {search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
             'larger "learn_share", or a larger epsilon.'
         )
 
@@ -171,7 +178,9 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
     """The public quantities of the encoded rows."""
     columns = len(schema.feature_names)
     blocks = None
-    if not in_memory:
+    if not in_memory and schema.person is not None:
+        blocks = BlockSizes.of_groups(n_samples, block_rows(columns))
+    elif not in_memory:
         whole, rest = divmod(n_samples, block_rows(columns))
         sizes = [block_rows(columns)] * bool(whole) + [rest] * bool(rest)
         blocks = BlockSizes(whole + bool(rest), tuple(sorted(sizes)))
@@ -257,6 +266,8 @@ class TableFit:
             X, y, arguments = rows.dense()
             estimator._fit(X, y, arguments, accounts, alone=False)
         else:
+            if rows.grouped:
+                rows = rows.by_person()
             source = Source(rows, block_rows(rows.n_features))
             estimator._fit(source, None, {}, accounts, alone=False)
         report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
@@ -280,16 +291,18 @@ class TableFit:
         """The ledger that paid for the ranges of columns, and the ranges."""
         fields, low, high = _learned_fields(self.plan.schema)
         rows = self._rows
+        sizes = rows.sizes()
 
-        def count(places: Vector) -> Vector:
-            total = np.zeros(places.shape)
+        def count(places: Vector) -> NDArray[Any]:
+            total = np.zeros(places.shape, dtype=np.int64)
             for start, stop in rows.ranges(_COUNTED_ROWS):
                 records = rows.records(start, stop)
+                share = None if sizes is None else shares_of(sizes[records["person"]])
                 for j, field in enumerate(fields.values()):
                     values = np.clip(records[field], low[j], high[j])
-                    total[0, j] += np.count_nonzero(values < places[0, j])
-                    total[1, j] += np.count_nonzero(values > places[1, j])
-            return total
+                    total[0, j] += _counted(values < places[0, j], share)
+                    total[1, j] += _counted(values > places[1, j], share)
+            return total if sizes is None else total / SHARES
 
         assert self.plan.learning is not None
         ledger = Ledger(self.plan.learning, accounts=())
@@ -306,6 +319,11 @@ class TableFit:
         return PrivacyReport.from_ledger(
             whole, reproducible=report.reproducible, notes=report.notes
         )
+
+
+def _counted(chosen: NDArray[np.bool_], share: NDArray[np.int64] | None) -> int:
+    """How many rows are chosen, or the sum of their shares."""
+    return int(np.count_nonzero(chosen) if share is None else share[chosen].sum())
 
 
 def _learned_fields(schema: TableSchema) -> tuple[dict[str, str], Vector, Vector]:

@@ -43,6 +43,8 @@ from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
 _DENSE_BYTES = 2**26
+# As many rows a person are expected when it is decided whether the rows go into memory.
+_ROWS_OF_PERSON = 5
 # Rows that a plan is tried for before they are counted.
 _MANY = 10**6
 
@@ -107,7 +109,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         :meth:`check`).
     in_memory : bool or "auto", default="auto"
         Whether the encoded rows are held in memory. "auto" reads them in blocks where they would
-        take more than 64 MiB; solvers that need single rows need True.
+        take more than 64 MiB, with five rows for each person; solvers that need single rows need
+        True.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -248,16 +251,14 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         check_promise(Budget(self.epsilon, self.delta), n_samples, unit, stacklevel=4)
         if schema.target.name not in schema.learns:
             self._unfitted(schema)._question_bounds(stacklevel=4)
-        dense = 8 * n_samples * len(schema.feature_names) <= _DENSE_BYTES
+        # How many rows a person has is private.
+        rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
+        dense = 8 * rows * len(schema.feature_names) <= _DENSE_BYTES
         return self._planned(schema, n_samples, dense)
 
     def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
         """A plan for rows that are small enough for memory, or not."""
         dense = small if self.in_memory == "auto" else bool(self.in_memory)
-        if schema.person is not None and not dense:
-            if self.in_memory is False:
-                raise ValueError("in_memory must be True or 'auto' with a person column.")
-            dense = True
         return plan_fit(self._unfitted(schema), schema, n_samples, dense)
 
     def fit(self, data: Any, y: Any = None) -> Self:

@@ -23,6 +23,8 @@ from dpfast.tabular.values import Values, WrongValue, texts_of
 _MEMORY_BYTES = 2**24
 # Rows that are encoded at once: they stay in cache on the way.
 _ENCODED_ROWS = 4096
+# Rows that are sorted by person are handled so many at a time, in parts of about so many bytes.
+_SORTED_ROWS, _SORTED_BYTES = 2**16, 2**26
 
 
 class RowCoder:
@@ -111,18 +113,19 @@ class _Records:
     """Records one after another, beyond 16 MiB in a temporary file without a name."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._dtype, self._lock = dtype, threading.Lock()
+        self.dtype, self.length, self._lock = dtype, 0, threading.Lock()
         self._file: Any = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
 
     def append(self, records: NDArray[Any]) -> None:
         self._file.write(records.tobytes())
+        self.length += len(records)
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
-        size = self._dtype.itemsize
+        size = self.dtype.itemsize
         with self._lock:
             self._file.seek(rows.start * size)
-            return np.frombuffer(self._file.read((rows.stop - rows.start) * size), self._dtype)
+            return np.frombuffer(self._file.read((rows.stop - rows.start) * size), self.dtype)
 
 
 class TableRows:
@@ -151,6 +154,7 @@ class TableRows:
         #: Rows, or persons: what is public of how many there are.
         self.n_records = self.n_samples if coder.persons is None else coder.persons
         self.weighted = self.schema.weight is not None
+        self.grouped = self.schema.person is not None
 
     def __repr__(self) -> str:
         return "the table"
@@ -174,11 +178,51 @@ class TableRows:
                 np.array(records["target"]),
                 np.array(records["weight"]) if self.weighted else None,
                 f"the table, rows {at + 1} to {end}",
+                np.array(records["person"]) if self.grouped else None,
             )
+
+    def ids(self) -> Iterator[NDArray[np.int64]]:
+        """Numbers of the persons of all rows."""
+        for span in self.ranges(_SORTED_ROWS):
+            yield np.array(self.records(*span)["person"])
+
+    def sizes(self) -> NDArray[np.int64] | None:
+        """Rows of each person, by their numbers; None without a person column."""
+        if not self.grouped:
+            return None
+        counts = np.zeros(self.n_records, dtype=np.int64)
+        for numbers in self.ids():
+            counts += np.bincount(numbers, minlength=self.n_records)
+        return counts
+
+    def by_person(self) -> TableRows:
+        """The same rows, those of a person side by side, which takes a second copy of the codes."""
+        # Persons are numbered as they appear: they lie side by side if the numbers never fall.
+        last = 0
+        for numbers in self.ids():
+            if numbers[0] < last or np.any(numbers[1:] < numbers[:-1]):
+                break
+            last = numbers[-1]
+        else:
+            return self
+        size = self._records.dtype.itemsize * self.n_samples
+        count = min(self.n_records, -(-size // _SORTED_BYTES))
+        parts = [_Records(self._records.dtype) for _ in range(count)]
+        for span in self.ranges(_SORTED_ROWS):
+            records = self.records(*span)
+            places = records["person"] * count // self.n_records
+            for place in np.unique(places):
+                parts[place].append(records[places == place])
+        other = copy.copy(self)
+        other._records = _Records(self._records.dtype)
+        for part in parts:
+            records = part[0 : part.length]
+            other._records.append(records[np.argsort(records["person"], kind="stable")])
+        return other
 
     def describe(self) -> Any:
         """What tells this table from another, but for its values."""
-        return ["table", self.n_samples, self.schema.to_dict()]
+        return ["table", self.n_records, self.schema.to_dict()]
 
     def with_schema(self, schema: TableSchema) -> TableRows:
         """The same rows, encoded by another schema of the same codes."""

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +71,40 @@ class Response:
 
 
 @dataclass(frozen=True)
+class Decay:
+    """A bound whose coefficients shrink by the same factor in every iteration.
+
+    ``a_0 = start · rate^T`` and ``a_t = gain · rate^{T - t}``.
+
+    Attributes
+    ----------
+    start, rate, gain : float
+        ``rate`` in [0, 1).
+    """
+
+    start: float
+    rate: float
+    gain: float
+
+    def response(self, iterations: int) -> Response:
+        """The coefficients of a run of `iterations`."""
+        powers = self.rate ** np.arange(iterations - 1.0, -1.0, -1.0)
+        return Response(self.start * self.rate**iterations, self.gain * powers)
+
+    def initial(self, lengths: NDArray[Any]) -> Vector:
+        """``a_0`` for several numbers of iterations."""
+        return np.asarray(self.start * self.rate ** np.asarray(lengths, dtype=np.float64))
+
+    def total(self, lengths: NDArray[Any], exponent: float = 1.0) -> Vector:
+        """``Σ a_t^exponent`` for several numbers of iterations."""
+        lengths = np.asarray(lengths, dtype=np.float64)
+        if not 0.0 < self.rate < 1.0:
+            return np.full(len(lengths), self.gain**exponent)
+        log_rate = exponent * math.log(self.rate)
+        return np.asarray(self.gain**exponent * np.expm1(lengths * log_rate) / math.expm1(log_rate))
+
+
+@dataclass(frozen=True)
 class Stage:
     """Iterations with one step size and momentum; each stage starts at rest.
 
@@ -87,9 +123,7 @@ class Stage:
 # ---- responses ----------------------------------------------------------------------------------
 
 
-def gradient_descent_response(
-    iterations: int, step: float, mu: float, smoothness: float, trace: float
-) -> Response:
+def descent_decay(step: float, mu: float, smoothness: float, trace: float) -> Decay:
     """Gradient descent, ``0 < step < 2 / smoothness``.
 
     With ``x⁺ = x - α∇F(x)``, ``F(x⁺) - F* <= (1 - αμ(2 - αL)) (F(x) - F*)`` by smoothness and
@@ -99,7 +133,6 @@ def gradient_descent_response(
 
     Parameters
     ----------
-    iterations : int
     step : float
         ``α``.
     mu, smoothness : float
@@ -109,11 +142,10 @@ def gradient_descent_response(
 
     Returns
     -------
-    Response
+    Decay
     """
     rate = _rate_of_descent(step, mu, smoothness)
-    powers = rate ** np.arange(iterations - 1.0, -1.0, -1.0)
-    return Response(rate**iterations, 0.5 * step**2 * trace * powers)
+    return Decay(1.0, rate, 0.5 * step**2 * trace)
 
 
 def _rate_of_descent(step: float, mu: float, smoothness: float) -> float:
@@ -125,6 +157,12 @@ def nesterov_momentum(step: float, mu: float) -> float:
     """``β = (1 - sqrt(μα)) / (1 + sqrt(μα))``, for which :func:`accelerated_response` holds."""
     root = math.sqrt(mu * step)
     return (1.0 - root) / (1.0 + root)
+
+
+def nesterov_decay(step: float, mu: float, smoothness: float, dim: int) -> Decay:
+    """Nesterov's method in one stage, see :func:`accelerated_response`."""
+    gain = 0.5 * step * (1.0 + step * smoothness) * dim
+    return Decay(2.0, 1.0 - math.sqrt(mu * step), gain)
 
 
 def accelerated_response(
@@ -234,9 +272,7 @@ class HeavyBallCertificate:
     P: NDArray[np.float64]
     c0: float
 
-    def response(
-        self, iterations: int, step: float, mu: float, smoothness: float, dim: int
-    ) -> Response:
+    def decay(self, step: float, mu: float, smoothness: float, dim: int) -> Decay:
         """The bound (23).
 
         ``E V_{t+1} <= ρ² V_t + α² (P_11 + L/2) d σ²``; ``V_0 <= (2 s/μ + 1) E_0`` at rest, s the
@@ -246,10 +282,9 @@ class HeavyBallCertificate:
         (p11, p12), (_, p22) = self.P
         determinant = max(0.0, p11 * p22 - p12 * p12)
         share = 1.0 + (2.0 * determinant / (p22 * smoothness) if p22 > 0.0 else 0.0)
-        powers = self.rate_squared ** np.arange(iterations - 1.0, -1.0, -1.0)
         start = 1.0 + 2.0 * (p11 + 2.0 * p12 + p22) / mu
         gain = step**2 * (p11 + 0.5 * smoothness) * dim
-        return Response(start * self.rate_squared**iterations / share, gain / share * powers)
+        return Decay(start / share, self.rate_squared, gain / share)
 
 
 def simple_certificate(
@@ -282,6 +317,157 @@ def largest_momentum(step: float, mu: float, smoothness: float) -> float:
     return math.sqrt(max(0.0, 1.0 - step * smoothness) * (1.0 - step * mu))
 
 
+def lookahead_certificate(
+    step: float, momentum: float, mu: float, smoothness: float
+) -> HeavyBallCertificate | None:
+    """A faster solution in closed form, for ``αL < 1`` and large momentum.
+
+    With ``λ = β/(1 - β)``, the point ``y_t = x_t + λ(x_t - x_{t-1})`` moves by
+    ``y_{t+1} = y_t - γ∇F(x_t)``, ``γ = α/(1 - β)``.  Let
+    ``V = F(x_t) - F* + s‖δ‖² + p‖y_t - x*‖²``, ``δ = x_t - x_{t-1}``, ``u = ∇F(x_t)``.  Smoothness
+    bounds ``F(x_{t+1})``, and strong convexity ``<u, x_t - x*>`` from below by
+    ``F - F* + (μ/2)‖x_t - x*‖²``.  With ``s = (1 - αL)/(2α) - p/(1 - β)²`` the terms in
+    ``<u, δ>`` cancel, and what is left is::
+
+        V⁺ <= (1 - 2γp)(F - F*) - (α/2)‖u‖² + β²(1/(2α) - p/(1 - β)²)‖δ‖²
+              + p‖y_t - x*‖² - γpμ‖x_t - x*‖²
+
+    Take ``ρ² = 1 - γμ/(1 + τ)`` for a ``τ > 0``.  ``‖u‖² >= 2μ(F - F*)`` gives the first two terms
+    the factor ``ρ²`` if ``2p >= μ/(1 + τ) - (1 - β)μ``.  Young's inequality,
+    ``‖y_t - x*‖² <= (1 + τ)‖x_t - x*‖² + (1 + 1/τ)λ²‖δ‖²``, does so for the others if
+    ``pγμλ²/τ + β²(1/(2α) - p/(1 - β)²) <= ρ² s``.  The least p that the first condition allows is
+    taken, and the least τ of a grid for which the second holds.
+
+    The rate is up to ``1/(1 - β)`` times that of gradient steps, and the noise, which
+    ``α²(P_11 + L/2) = α/2`` counts, adds up to ``(1 + τ)(1 - β)/(2μ)``, that much less.
+
+    Returns
+    -------
+    HeavyBallCertificate or None
+        None if no ``τ`` will do.
+    """
+    room, rest = 1.0 - step * smoothness, 1.0 - momentum
+    if room <= 0.0:
+        return None
+    lag, long_step = momentum / rest, step / rest
+    tau = np.geomspace(1e-3, 1e3, 121)
+    rate = 1.0 - long_step * mu / (1.0 + tau)
+    p = np.maximum(0.0, 0.5 * mu * (1.0 / (1.0 + tau) - rest))
+    s = room / (2.0 * step) - p / rest**2
+    left = p * long_step * mu * lag**2 / tau + momentum**2 * (0.5 / step - p / rest**2)
+    holds = np.flatnonzero((rate >= 0.0) & (s >= 0.0) & (left <= rate * s))
+    if not len(holds):
+        return None
+    k = holds[0]
+    return HeavyBallCertificate(float(rate[k]), _weights(float(s[k]), float(p[k]), lag), 0.0)
+
+
+def _weights(s: float, p: float, lag: float) -> NDArray[np.float64]:
+    """``P`` of ``s‖x_t - x_{t-1}‖² + p‖x_t + λ(x_t - x_{t-1}) - x*‖²``."""
+    last, far = np.array([1.0, -1.0]), np.array([1.0 + lag, -lag])
+    return np.asarray(s * np.outer(last, last) + p * np.outer(far, far))
+
+
+def closed_certificates(
+    step: float, momentum: float, mu: float, smoothness: float
+) -> list[HeavyBallCertificate]:
+    """The solutions in closed form that there are."""
+    both = (
+        simple_certificate(step, momentum, mu, smoothness),
+        lookahead_certificate(step, momentum, mu, smoothness),
+    )
+    return [certificate for certificate in both if certificate is not None]
+
+
+def heavy_ball_momenta(step: float, mu: float, smoothness: float) -> tuple[float, ...]:
+    """Momenta to choose among: the largest that is covered, and smaller ones."""
+    rest = 1.0 - largest_momentum(step, mu, smoothness)
+    return tuple(1.0 - k * rest for k in (1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if k * rest < 1.0)
+
+
+def heavy_ball_inequality(
+    step: float, momentum: float, mu: float, smoothness: float, rate_squared: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The 3 x 3 matrix inequality (22) at c = 1, as ``M0 + Σ θ_j M_j >= 0``.
+
+    ``M = X1 + (1 - ρ²) X2 - Φ(P) + c0 X0`` and ``θ = (P_11, P_12, P_22, c0)``.  Re-derived: with
+    ``u = ∇F(x_t)`` and ``η = (ξ, u)``, smoothness and strong convexity give
+    ``η^T (X1 + (1 - ρ²) X2) η <= ρ² (F(x_t) - F*) - (F(x_{t+1}) - F*)``, ``η^T Φ(P) η`` is the
+    change ``V_P(ξ_{t+1}) - ρ² V_P(ξ_t)`` (all three without noise), and ``η^T X0 η <= 0`` is
+    ``(u - μx)^T (u - Lx) <= 0``, so M >= 0 implies that V shrinks by ρ².
+
+    Returns
+    -------
+    constant : ndarray of shape (3, 3)
+    coefficients : ndarray of shape (4, 3, 3)
+    """
+    a, b, L = step, momentum, smoothness
+    X0 = np.array([[2 * mu * L, 0, -(mu + L)], [0, 0, 0], [-(mu + L), 0, 2]])
+    cross = (1 - L * a) * b
+    X1 = 0.5 * np.array(
+        [
+            [-L * b * b, L * b * b, -cross],
+            [L * b * b, -L * b * b, cross],
+            [-cross, cross, a * (2 - L * a)],
+        ]
+    )
+    X2 = 0.5 * np.array([[mu, 0, -1], [0, 0, 0], [-1, 0, 0]])
+    after = np.array([[1 + b, -b, -a], [1.0, 0.0, 0.0]])
+    before = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    basis = (np.array([[1, 0], [0, 0]]), np.array([[0, 1], [1, 0]]), np.array([[0, 0], [0, 1]]))
+    changes = [after.T @ P @ after - rate_squared * before.T @ P @ before for P in basis]
+    return X1 + (1 - rate_squared) * X2, np.array([*(-change for change in changes), X0])
+
+
+@lru_cache(maxsize=1024)
+def heavy_ball_certificates(
+    step: float, momentum: float, mu: float, smoothness: float
+) -> tuple[HeavyBallCertificate, ...]:
+    """Solutions of (22): those in closed form, and those of a grid search for a choice of rates.
+
+    The grid runs over ``P = s (1, -1)(1, -1)^T + p (1 + λ, -λ)(1 + λ, -λ)^T``, ``λ = β/(1 - β)``:
+    weights of the last step and of ``x_t + λ (x_t - x_{t-1})``, which gradient steps of size
+    ``α/(1 - β)`` move; and over ``c_0`` and ``ρ²``.  For each rate the solution with the smallest
+    ``P_11``, that is with the least noise, is kept.
+
+    Returns
+    -------
+    tuple of HeavyBallCertificate
+        May be empty.
+    """
+    found = closed_certificates(step, momentum, mu, smoothness)
+    long_step = step / (1.0 - momentum)
+    lag = momentum / (1.0 - momentum)
+    s = np.concatenate([[0.0], np.geomspace(1e-3, 4.0, 24)]) / (2.0 * step)
+    p = np.concatenate([[0.0], np.geomspace(0.05 * mu, 2.0 * max(mu, 1.0 / long_step), 24)])
+    c0 = np.concatenate([[0.0], np.geomspace(1e-3, 2.0, 10)]) * long_step
+    grid = np.stack(np.meshgrid(s, p, c0, indexing="ij"), -1).reshape(-1, 3)
+    grid = grid[np.argsort(grid[:, 0] + grid[:, 1] * (1.0 + lag) ** 2, kind="stable")]
+    of_s, of_p = _weights(1.0, 0.0, lag), _weights(0.0, 1.0, lag)
+    for share in (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 1.9):
+        rate = 1.0 - share * mu * long_step
+        if rate <= 0.0:
+            continue
+        constant, M = heavy_ball_inequality(step, momentum, mu, smoothness, rate)
+        parts = [P[0, 0] * M[0] + P[0, 1] * M[1] + P[1, 1] * M[2] for P in (of_s, of_p)]
+        matrices = constant + np.tensordot(grid, np.array([*parts, M[3]]), 1)
+        holds = np.flatnonzero(_semidefinite(matrices))
+        if len(holds):
+            weight, far, of_u = map(float, grid[holds[0]])
+            found.append(HeavyBallCertificate(rate, _weights(weight, far, lag), of_u))
+    return tuple(found)
+
+
+def _semidefinite(matrices: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether symmetric 3 x 3 matrices are positive semi-definite: no principal minor is < 0."""
+    a, b, c = matrices[:, 0, 0], matrices[:, 0, 1], matrices[:, 0, 2]
+    d, e, f = matrices[:, 1, 1], matrices[:, 1, 2], matrices[:, 2, 2]
+    low, mixed = d * f - e * e, b * f - c * e
+    determinant = a * low - b * mixed + c * (b * e - c * d)
+    least = np.minimum.reduce([a, d, f, a * d - b * b, a * f - c * c, low, determinant])
+    return np.asarray(least >= 0.0)
+
+
 # ---- quadratics ---------------------------------------------------------------------------------
 
 
@@ -307,20 +493,44 @@ def quadratic_response(
     Response
         `initial` is the largest over the directions of the start; the noise's part is exact.
     """
+    starts, noises = quadratic_paths(iterations, step, momentum, curvatures, nesterov=nesterov)
+    return Response(float(starts[:, iterations].max()), noises.sum(axis=0)[::-1])
+
+
+def quadratic_paths(
+    iterations: int, step: float, momentum: float, curvatures: ArrayLike, *, nesterov: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What is left of the start after 0, 1, ... iterations, and of noise 1, 2, ... iterations ago.
+
+    Parameters
+    ----------
+    iterations, step, momentum, curvatures, nesterov
+        As for :func:`quadratic_response`.
+
+    Returns
+    -------
+    starts : ndarray of shape (d, iterations + 1)
+        ``E_t / E_0`` for a start along each eigenvector.
+    noises : ndarray of shape (d, iterations)
+        What the noise of one iteration, of unit variance, is in the error so many iterations later.
+    """
+    from scipy.signal import lfilter  # which takes longer to import than the whole package
+
     curvature = _vector(curvatures)
-    left = 1.0 - step * curvature
-    if nesterov:
-        total, product = (1.0 + momentum) * left, momentum * left
-    else:
-        total, product = left + momentum, np.full_like(left, momentum)
-    start, before_start = np.ones_like(curvature), np.ones_like(curvature)
-    impulse, before = np.ones_like(curvature), np.zeros_like(curvature)
-    noise = np.empty(iterations)
-    for t in range(iterations - 1, -1, -1):
-        noise[t] = 0.5 * step**2 * np.sum(curvature * impulse**2)
-        impulse, before = total * impulse - product * before, impulse
-        start, before_start = total * start - product * before_start, start
-    return Response(float(np.max(start**2)), noise)
+    starts = np.empty((len(curvature), iterations + 1))
+    noises = np.empty((len(curvature), iterations))
+    unit = np.zeros(iterations + 1)
+    unit[0] = 1.0
+    for k, value in enumerate(curvature):
+        left = 1.0 - step * value
+        total = (1.0 + momentum) * left if nesterov else left + momentum
+        product = momentum * left if nesterov else momentum
+        # z_{t+1} = total z_t - product z_{t-1}, from an impulse; from rest z_1 = total - product.
+        impulse = lfilter([1.0], [1.0, -total, product], unit)
+        starts[k] = impulse**2
+        starts[k, 1:] = (impulse[1:] - product * impulse[:-1]) ** 2
+        noises[k] = 0.5 * step**2 * value * impulse[:-1] ** 2
+    return starts, noises
 
 
 def _vector(values: ArrayLike) -> Vector:

@@ -589,7 +589,7 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
-    WorstCase("dp-newton", "scores", ("squared", "logistic"), _newton, whole_fits),
+    WorstCase("dp-newton", "scores", ("squared", "huber", "logistic"), _newton, whole_fits),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),

@@ -97,16 +97,11 @@ def test_every_sum_is_that_of_one_array(block_rows, rows):
         lambda p: p.hessian(w, 0.1),
         lambda p: p.gram(),
         lambda p: p.margins(w),
-        lambda p: p.sum_rows(column_sums),
         lambda p: p.clipped_by_lengths(row_lengths).clipped_gradient(w, 0.2)[0],
         lambda p: p.clipped_by_lengths(row_lengths, 1.2).clipped_gradient(w, 0.2)[0],
         lambda p: p.with_loss(Loss("squared-hinge")).objective(w),
     ):
         np.testing.assert_allclose(quantity(blocks), quantity(whole), rtol=1e-12, atol=1e-12)
-
-
-def column_sums(block):
-    return block.sum(axis=0)
 
 
 def row_lengths(problem):

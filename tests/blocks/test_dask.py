@@ -166,7 +166,7 @@ def test_the_digest_knows_sizes_and_never_values(rows):
 def test_a_held_partition_is_pure_and_travels_without_what_was_made_of_it(rows):
     """Line searches leave nothing behind that another one would see; spilling keeps values."""
     X, y, weight = rows
-    held = _Held(0, np.asfortranarray(X), y, weight, "partition 0")
+    held = _Held(0, np.asfortranarray(X), y, weight, None, "partition 0")
 
     def search(problem):
         return problem.line_search_losses(w, direction, [0.0, 0.5])
@@ -184,7 +184,7 @@ def test_a_held_partition_is_pure_and_travels_without_what_was_made_of_it(rows):
     assert held.__sizeof__() >= X.nbytes + y.nbytes + weight.nbytes
     changed = X.copy()
     changed[7, 2] += 1.0
-    assert _Held(3, changed, y, weight, "").checksum() != held.checksum()
+    assert _Held(3, changed, y, weight, None, "").checksum() != held.checksum()
 
 
 def _step(problem, w):
@@ -193,7 +193,7 @@ def _step(problem, w):
 
 def test_a_held_partition_is_made_a_problem_once_and_not_in_every_pass(rows, monkeypatch):
     X, y, _ = rows
-    source = _OneBlock(_Held(0, X, y, None, "partition 0"))
+    source = _OneBlock(_Held(0, X, y, None, None, "partition 0"))
     source.weighted = False
     made, passes, new, work = [], [], _Recipe._new, _OneBlock.map
     monkeypatch.setattr(_Recipe, "_new", lambda *given: made.append(1) or new(*given))

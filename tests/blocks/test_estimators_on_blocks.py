@@ -99,7 +99,7 @@ def test_what_is_public_must_be_declared(table):
     with pytest.raises(ValueError, match="target_bounds must be given for rows in blocks"):
         HuberRegressor(data_norm=2.0).fit(source)
     model = LogisticRegression(data_norm=2.0, classes=[0, 1])
-    with pytest.raises(ValueError, match="y and sample_weight must be left out for rows in"):
+    with pytest.raises(ValueError, match="y, sample_weight and groups must be left out for rows"):
         model.fit(source, y)
     with pytest.raises(DataError, match=r"rows 0 to 399: y must hold only the declared classes"):
         LogisticRegression(data_norm=2.0, classes=[1, 2]).fit(source)

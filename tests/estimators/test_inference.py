@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import dpfast
-from dpfast import LinearRegression, LogisticRegression
+from dpfast import HuberRegressor, LinearRegression, LogisticRegression
+from dpfast.column_blocks import ColumnBlock
 
 NAMES = ["age", "income", "score"]
 
@@ -35,8 +36,15 @@ def linear(**settings):
     )
 
 
+def huber(**settings):
+    declared = {"data_norm": 1.8, "target_bounds": (-5.0, 6.0), "strict": True, "random_state": 0}
+    return HuberRegressor(
+        **{**declared, "neighboring_relation": "add_or_remove_one", "inference": True, **settings}
+    )
+
+
 @pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
-@pytest.mark.parametrize("kind", [logistic, linear])
+@pytest.mark.parametrize("kind", [logistic, linear, huber])
 def test_what_a_fit_has(rows, kind, cov_type):
     X, labels, numbers = rows
     frame = pd.DataFrame(X, columns=NAMES)
@@ -100,8 +108,9 @@ def test_the_ledger_is_the_plan(rows):
         ({"alpha": 0.1}, r"alpha must be 'auto', no ridge, for inference=True; got 0\.1"),
         ({"solver": "dp-gd"}, "solver must be 'auto' or 'dp-newton' for inference=True; got 'dp-g"),
         ({"delta": 0.0}, r"delta must be > 0 for inference=True, .*; got 0\.0"),
-        ({"cov_type": "cluster"}, "cov_type must be 'robust' or 'nonrobust'; got 'cluster'"),
-        ({"cov_type": "HC3"}, "cov_type must be one of 'robust', 'nonrobust'; got 'HC3'"),
+        ({"cov_type": "cluster"}, "groups must be given for cov_type='cluster'"),
+        ({"cov_type": "HC3"}, "cov_type must be one of 'robust', 'nonrobust', 'cluster'; got 'H"),
+        ({"prior": (np.ones((2, 3)), [0, 1])}, "prior must be None for inference=True"),
         ({"classes": [0, 1, 2]}, "classes must be two for inference=True; got 3"),
         ({"objective": "tilted"}, "objective"),
     ],
@@ -112,6 +121,47 @@ def test_what_is_refused_costs_nothing(rows, settings, message):
         with pytest.raises(ValueError, match=message):
             logistic(**settings).fit(X, labels)
         assert account.guarantee().epsilon == 0.0
+
+
+@pytest.mark.parametrize("kind", [logistic, linear])
+def test_groups_are_clusters(rows, kind):
+    X, labels, numbers = rows
+    y = labels if kind is logistic else numbers
+    # Everybody twice: rows of their own would say that errors are smaller by a factor of √2.
+    who = np.tile(np.arange(len(X)), 2)
+    twice = kind(cov_type="cluster").fit(np.vstack([X, X]), np.tile(y, 2), groups=who)
+    once = kind().fit(X, y)
+    assert twice.privacy_.unit == "group" and twice.privacy_.epsilon <= 1.0
+    np.testing.assert_allclose(twice.bse_, once.bse_, rtol=0.25)
+    for said in ("Groups", "9,000", "cluster"):
+        assert said in str(twice.summary())
+
+
+def test_groups_of_several_rows_ask_for_clusters(rows):
+    X, labels, _ = rows
+    who = np.arange(len(X)) // 2
+    with dpfast.BudgetAccountant(dpfast.Budget(1.0, 1e-6)) as account:
+        with pytest.raises(ValueError, match="cov_type must be 'cluster' where a group has"):
+            logistic().fit(X, labels, groups=who)
+        with pytest.raises(ValueError, match=r"at least [0-9,]+ groups for inference=True"):
+            logistic(cov_type="cluster", epsilon=0.3).fit(X, labels, groups=who)
+        assert account.guarantee().epsilon == 0.0
+
+
+@pytest.mark.parametrize("kind", [dpfast.PoissonRegressor, dpfast.GammaRegressor])
+def test_families_say_where_standard_errors_are(kind):
+    with pytest.raises(TypeError, match="standard errors come with LogisticRegression, Linear"):
+        kind(inference=True)
+
+
+def test_declared_columns_are_within_one():
+    shape = dpfast.ProblemShape(9000, 3, 1.8)
+    said = dpfast.ProblemShape(9000, 3, 1.8, columns=(ColumnBlock("number", 0, 3),))
+    bounds = [
+        dpfast.plan(s, "dp-newton", dpfast.Budget(1.0, 1e-6)).settings.column_bound
+        for s in (shape, said)
+    ]
+    assert bounds == [1.8, 1.0]
 
 
 def test_rows_that_are_needed_are_enough(rows):

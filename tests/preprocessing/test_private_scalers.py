@@ -459,3 +459,37 @@ class TestPipelineOnOneAccount:
             pytest.raises(ValueError, match="cannot mix neighboring relations"),
         ):
             pipeline.fit(*data)
+
+
+class TestGroups:
+    """Rows of persons, of whom each counts the mean over her rows."""
+
+    KINDS = (PrivateStandardScaler, PrivateQuantileScaler, PrivateRangeScaler)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_one_row_a_group_is_a_row(self, kind, table):
+        rows = kind((0, 100), random_state=0).fit(table)
+        groups = kind((0, 100), random_state=0).fit(table, groups=np.arange(len(table)))
+        np.testing.assert_allclose(groups.transform(table), rows.transform(table), atol=1e-6)
+        assert groups.privacy_.unit == "group"
+        assert groups.privacy_.neighboring_relation == "replace_one_group"
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_person_with_many_rows_counts_as_one(self, kind):
+        """With rows that repeat, in whichever order, the same is learned to the last bit."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(50.0, 10.0, (3000, 2))
+        who = np.arange(3000)
+        again = rng.permutation(np.repeat(who, np.where(who < 200, 64, 1)))
+        one, many = (
+            kind((0, 100), random_state=0).fit(X[rows], groups=rows) for rows in (who, again)
+        )
+        np.testing.assert_allclose(many.transform(X[:5]), one.transform(X[:5]), rtol=1e-12)
+
+    def test_bad_groups(self, table):
+        with pytest.raises(TypeError, match="floating-point"):
+            PrivateRangeScaler((0, 100)).fit(table, groups=np.arange(len(table)) / 2)
+
+    def test_too_few_groups_are_said_to_be(self, table):
+        with pytest.warns(UserWarning, match="40 groups are too few"):
+            PrivateRangeScaler((0, 100)).fit(table, groups=np.arange(len(table)) % 40)

@@ -27,6 +27,7 @@ from dpfast.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
+from dpfast.privacy.accountants import AUTOMATIC
 from dpfast.privacy.events import sampler_delta
 
 BUDGETS = [
@@ -108,6 +109,20 @@ def test_auto_takes_the_smallest_valid_epsilon():
         for event in ledger.events:
             other.spend(event)
         assert ledger.guarantee().epsilon <= other.guarantee().epsilon
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(50.0, 0.1)])
+def test_where_one_accountant_is_exact_no_other_could_state_less(budget):
+    events = [gaussian(0.02, 1), gaussian(1e-4, 40)]
+    ledger = Ledger(budget)
+    ledger.spend_all(events)
+    stated = ledger.guarantee()
+    assert stated.accountant == "gdp"
+    others = [ACCOUNTANTS[name] for name in AUTOMATIC if name != "gdp"]
+    supporting = [a for a in others if all(map(a.supports, events))]
+    assert supporting
+    for accountant in supporting:
+        assert stated.epsilon <= accountant.epsilon(events, budget.delta) * (1.0 + 1e-12)
 
 
 def test_the_guarantee_comes_from_the_events():

@@ -195,7 +195,9 @@ def test_nobody_finds_more_than_is_claimed_or_much_less(index):
         # Fixed-size samples and zCDP have divergences only, where ours are sharper for samples.
         theirs = by_divergences(events, delta)
         sampled = SubsampledGaussianEvent in kinds_of(events)
-        assert (0.2 if sampled else 0.995) * theirs <= claimed <= 1.005 * theirs
+        # Of a pure claim, divergences at a tiny delta only show that it is not far from the truth.
+        least = 0.2 if sampled else 0.99 if used == "pure" else 0.995
+        assert least * theirs <= claimed <= 1.005 * theirs
         return None
     low, high = interval
     assert low <= claimed

@@ -40,6 +40,7 @@ from dpfast.queries import (
     ProductSums,
     RankScores,
     RelativeGradient,
+    ResidualSizes,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -48,6 +49,7 @@ from dpfast.queries import (
     WeightedCurvature,
     WeightedScores,
 )
+from dpfast.queries.columns import GroupedColumns
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 NORM, BOUND, WEIGHT = 2.0, 0.8, 2.5
@@ -327,14 +329,27 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
-def stacks(query: Any) -> list[tuple[np.ndarray]]:
-    """Coordinates for scores, others for curvatures, and weights near and far."""
+def stacks(query: Any) -> list[tuple[Any, ...]]:
+    """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
+    scales = itertools.cycle((1.0, 0.2, 2.0**-8) if query.shape.loss.even else (1.0,))
+    parts = itertools.cycle((1.0, 0.3, 4.0, 1.0, 0.01) if query.shape.several_rows else (1.0,))
     return [
-        (np.hstack([one, two, w[:, None]]),)
+        (np.hstack([one, two, w[:, None]]), next(scales), next(parts))
         for one, two in ((score, curvature), (curvature, score))
         for w in (np.zeros(query.shape.dim), *np.random.default_rng(2).normal(size=(3, 4)))
     ]
+
+
+#: Queries of estimates with a covariance, and what they must reach.  A row cannot have the largest
+#: slope and the largest curvature; nor can a whole group, of some losses.
+WEIGHTED = {
+    WeightedScores: 0.98,
+    WeightedCurvature: 0.98,
+    ScoreProducts: 0.98,
+    SquaredSlopes: 0.65,
+    ResidualSizes: 0.98,
+}
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
@@ -411,6 +426,22 @@ def group_cases() -> list[Case]:
                 ALL,
             ),
         ]
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+            limited = partial(problem_of(loss), max_rows_per_group=most)
+            cases += [
+                Case(
+                    f"{kind.__name__} of groups, {loss.name}, at most {most} rows",
+                    lambda size, loss=loss, kind=kind, most=most: kind(
+                        group_shape(loss, size, most), 0.7, 0.9, 200.0
+                    ),
+                    stacks,
+                    persons(3, targets),
+                    grouped(limited, mixed),
+                    dict.fromkeys(RELATIONS, min(reached, 0.85)),
+                    ALL,
+                )
+                for kind, reached in WEIGHTED.items()
+            ]
     return cases + _cases_of_parts()
 
 
@@ -500,8 +531,8 @@ def _cases() -> list[Case]:
         )
         for radius in (1.0, 1.7)
     ]
-    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS)):
-        for kind in (WeightedScores, WeightedCurvature, ScoreProducts, SquaredSlopes):
+    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)):
+        for kind, reached in WEIGHTED.items():
             cases.append(
                 Case(
                     f"{kind.__name__}, {loss.name}",
@@ -511,7 +542,7 @@ def _cases() -> list[Case]:
                     stacks,
                     ball(3, targets),
                     problem_of(loss),
-                    dict.fromkeys(RELATIONS, 0.98 if kind is not SquaredSlopes else 0.7),
+                    dict.fromkeys(RELATIONS, reached),
                     ALL,
                 )
             )
@@ -849,4 +880,62 @@ class _Counted(CountsBeyond):
         self.n_samples = size
 
 
-CASES = [*_cases(), *group_cases()]
+def grouped_columns(people: list[Person], _storage: str, _size: int) -> GroupedColumns:
+    """Persons as the columns of a table, each of which counts the mean over her rows."""
+    sizes = np.array([len(one.rows) for one in people])
+    X = np.array([record.x for one in people for record in one.rows])
+    return GroupedColumns(X, np.repeat(sizes, sizes))
+
+
+def table_people(values: tuple[float, ...], columns: int) -> list[Person]:
+    """Persons of one row, of many alike, and of opposed ones."""
+    rows = [Record(x, 0.0) for x in itertools.product(values, repeat=columns)]
+    pairs = [Person((one, two, two)) for one, two in itertools.pairwise(rows)]
+    return [*(Person((row,) * m) for row in rows for m in (1, 7)), *pairs]
+
+
+def table_cases() -> list[Case]:
+    """Columns of tables whose rows belong to persons."""
+    cases = []
+    for relation in RELATIONS:
+        cases.append(
+            Case(
+                f"column sums of groups for {relation}",
+                lambda size, relation=relation: ColumnSums(
+                    size, np.full(2, -1.0), np.full(2, 3.0), relation
+                ),
+                lambda query: [()],
+                table_people((-1.0, 1.0, 3.0), 2),
+                grouped_columns,
+                dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99},
+            )
+        )
+    cases.append(
+        Case(
+            "counts of groups beyond places",
+            lambda size: _Counted(2, size),
+            lambda query: [
+                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
+                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
+            ],
+            table_people((-1.0, 0.0, 1.0, math.nan), 2),
+            grouped_columns,
+            dict.fromkeys(RELATIONS, 0.99),
+        )
+    )
+    cases.append(
+        Case(
+            "ranks of groups",
+            lambda size: _Sized(5, size),
+            lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
+            table_people((-1.0, 0.1, 0.99, 7.0), 1),
+            grouped_columns,
+            dict.fromkeys(RELATIONS, 0.99),
+            empty=lambda query, column, ends, target: np.full(len(ends), -float(target)),
+            others=(Person((Record((0.3,), 0.0),)),) * 2,
+        )
+    )
+    return cases
+
+
+CASES = [*_cases(), *group_cases(), *table_cases()]

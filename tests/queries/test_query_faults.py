@@ -77,6 +77,7 @@ LOOSE = {
     "ProductSums": doubled("target_bound"),
     "RankScores": None,
     "RelativeGradient": doubled("clip_norm"),
+    "ResidualSizes": None,
     "ScoreProducts": doubled("score_radius"),
     "ScoreSum": None,
     "SquaredSlopes": None,

@@ -4,12 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
+from dpfast.solvers._estimation import _semidefinite
 from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, shares_of
 
 BUDGET = Budget(1.0, 1e-6)
-LOSSES = ("logistic", "squared")
+LOSSES = (Loss("logistic"), Loss("squared"), Loss("huber", 0.2))
+LOGISTIC, SQUARED, HUBER = LOSSES
+OF_ROWS = COV_TYPES[:2]
 
 
 def table(loss, n, rng, d=3):
@@ -17,7 +21,7 @@ def table(loss, n, rng, d=3):
     w = np.array([1.0, -0.7, 0.0, 0.3])[[*range(d), 3]]
     X = rng.uniform(-1.0, 1.0, (n, d))
     margins = X @ w[:-1] + w[-1]
-    if loss == "logistic":
+    if loss is LOGISTIC:
         return X, np.where(margins + rng.logistic(size=n) > 0, 1.0, -1.0), w
     return X, 0.3 * margins + 0.15 * rng.standard_normal(n), 0.3 * w
 
@@ -31,23 +35,26 @@ def fitted(X, y, loss, seed, budget=BUDGET, **options):
     return solve(problem(X, y, loss), "dp-newton", budget, random_state=seed, **options)
 
 
-def reference(X, y, loss, robust):
+def reference(X, y, loss, robust, groups=None):
     """The minimizer and its covariance, from the textbook."""
     rows = np.column_stack([X, np.ones(len(X))])
-    w = np.zeros(rows.shape[1])
+    w = np.zeros(rows.shape[1]) if loss is LOGISTIC else np.linalg.lstsq(rows, y)[0]
     for _ in range(30):
-        _, slope, curvature = Loss(loss)(rows @ w, y)
+        _, slope, curvature = loss(rows @ w, y)
         hessian = (rows * curvature[:, None]).T @ rows
         w = w - np.linalg.solve(hessian, rows.T @ slope)
     inverse = np.linalg.inv(hessian)
-    middle = (rows * slope[:, None] ** 2).T @ rows
+    scores = rows * slope[:, None]
+    if groups is not None:
+        scores = np.array([scores[groups == one].sum(axis=0) for one in np.unique(groups)])
+    middle = scores.T @ scores
     if not robust:
-        middle = hessian * (1.0 if loss == "logistic" else np.mean(slope**2))
+        middle = hessian * (1.0 if loss is LOGISTIC else np.mean(slope**2) / np.mean(curvature))
     return w, inverse @ middle @ inverse
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("cov_type", COV_TYPES)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("cov_type", OF_ROWS)
 def test_with_hardly_any_noise_it_is_the_textbook(loss, cov_type):
     X, y, _ = table(loss, 4000, np.random.default_rng(0))
     result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
@@ -75,10 +82,10 @@ def scores(loss, cov_type, repetitions, n):
     return np.array(z), np.array(errors)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("cov_type", COV_TYPES)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("cov_type", OF_ROWS)
 def test_intervals_hold_as_often_as_they_say(loss, cov_type):
-    n = 2500 if loss == "logistic" else 6000
+    n = 6000 if loss is SQUARED else 2500
     z, errors = scores(loss, cov_type, 60, n)
     # 240 intervals, nearly independent: the deviation of their share is 0.014.
     known = ~np.isnan(z)
@@ -92,50 +99,128 @@ def test_intervals_hold_as_often_as_they_say(loss, cov_type):
     assert np.mean(by_sampling[known] < 1.96) < 0.95 - 2 * 0.014
 
 
+def panel(loss, n, size, rng):
+    """Groups of `size` rows on average whose columns and residuals have much in common."""
+    sizes = rng.integers(1, 2 * size, n)
+    who = np.repeat(np.arange(n), sizes)
+
+    def alike(*shape):
+        shared = rng.standard_normal((n, *shape))[who]
+        return 0.9 * shared + math.sqrt(0.19) * rng.standard_normal((len(who), *shape))
+
+    w = np.array([1.0, -0.7, 0.0, 0.3])
+    X = np.clip(alike(3) / 3.0, -1.0, 1.0)
+    margins = X @ w[:-1] + w[-1]
+    if loss is LOGISTIC:
+        chance = ndtr(alike())
+        y = np.where(np.log(chance / (1.0 - chance)) < margins, 1.0, -1.0)
+        return X, y, who, w
+    return X, 0.3 * margins + 0.15 * alike(), who, 0.3 * w
+
+
+def fitted_by_group(X, y, loss, seed, budget, groups, most=None, **options):
+    data = problem(X, y, loss, groups=groups, max_rows_per_group=most)
+    options |= {"neighboring_relation": "add_or_remove_one", "column_bound": 1.0}
+    return solve(data, "dp-newton", budget, random_state=seed, cov_type="cluster", **options)
+
+
+@pytest.mark.parametrize("most", [None, 12])
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_with_hardly_any_noise_groups_are_the_textbook(loss, most):
+    X, y, who, _ = panel(loss, 1500, 4, np.random.default_rng(0))
+    result = fitted_by_group(X, y, loss, 1, Budget(mu=900.0), who, most, clip=8.0)
+    w, covariance = reference(X, y, loss, True, who)
+    np.testing.assert_allclose(result.w, w, atol=3e-3)
+    np.testing.assert_array_equal(result.history["refused"], 0)
+    errors = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(np.sqrt(np.diag(result.history["covariance"])), errors, rtol=0.06)
+    # As rows of their own, they would seem to say far more.
+    assert np.all(errors > 1.3 * np.sqrt(np.diag(reference(X, y, loss, True)[1])))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_intervals_of_groups_hold_as_often_as_they_say(loss):
+    z = []
+    for seed in range(50):
+        X, y, who, w = panel(loss, 3000, 3, np.random.default_rng(seed))
+        found = fitted_by_group(X, y, loss, 1000 + seed, Budget(2.0, 1e-6), who)
+        errors = np.sqrt(np.diag(found.history["covariance"]))
+        z.append(np.where(found.history["refused"] == 0, (found.w - w) / errors, np.nan))
+    known = np.isfinite(z)
+    assert known.mean() > 0.8
+    # 200 intervals, nearly independent: the deviation of their share is 0.016.
+    assert 0.95 - 4 * 0.016 < np.mean(np.abs(np.array(z)[known]) < 1.96) < 0.95 + 3.1 * 0.016
+
+
+def test_intervals_follow_the_residuals_and_not_the_declared_range():
+    X, y, _ = table(SQUARED, 20_000, np.random.default_rng(0))
+    widths = [
+        np.sqrt(np.diag(fitted(X, far * y, SQUARED, 0).history["covariance"])) / far
+        for far in (1.0, 0.2)
+    ]
+    np.testing.assert_allclose(widths[1], widths[0], rtol=0.5)
+    alone = np.sqrt(np.diag(reference(X, y, SQUARED, robust=True)[1]))
+    assert np.all(widths[0] < 1.5 * alone)
+
+
+def test_a_matrix_of_products_keeps_its_trace():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7):
+        for shift in (-3.0, 0.3, 5.0):
+            noise = rng.standard_normal((size, size))
+            matrix = noise + noise.T + shift * np.eye(size)
+            nearest = _semidefinite(matrix)
+            assert np.linalg.eigvalsh(nearest)[0] > -1e-9
+            assert np.trace(nearest) == pytest.approx(max(np.trace(matrix), 0.0), abs=1e-9)
+    kept = np.diag([3.0, 1.0, 0.5])
+    np.testing.assert_allclose(_semidefinite(kept), kept, atol=1e-12)
+    np.testing.assert_allclose(_semidefinite(np.diag([3.0, -1.0])), np.diag([2.0, 0.0]), atol=1e-12)
+
+
 def test_equal_variances_are_not_believed_in_without_need():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (60_000, 1))
     y = 0.1 + 0.6 * np.abs(X[:, 0]) ** 3 * rng.choice([-1.0, 1.0], 60_000)
     robust, trusting = (
-        np.sqrt(np.diag(fitted(X, y, "squared", 0, Budget(mu=50.0), cov_type=kind)
+        np.sqrt(np.diag(fitted(X, y, SQUARED, 0, Budget(mu=50.0), cov_type=kind)
                         .history["covariance"]))
-        for kind in COV_TYPES
+        for kind in OF_ROWS
     )  # fmt: skip
-    expected = np.sqrt(np.diag(reference(X, y, "squared", robust=True)[1]))
+    expected = np.sqrt(np.diag(reference(X, y, SQUARED, robust=True)[1]))
     np.testing.assert_allclose(robust, expected, rtol=0.05)
     assert trusting[0] < 0.8 * robust[0]
 
 
 def test_a_value_that_hardly_occurs_is_refused_and_the_others_are_not():
     rng = np.random.default_rng(3)
-    X, y, _ = table("logistic", 20_000, rng)
+    X, y, _ = table(LOGISTIC, 20_000, rng)
     rare = (rng.random(20_000) < 2e-4).astype(float)
-    refused = fitted(np.column_stack([X, rare]), y, "logistic", 0).history["refused"]
+    refused = fitted(np.column_stack([X, rare]), y, LOGISTIC, 0).history["refused"]
     assert refused[3] > 0
     np.testing.assert_array_equal(refused[[0, 1, 2, 4]], 0)
 
 
 def test_equal_columns_are_refused_for_what_only_their_difference_would_show():
-    X, y, _ = table("squared", 20_000, np.random.default_rng(3))
-    refused = fitted(np.column_stack([X, X[:, 0]]), y, "squared", 0).history["refused"]
+    X, y, _ = table(SQUARED, 20_000, np.random.default_rng(3))
+    refused = fitted(np.column_stack([X, X[:, 0]]), y, SQUARED, 0).history["refused"]
     np.testing.assert_array_equal(refused, [1, 0, 0, 1, 0])
 
 
 def test_a_ridge_belongs_to_the_estimand():
-    X, y, _ = table("squared", 4000, np.random.default_rng(0))
-    result = fitted(X, y, "squared", 1, Budget(mu=900.0), clip=8.0, alpha=0.2)
+    X, y, _ = table(SQUARED, 4000, np.random.default_rng(0))
+    result = fitted(X, y, SQUARED, 1, Budget(mu=900.0), clip=8.0, alpha=0.2)
     rows = np.column_stack([X, np.ones(len(X))])
     expected = np.linalg.solve(rows.T @ rows / 4000 + 0.2 * np.eye(4), rows.T @ y / 4000)
     np.testing.assert_allclose(result.w, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("cov_type", COV_TYPES)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("cov_type", OF_ROWS)
 def test_shares_are_public_and_what_the_accesses_cost(loss, cov_type):
-    shape = ProblemShape(50_000, 6, 1.0, Loss(loss))
+    shape = ProblemShape(50_000, 6, 1.0, loss)
     settled = plan(shape, "dp-newton", Budget(mu=0.5), cov_type=cov_type)
     shares = settled.settings.shares
-    assert dict(shares) == shares_of(Loss(loss), cov_type)
+    assert dict(shares) == shares_of(shape, cov_type)
     assert sum(shares.values()) == pytest.approx(1.0)
     squares = sum(e.count * (e.sensitivity / e.stddev) ** 2 for e in settled.events)
     assert squares == pytest.approx(0.25, rel=1e-6)
@@ -164,9 +249,11 @@ def test_the_forecast_falls_with_rows_and_names_those_that_are_needed():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": Loss("huber")}, "loss must be 'logistic' or 'squared', .*; got 'huber'"),
+        ({"loss": Loss("pinball", 0.5)}, "loss must be 'logistic', 'squared' or .*; got 'pinball'"),
+        ({"loss": Loss("huber", 1e-3)}, r"threshold must be at least 0\.0039.*; got 0\.001"),
         ({"n_features": 1000}, "X must have at most 1000 columns, .*; got 1001"),
-        ({"cov_type": "cluster"}, "cov_type must be one of 'robust', 'nonrobust'; got 'cluster'"),
+        ({"cov_type": "cluster"}, "groups must be given for cov_type='cluster'"),
+        ({"cov_type": "HC3"}, "cov_type must be one of 'robust', 'nonrobust', 'cluster'; got 'HC"),
         ({"column_bound": 0.0}, r"column_bound must be .*; got 0\.0"),
         ({"clip": -1.0}, r"clip must be .*; got -1\.0"),
     ],
@@ -177,3 +264,12 @@ def test_what_it_does_not_serve(settings, message):
     options = {k: v for k, v in settings.items() if k not in public}
     with pytest.raises(ValueError, match=message):
         plan(ProblemShape(1000, data_norm=1.0, **public), "dp-newton", BUDGET, **options)
+
+
+@pytest.mark.parametrize("cov_type", OF_ROWS)
+def test_groups_of_several_rows_are_clusters(cov_type):
+    shape = ProblemShape(50_000, 3, 1.0, unit="group")
+    with pytest.raises(ValueError, match="cov_type must be 'cluster' where a group has several"):
+        plan(shape, "dp-newton", BUDGET, cov_type=cov_type)
+    one = ProblemShape(50_000, 3, 1.0, unit="group", max_rows_per_group=1)
+    plan(one, "dp-newton", BUDGET, cov_type=cov_type)

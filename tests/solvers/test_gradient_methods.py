@@ -11,6 +11,7 @@ from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.queries import gradient
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
+from dpfast.theory import kuru2020 as theory
 
 METHODS = ("dp-gd", "dp-hb", "dp-nag", "dp-nag-opt", "dp-masg", "dp-masg-opt")
 SHAPE = ProblemShape(5000, 6, 1.0, intercept=0.0, alpha=0.01)
@@ -172,9 +173,10 @@ def test_last_iterate_plans_have_less_noise():
 
 @pytest.mark.parametrize(
     "options",
-    [{"clip_norm": 0.1}, {"batch": 10}, {"average": 0.5}, {"split": "optimal"}],
+    [{"clip_norm": 0.1}, {"batch": 10}, {"average": 0.5}, {"split": "optimal"},
+     {"keep_iterates": True}],
     ids=lambda o: next(iter(o)),
-)
+)  # fmt: skip
 def test_the_last_iterate_needs_its_conditions(options):
     with pytest.raises(ValueError, match="with analysis='last-iterate'"):
         plan(SHAPE, "dp-gd", Budget(1.0, 1e-6), analysis="last-iterate", **options)
@@ -274,9 +276,85 @@ def test_averages_projections_and_starts(classification):
     assert tuple(last.privacy.events) == tuple(mean.privacy.events)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_iterates_on_request_are_those_of_shorter_runs(method, classification):
+    """Post-processing of the same releases: neither events nor weights change."""
+    X, y = classification
+    problem = Problem(X, y, data_norm=2.0, alpha=0.05)
+    options = {"iterations": 12, "step": 0.5, "w_radius": 3.0, "random_state": 4}
+    plain = solve(problem, method, Budget(2.0), **options)
+    kept = solve(problem, method, Budget(2.0), keep_iterates=True, **options)
+    assert "iterates" not in plain.history
+    iterates = kept.history["iterates"]
+    assert iterates.shape == (12, 7)
+    assert tuple(kept.privacy.events) == tuple(plain.privacy.events)
+    np.testing.assert_array_equal(iterates[-1], plain.w)
+    if method == "dp-gd":
+        steps = np.diff(np.vstack([np.zeros(7), iterates]), axis=0)
+        np.testing.assert_allclose(
+            np.linalg.norm(steps, axis=1), kept.history["step"] * kept.history["gradient_norm"]
+        )
+    mean = solve(problem, method, Budget(2.0), keep_iterates=True, average=0.5, **options)
+    np.testing.assert_allclose(mean.w, iterates[-6:].mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_iterations_are_as_few_as_a_good_bound_needs(method):
+    """On the paper's problem; beyond 100 where the bound asks for more."""
+    shape = ProblemShape(100_000, 20, math.sqrt(20.0), intercept=0.0, alpha=0.02)
+    options = {"data_l1_norm": 20.0, "initial_error": 10.0}
+
+    def bound(**given):
+        return plan(shape, method, Budget(1.0), **options, **given).expected["excess_risk_bound"]
+
+    chosen = plan(shape, method, Budget(1.0), **options)
+    T = chosen.settings.iterations
+    best = min(bound(iterations=int(k)) for k in np.geomspace(10, 4000, 25))
+    assert chosen.expected["excess_risk_bound"] <= 1.08 * best
+    assert bound(max_iterations=20) > chosen.expected["excess_risk_bound"]
+    assert plan(shape, method, Budget(1.0), max_iterations=T, **options).settings.iterations <= T
+    assert T > 100 or method in ("dp-hb", "dp-nag", "dp-nag-opt")
+
+
+def test_the_heavy_ball_is_planned_by_quadratics_or_by_certificates():
+    shape = ProblemShape(100_000, 20, math.sqrt(20.0), intercept=0.0, alpha=0.02)
+    options = {"data_l1_norm": 20.0, "initial_error": 10.0}
+    quick = plan(shape, "dp-hb", Budget(1.0), **options)
+    safe = plan(shape, "dp-hb", Budget(1.0), bound="strongly convex", **options)
+    assert quick.settings.bound == "quadratic"
+    assert safe.settings.bound == "strongly convex"
+    assert quick.expected["excess_risk_bound"] < 0.1 * safe.expected["excess_risk_bound"]
+    # The certificates of the grid and the faster one in closed form are used.
+    mu, smoothness, T = 0.02, 5.02, 1000
+    for step, momentum in ((0.1, 0.5), (0.01, 0.98)):
+        given = {"iterations": T, "step": step, "momentum": momentum, "bound": "strongly convex"}
+        settled = plan(shape, "dp-hb", Budget(1.0), **given, **options)
+        stage = settled.settings.schedule.stages[0]
+        simple = theory.simple_certificate(stage.step, momentum, mu, smoothness)
+        response = simple.decay(stage.step, mu, smoothness, 20).response(T)
+        variance = settled.expected["gradient_noise_stddev"] ** 2
+        ridge = 0.5 * mu * (6.0 / shape.row_norm) ** 2
+        plain = response.bound(10.0, variance) + ridge
+        assert settled.expected["excess_risk_bound"] < 0.5 * plain
+    # No certificate covers this momentum: the worst quadratic prices it.
+    settled = plan(shape, "dp-hb", Budget(1.0), momentum=0.9, step=1.0, bound="strongly convex")
+    assert settled.settings.bound == "quadratic"
+
+
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(1000, 10, 1.0), (30_000, 100, 1.0)])
+def test_the_heavy_ball_moves_under_pure_budgets(n, d, epsilon):
+    settled = plan(ProblemShape(n, d, 1.0), "dp-hb", Budget(epsilon))
+    assert settled.settings.iterations > 1
+    assert settled.shape.alpha > 1e-3
+    assert settled.expected["excess_risk_bound"] < math.log(2.0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"iterations": 5, "max_iterations": 9}, "max_iterations must be None unless"),
+        ({"max_iterations": 0}, "max_iterations must be an integer in"),
+        ({"keep_iterates": 2}, "keep_iterates must be"),
         ({"iterations": 0}, "iterations must be an integer in"),
         ({"step": math.nan}, "step must be a real number"),
         ({"step": 1.5}, "step must be a real number"),

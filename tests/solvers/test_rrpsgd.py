@@ -116,6 +116,39 @@ def test_bound_is_that_of_the_theory_module():
     assert settled.expected["gradient_norm_bound"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-8])
+@pytest.mark.parametrize("n", [20, 1000, 50_000])
+def test_the_papers_noise_is_that_of_theorem_4_and_is_charged_as_it_is(epsilon, delta, n):
+    shape, budget = ProblemShape(n, 5, 2.0, Loss("sigmoid")), Budget(epsilon, delta)
+    theirs = plan(shape, "rrpsgd", budget, calibration="paper")
+    ours = plan(shape, "rrpsgd", budget)
+    logs = np.log(3 * n / delta) * np.log(2 / delta)
+    stddev = theirs.settings.access.stddev
+    assert stddev == pytest.approx(2 * shape.lipschitz * np.sqrt(logs) / epsilon, rel=1e-4)
+    assert stddev >= 2 * shape.lipschitz * np.sqrt(logs) / epsilon
+    assert ours.settings.access.stddev < 0.7 * stddev
+    (event,) = theirs.events
+    assert event.count == n**2
+    assert event.stddev == stddev
+
+
+def test_the_papers_noise_is_refused_where_it_is_not_proved():
+    shape = ProblemShape(100, 5, 1.0, Loss("sigmoid"))
+    with pytest.raises(ValueError, match="epsilon up to 1"):
+        plan(shape, "rrpsgd", Budget(1.01, 1e-3), calibration="paper")
+    with pytest.raises(ValueError, match=r"noise for n² steps, here 10,000; with steps=10,000,000"):
+        plan(shape, "rrpsgd", Budget(1.0, 1e-3), calibration="paper", steps=10**7)
+    with pytest.raises(ValueError, match="calibration must be one of"):
+        plan(shape, "rrpsgd", BUDGET, calibration="classical")
+
+
+def test_the_report_of_the_papers_noise_says_what_was_spent():
+    problem = sigmoid_problem()
+    result = solve(problem, "rrpsgd", BUDGET, calibration="paper", random_state=0)
+    assert 0.0 < result.privacy.epsilon < 0.7 * BUDGET.epsilon
+
+
 def test_a_ridge_adds_to_the_smoothness_and_not_to_the_sensitivity():
     shape = ProblemShape(100, 5, 1.0)
     without, ridge = (plan(shape, "rrpsgd", BUDGET, **o) for o in ({}, {"alpha": 3.0}))

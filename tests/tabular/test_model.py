@@ -26,7 +26,9 @@ from dpfast.errors import DataError, UndeclaredValueWarning
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
+from dpfast.tabular import fitting as fitting_room
 from dpfast.tabular import model as model_room
+from dpfast.tabular import rows as rows_room
 
 BOUNDS = {
     "age": [18, 90],
@@ -256,7 +258,6 @@ class TestRefusals:
             ({"target": "nope"}, "the target 'nope' is not in the bounds"),
             ({"bounds": {"a": [0, 1]}}, "target must name the column"),
             ({"max_rows_per_group": 3}, "must be None without a person column"),
-            ({"person": "name", "in_memory": False}, "must be True or 'auto' with a person column"),
             ({"person": "name", "delta": 0.0}, "max_rows_per_group must be given"),
             (
                 {"estimator": LogisticRegression(solver="dp-sgd"), "in_memory": False},
@@ -578,6 +579,42 @@ class TestPersons:
         visits.to_csv(tmp_path / "t.csv", index=False)
         one, two = (fitted(data, person="who") for data in (visits, tmp_path / "t.csv"))
         np.testing.assert_array_equal(one.coef_, two.coef_)
+
+    def test_rows_in_blocks_give_the_same_model_in_whichever_order(self, visits, monkeypatch):
+        monkeypatch.setattr(fitting_room, "_BLOCK_ENTRIES", 512)
+        monkeypatch.setattr(rows_room, "_SORTED_BYTES", 2**12)
+        memory = fitted(visits, person="who")
+        shuffled = visits.sample(frac=1.0, random_state=1)
+        for data in (visits, shuffled, visits.sort_values("who")):
+            blocks = fitted(data, person="who", in_memory=False)
+            np.testing.assert_allclose(blocks.coef_, memory.coef_, rtol=0.02)
+        settled = TableModel(BOUNDS, person="who", in_memory=False).prepare(shuffled)
+        assert "(read in blocks)" in str(settled.plan)
+        assert settled.plan.shape.blocks.count > 1
+        fewer = TableModel(BOUNDS, person="who", in_memory=False).prepare(
+            visits.drop_duplicates("who")
+        )
+        assert str(fewer.plan) == str(settled.plan)
+        assert fewer.plan.shape == settled.plan.shape
+
+    def test_whether_rows_come_in_blocks_follows_from_the_number_of_persons(self, visits):
+        model = TableModel(BOUNDS, person="who")
+        assert model.plan(10**5).in_memory
+        assert not model.plan(10**6).in_memory
+
+    def test_ranges_are_learned_of_persons(self, visits):
+        bounds = {**BOUNDS, "age": {"range": [-1e6, 1e6], "learn": True}}
+        model = fitted(visits, bounds=bounds, person="who", epsilon=4.0)
+        low, high = model.learned_ranges["age"]
+        assert -100 < low < 30
+        assert 80 < high < 200
+        assert model.privacy_.unit == "group"
+        assert model.privacy_.epsilon <= 4.0
+        again = fitted(
+            visits.sample(frac=1.0, random_state=1),
+            bounds=bounds, person="who", epsilon=4.0, in_memory=False,
+        )  # fmt: skip
+        assert again.learned_ranges == model.learned_ranges
 
     def test_one_row_a_person_is_a_row(self, table, model):
         named = table.assign(who=np.arange(len(table)))

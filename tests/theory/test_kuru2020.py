@@ -34,18 +34,22 @@ def cases():
         yield "nesterov", theory.single_stage(T, 0.5 / L, MU)
         yield "heavy-ball", (theory.Stage(T, 0.3 / L, theory.largest_momentum(0.3 / L, MU, L)),)
         yield "heavy-ball", (theory.Stage(T, 0.5 / L, 0.4),)
+        yield "heavy-ball", (theory.Stage(T, 0.1 / L, 0.85),)
         yield "multistage", theory.multistage(T, 1.0 / L, MU, L, first=5)
 
 
 def responses(method, stages):
     T, stage = sum(s.length for s in stages), stages[0]
     if method == "descent":
-        return [theory.gradient_descent_response(T, stage.step, MU, L, CURVATURES.sum())]
+        return [theory.descent_decay(stage.step, MU, L, CURVATURES.sum()).response(T)]
     if method == "heavy-ball":
-        found = bounds.heavy_ball_certificates(stage.step, stage.momentum, MU, L)
+        found = theory.heavy_ball_certificates(stage.step, stage.momentum, MU, L)
         assert found
-        return [c.response(T, stage.step, MU, L, DIM) for c in found]
-    return [theory.accelerated_response(stages, MU, L, DIM)]
+        return [c.decay(stage.step, MU, L, DIM).response(T) for c in found]
+    found = [theory.accelerated_response(stages, MU, L, DIM)]
+    if method == "nesterov":
+        found.append(theory.nesterov_decay(stage.step, MU, L, DIM).response(T))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -146,18 +150,98 @@ def test_the_bound_for_quadratics_holds_and_is_reached(step, momentum):
 @pytest.mark.parametrize("momentum", [0.0, 0.3, 0.5])
 def test_certificates_solve_the_matrix_inequality(momentum):
     step = 0.5
-    found = bounds.heavy_ball_certificates(step, momentum, MU, L)
+    found = theory.heavy_ball_certificates(step, momentum, MU, L)
+    lookahead = theory.lookahead_certificate(step, momentum, MU, L)
     for certificate in found:
-        constant, M = bounds.heavy_ball_inequality(step, momentum, MU, L, certificate.rate_squared)
         P = certificate.P
-        theta = np.array([P[0, 0], P[0, 1], P[1, 1], certificate.c0])
         scale = np.abs(P).max() + 1.0
-        assert np.linalg.eigvalsh(constant + np.tensordot(theta, M, 1))[0] >= -1e-13 * scale
         assert np.linalg.eigvalsh(P)[0] >= -1e-13 * scale
         # No certificate is faster than the worst quadratic.
         assert certificate.rate_squared >= bounds.heavy_ball_rate(step, momentum, [MU, L]) ** 2
+        if lookahead is not None and np.array_equal(P, lookahead.P):
+            continue  # its proof takes inequalities that (22) has no room for
+        constant, M = theory.heavy_ball_inequality(step, momentum, MU, L, certificate.rate_squared)
+        theta = np.array([P[0, 0], P[0, 1], P[1, 1], certificate.c0])
+        assert np.linalg.eigvalsh(constant + np.tensordot(theta, M, 1))[0] >= -1e-13 * scale
     # The grid finds rates that the closed form does not reach.
     assert min(c.rate_squared for c in found) < found[0].rate_squared - 0.1 * MU * step
+
+
+def bent(rng):
+    """A function of one variable, µ-strongly convex and L-smooth, with kinks in its gradient."""
+    knots = np.sort(rng.uniform(-3.0, 3.0, 6))
+    curvatures = np.where(rng.random(7) < 0.5, MU, L)
+    grid = np.sort(np.concatenate([np.linspace(-30.0, 30.0, 4001), knots]))
+    curvature = curvatures[np.searchsorted(knots, 0.5 * (grid[1:] + grid[:-1]))]
+    slope = np.concatenate([[0.0], np.cumsum(curvature * np.diff(grid))])
+    slope -= np.interp(0.0, grid, slope)  # the minimizer is 0
+    value = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(grid))])
+    value -= np.interp(0.0, grid, value)
+
+    def evaluate(x):
+        k = np.clip(np.searchsorted(grid, x) - 1, 0, len(grid) - 2)
+        away = x - grid[k]
+        return value[k] + away * (slope[k] + 0.5 * curvature[k] * away), (
+            slope[k] + curvature[k] * away
+        )
+
+    return evaluate
+
+
+@pytest.mark.parametrize(("step", "momentum"), [(0.5, 0.3), (0.2, 0.7), (0.1, 0.85), (0.02, 0.95)])
+def test_certificates_hold_beyond_quadratics(step, momentum):
+    """The Lyapunov function falls by its rate from any state, and by no better rate from all."""
+    rng = np.random.default_rng(5)
+    found = theory.heavy_ball_certificates(step, momentum, MU, L)
+    assert theory.lookahead_certificate(step, momentum, MU, L) is not None
+    worst = np.zeros(len(found))
+    for _ in range(60):
+        function = bent(rng)
+        x, before = 3.0 * rng.standard_normal((2, 500))
+        before = np.where(rng.random(500) < 0.5, before, x + 0.1 * before)
+        slope = function(x)[1]
+        after = x - step * slope + momentum * (x - before)
+        for k, certificate in enumerate(found):
+            P = certificate.P
+
+            now, then = (
+                P[0, 0] * at * at
+                + 2 * P[0, 1] * at * last
+                + P[1, 1] * last * last
+                + function(at)[0]
+                for at, last in ((x, before), (after, x))
+            )
+            assert np.all(then <= certificate.rate_squared * now + 1e-9 * (1.0 + now))
+            worst[k] = max(worst[k], np.max((then / now)[now > 1e-3]))
+    # The fastest is not slack by more than this, so that a rate that is too good would show.
+    fastest = int(np.argmin([certificate.rate_squared for certificate in found]))
+    assert 1.0 - worst[fastest] < 4.0 * (1.0 - found[fastest].rate_squared)
+
+
+def test_the_lookahead_certificate_is_faster_and_quieter():
+    """On the paper's problem, against the closed form that gradient steps of size alpha obey."""
+    mu, smoothness, dim = 0.02, 5.02, 20
+    step = 0.02 / smoothness
+    simple = theory.simple_certificate(step, 0.98, mu, smoothness)
+    found = theory.lookahead_certificate(step, 0.98, mu, smoothness)
+    assert 1.0 - found.rate_squared > 40.0 * (1.0 - simple.rate_squared)
+    lengths = np.array([10, 1000, 100_000])
+    quiet, loud = (c.decay(step, mu, smoothness, dim).total(lengths)[-1] for c in (found, simple))
+    assert quiet < loud / 40.0
+    for momentum in (math.sqrt(1.0 - 0.02) + 1e-6, 0.999):
+        assert theory.lookahead_certificate(step, momentum, mu, smoothness) is None
+    assert theory.lookahead_certificate(1.0 / smoothness, 0.5, mu, smoothness) is None
+
+
+def test_sums_of_decays():
+    decay = theory.Decay(2.0, 0.9, 0.3)
+    for exponent in (1.0, 0.5, 1.0 / 3.0):
+        sums = [np.sum(decay.response(T).noise ** exponent) for T in (1, 5, 80)]
+        np.testing.assert_allclose(decay.total(np.array([1, 5, 80]), exponent), sums, rtol=1e-12)
+    np.testing.assert_allclose(
+        decay.initial(np.array([1, 80])), [decay.response(T).initial for T in (1, 80)], rtol=1e-12
+    )
+    assert theory.Decay(1.0, 0.0, 0.3).total(np.array([1, 4])).tolist() == [0.3, 0.3]
 
 
 @pytest.mark.parametrize("power", [1, 2])

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from bench.papers import zhang2017 as bounds
+from dpfast import Budget
+from dpfast.privacy.papers import rrpsgd_noise_stddev
 from dpfast.theory import zhang2017
 
 N, BETA = 50, 4.0
@@ -53,8 +55,10 @@ def test_steps_that_may_diverge_are_refused():
         bounds.rrpsgd_gradient_bound(0.5, BETA, 1.0, 1.0, 10)
     with pytest.raises(ValueError, match="step must hold numbers"):
         bounds.stopping_weights([0.1, 0.5], BETA)
-    with pytest.raises(ValueError, match="epsilon must be"):
-        bounds.rrpsgd_noise_stddev(1.0, 100, 2.0, 1e-5)
+    with pytest.raises(ValueError, match="proved for Budget"):
+        rrpsgd_noise_stddev(Budget(2.0, 1e-5), 1.0, 100)
+    with pytest.raises(ValueError, match="proved for Budget"):
+        rrpsgd_noise_stddev(Budget(rho=0.1), 1.0, 100)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.05])
@@ -124,6 +128,44 @@ def test_theorems_2_and_3_with_constants_bound_algorithm_1(mu, epsilon, delta):
     assert excess >= 0.5 * bounds.noise_bound(BETA, float((z**2).sum(axis=1).mean()))
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_population_bound_holds_for_records_of_a_known_law(delta):
+    """Linear losses ``-p·w``, p a coin along the flattest direction, and a ridge ``½ Σ λ w²``."""
+    rng = np.random.default_rng(5)
+    mu, n, epsilon, scale, count = 0.1, 200, 40.0, 1.5, 300
+    curvature = np.array([mu, 1.0, BETA])
+    common = (mu, BETA, scale, scale / mu, n, 3, epsilon, delta)
+    bound = bounds.population_bound(*common)
+    assert bounds.population_bound(*common, failure=0.1) == pytest.approx(10.0 * bound)
+    steps = zhang2017.strongly_convex_iterations(*common)
+    noise = zhang2017.paper_sensitivity(steps, mu, BETA, scale, n) / epsilon
+    chance = 0.7
+    best = np.array([scale * (2 * chance - 1) / mu, 0.0, 0.0])
+    excess = []
+    for _ in range(count):
+        mean = scale * (2.0 * rng.binomial(n, chance) / n - 1.0)
+        w = descend(curvature, np.array([mean, 0.0, 0.0]), steps, 1.0 / (BETA + mu))
+        z = rng.standard_normal(3)
+        if delta == 0.0:
+            z *= rng.gamma(3, noise) / np.linalg.norm(z)
+        else:
+            z *= math.sqrt(2.0 * math.log(2.0 / delta)) * noise
+        excess.append(0.5 * curvature @ (w + z - best) ** 2)
+    assert np.mean(excess) <= bound
+    # Neither so loose that nothing could fail it, nor without the sampling of the records.
+    assert bound <= 10.0 * np.mean(excess)
+    assert bounds.excess_risk_bound(*common) < bound
+
+
+def test_population_rate_follows_from_theorem_2():
+    n, d, epsilon, failure = 100_000, 20, 0.5, 0.05
+    rate = bounds.population_rate(0.01, 0.25, 1.0, n, d, epsilon, failure)
+    risk = bounds.strongly_convex_rate(0.01, 0.25, 1.0, n, d, epsilon, math.exp(-1.0))
+    assert rate == pytest.approx(math.sqrt(risk / (failure * 0.01)))
+    wide = bounds.population_rate(0.01, 0.25, 1.0, n, 4 * d, epsilon, failure)
+    assert wide == pytest.approx(2.0 * rate)
+
+
 def rounds(value_gradient, dim, steps, noise_stddev, seed):
     """Algorithm 2 on records drawn uniformly; the gradient's square at every step's start."""
     rng = np.random.default_rng(seed)
@@ -186,7 +228,7 @@ def test_rrpsgd_stays_below_theorems_5_and_6():
 
 def test_noise_of_algorithm_2_is_that_of_theorem_4():
     n, epsilon, delta = 1000, 0.5, 1e-6
-    stddev = bounds.rrpsgd_noise_stddev(2.0, n, epsilon, delta)
+    stddev = rrpsgd_noise_stddev(Budget(epsilon, delta), 2.0, n)
     # exp(-ε²‖z‖²/(8L² log(3n/δ) log(2/δ))) is a Gaussian of twice that in 2σ².
     exponent = 8 * 4.0 * math.log(3 * n / delta) * math.log(2 / delta) / epsilon**2
     assert 2.0 * stddev**2 == pytest.approx(exponent)

@@ -25,6 +25,8 @@ class Accountant(ABC):
     """Whether the guarantee is (epsilon, 0)-DP, so that no delta is used."""
     automatic: ClassVar[bool] = True
     """Whether "auto" may choose it: not if it needs a library that may be missing."""
+    exact: ClassVar[bool] = False
+    """Whether nothing smaller holds: "auto" then asks nobody else."""
 
     @abstractmethod
     def supports(self, event: Event) -> bool:

@@ -19,6 +19,7 @@ class GaussianAccountant(AdditiveAccountant):
     """
 
     name = "gdp"
+    exact = True
     unit = "mu"
     prices: ClassVar = dict.fromkeys((GaussianEvent, GDPEvent), lambda event: event.mu * event.mu)
 

@@ -214,7 +214,7 @@ def plan(
     shape = _with_ridge(shape, alpha)
     # What an iteration sees.
     seen = replace(shape, n_samples=-(-shape.n_samples // blocks))
-    settled = _settle(
+    chosen = _settle(
         shape,
         paper,
         splits=splits,
@@ -227,28 +227,28 @@ def plan(
         selection_share=selection_share,
         momentum=momentum,
     )
-    loss_clip, share = settled["loss_clip"], settled["selection_share"]
-    scores = LineSearchLosses(seen, settled["candidates"], loss_clip)
+    loss_clip, share = chosen["loss_clip"], chosen["selection_share"]
+    scores = LineSearchLosses(seen, chosen["candidates"], loss_clip)
     if splits is None and not paper:
         quiet = 0.1 * seen.n_samples * math.sqrt(8.0 * share * total)
         quiet /= scores.sensitivity(neighboring_relation)
-        settled["splits"] = round(min(100.0, max(10.0, blocks * quiet**2)))
+        chosen["splits"] = round(min(100.0, max(10.0, blocks * quiet**2)))
     if step_ratio is None and not paper:
         # Root mean square of a gradient's noise, in units of C.
-        price = (1.0 - share) * total / max(1, round(settled["splits"] / blocks))
+        price = (1.0 - share) * total / max(1, round(chosen["splits"] / blocks))
         records = records_apart(neighboring_relation)
         noisy = records * math.sqrt(shape.dim / (2.0 * price)) / seen.n_samples
-        settled["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
+        chosen["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
     kinks = not paper and math.isinf(shape.loss.smoothness)
-    settled["shrink"] = min(settled["step_ratio"], 0.5) if kinks else settled["step_ratio"]
+    chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
     if max_iterations is not None:
         check_integer("max_iterations", max_iterations, low=1)
-    query = ClippedGradient(seen, settled["clip_norm"])
-    settled["clip_norm"] = query.clip_norm
+    query = ClippedGradient(seen, chosen["clip_norm"])
+    chosen["clip_norm"] = query.clip_norm
     choice: Exponential | NoisyMax
     if paper:
         assert budget.epsilon is not None
-        part = budget.epsilon / (2.0 * settled["splits"])
+        part = budget.epsilon / (2.0 * chosen["splits"])
         price = part**2 / (4.0 * math.log(1.25 / budget.delta))
         choice = NoisyMax.calibrate(
             Budget(part),
@@ -262,7 +262,7 @@ def plan(
         course = max(1, math.floor(_BELOW_ONE * limit / (price + _choice_price(choice))))
     else:
         limit = math.inf
-        course = max(1, round(settled["splits"] / blocks))
+        course = max(1, round(chosen["splits"] / blocks))
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
         choice = Exponential.calibrate(
@@ -279,7 +279,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=((first, course), (choice, course)),
         settings=Settings(
-            **settled,
+            **chosen,
             calibration=calibration,
             max_iterations=max_iterations,
             blocks=blocks,
@@ -500,10 +500,10 @@ def _settle(shape: ProblemShape, paper: bool, **given: Any) -> dict[str, Any]:
         "selection_share": {"low": 0.0, "low_open": True, "high": 1.0, "high_open": True},
         "momentum": {"low": 0.0, "high": 1.0, "high_open": True},
     }
-    settled = {key: defaults[key] if value is None else value for key, value in given.items()}
-    check_integer("splits", settled["splits"], low=1, high=10**6)
-    check_integer("candidates", settled["candidates"], low=2, high=10**6)
-    return settled | {key: check_real(key, settled[key], **r) for key, r in ranges.items()}
+    chosen = {key: defaults[key] if value is None else value for key, value in given.items()}
+    check_integer("splits", chosen["splits"], low=1, high=10**6)
+    check_integer("candidates", chosen["candidates"], low=2, high=10**6)
+    return chosen | {key: check_real(key, chosen[key], **r) for key, r in ranges.items()}
 
 
 SOLVER = Solver(

@@ -13,9 +13,12 @@ SOLVERS = (
         "heavy-ball",
         """The heavy ball on noisy gradients (Kuru et al. 2020, section 3; Polyak 1964).
 
-A momentum that :func:`dpfast.theory.kuru2020.simple_certificate` does not cover is accepted; the
-expected error is then that of the worst quadratic.""",
+Step, momentum and iterations follow from the worst quadratic (``bound="quadratic"``), or from the
+certificates of Proposition 3.4 (``bound="strongly convex"``), which hold for every strongly convex
+function and therefore ask for small steps.""",
         {"iterations": 2500, "step": 0.5},
+        options=("bound",),
+        bound="quadratic",
     ),
     gradient_method(
         "dp-nag",

@@ -93,9 +93,9 @@ def plan(
         )
 
     def make(ridge: float | None) -> BallSample:
-        settled = first(ridge)
-        public, mechanism = settled.shape, settled.settings.mechanism
-        tolerance = settled.settings.gradient_tolerance
+        rough = first(ridge)
+        public, mechanism = rough.shape, rough.settings.mechanism
+        tolerance = rough.settings.gradient_tolerance
         assert isinstance(mechanism, L2Laplace) and tolerance is not None
         if ridge is None:
             modulus, largest = public.strong_convexity, public.minimizer_norm

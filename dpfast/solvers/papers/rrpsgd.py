@@ -14,7 +14,8 @@ Theorem 2.1), the sum over k = 0, ..., N - 1 of the points *from which* the step
 Theorem 5 of Zhang et al. draws ``R = k + 1`` with the k-th weight and returns the point after R
 steps, one step later than the sum allows.  Here R = k, so that
 :func:`gradient_norm_bound` is a theorem.  Their noise is by advanced composition for
-``ε <= 1``; here it is by the ledger's accountant, at every ε, and much smaller.
+``ε <= 1`` (``calibration="paper"``); by default it is by the ledger's accountant, at every ε, and
+much smaller.
 
 In n² steps the noise is floating-point noise on the secure stream (a billion steps of exact noise
 would take hours); the events say which noise was used.
@@ -33,7 +34,9 @@ from numpy.typing import NDArray
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import SampledSteps, State, Walk
-from dpfast.privacy import Budget
+from dpfast.privacy import Budget, affordable
+from dpfast.privacy.papers import rrpsgd_noise_stddev
+from dpfast.privacy.sampled_noise import check_priced
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -84,6 +87,7 @@ def plan(
     schedule: str = "constant",
     noise: str = "auto",
     initial_gap: float | None = None,
+    calibration: str = "tight",
 ) -> Plan[Settings]:
     """Settle steps and noise from public quantities.
 
@@ -107,6 +111,10 @@ def plan(
         See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete") for up to 2^24 values.
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
+    calibration : {"tight", "paper"}
+        "tight" is the least noise that the accountant admits.  "paper" is that of Theorem 4, for
+        epsilon up to 1.  The ledger is charged what the accountant finds either way: with "paper"
+        that is less than the budget, and the report says how much.
 
     Returns
     -------
@@ -118,6 +126,7 @@ def plan(
         If an argument is out of range, or the loss is not smooth or has no bounded slope.
     """
     check_choice("schedule", schedule, tuple(SCHEDULES))
+    check_choice("calibration", calibration, ("tight", "paper"))
     if not math.isfinite(shape.loss.smoothness):
         raise ValueError(f"loss must be smooth for {NAME}; got {shape.loss.name!r}.")
     if not math.isfinite(shape.loss.lipschitz):
@@ -137,13 +146,10 @@ def plan(
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
     if noise == "auto" and n_steps * shape.dim > _EXACT_VALUES:
         noise = "gaussian"
-    access = least_noisy_steps(
-        BatchSum(shape, "fixed-size", 1, longest),
-        budget,
-        accountant,
-        neighboring_relation,
-        n_steps=n_steps,
-        noise=noise,
+    query = BatchSum(shape, "fixed-size", 1, longest)
+    steps_of = _paper_steps if calibration == "paper" else least_noisy_steps
+    access = steps_of(
+        query, budget, accountant, neighboring_relation, n_steps=n_steps, noise=noise
     ).named(_WHERE)
     smoothness = shape.smoothness + (shape.alpha or 0.0)
     deviation = access.stddev
@@ -176,6 +182,29 @@ def plan(
             }
         ),
     )
+
+
+def _paper_steps(
+    query: BatchSum,
+    budget: Budget,
+    accountant: str,
+    neighboring_relation: str,
+    *,
+    n_steps: int,
+    noise: str,
+) -> SampledSteps:
+    """Steps with the noise of Theorem 4, which an accountant must confirm."""
+    check_priced(accountant, query.sampling, neighboring_relation)
+    shape, sensitivity = query.shape, query.sensitivity(neighboring_relation)
+    multiplier = rrpsgd_noise_stddev(budget, shape.lipschitz, shape.n_samples) / sensitivity
+    steps = SampledSteps(query, multiplier, neighboring_relation, n_steps=n_steps, noise=noise)
+    if not affordable(steps.events(), budget, accountant):
+        raise ValueError(
+            "calibration='paper' is noise for n² steps, here "
+            f"{shape.n_samples**2:,}; with steps={n_steps:,} the ledger of {budget} would refuse "
+            "it. Take fewer steps, or calibration='tight'."
+        )
+    return steps
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:

@@ -5,13 +5,17 @@ reads the rows through NumPy: the yardstick for what compiled kernels buy, and a
 of them.  It is written as well as NumPy allows: BLAS products, blocks of rows that stay in cache
 between the two products, scratch arrays that are written in place, no temporary of the size of X.
 Logistic and squared loss, dense rows without weights.
+
+A gradient's kernel also sums the losses, which costs it next to nothing and NumPy a third of the
+pass.  Here they are computed only for who reads them, and are NaN for all others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 from unittest import mock
 
@@ -19,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.objectives import Erm
+from dpfast.sums import RowSums
 
 Rows = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -27,6 +33,8 @@ Vector = NDArray[np.float64]
 _BLOCK_NUMBERS = 2**17
 _NAMES = {entry["id"]: name for name, entry in _kernels.loss_table().items()}
 _NativeSpec = _kernels.LossSpec
+# How many callers wait for the sum of the losses beside a gradient.
+_readers = 0
 
 
 class NumpyLoss:
@@ -188,10 +196,13 @@ class NumpyRows:
             scratch = self._scratch[:, : rows.stop - rows.start]
             z, value, slope = scratch[3:]
             self._margins(rows, w, z)
-            loss.values_and_slopes(z, self.target[rows], scratch, value, slope)
-            if loss_clip < math.inf:
-                np.minimum(value, loss_clip, out=value)
-            total += float(value.sum())
+            if _readers:
+                loss.values_and_slopes(z, self.target[rows], scratch, value, slope)
+                if loss_clip < math.inf:
+                    np.minimum(value, loss_clip, out=value)
+                total += float(value.sum())
+            else:
+                loss.slopes(z, self.target[rows], scratch, slope)
             if clip_norm < math.inf:
                 assert self.inverse_norm is not None
                 limit = np.multiply(self.inverse_norm[rows], clip_norm, out=scratch[0])
@@ -199,7 +210,7 @@ class NumpyRows:
                 np.negative(limit, out=limit)
                 np.maximum(slope, limit, out=slope)
             self.add(rows, slope, out)
-        return total
+        return total if _readers else math.nan
 
     def add(self, rows: slice, s: Vector, out: Vector) -> None:
         """``out += Σ s_i x̃_i``; `s` may be written to."""
@@ -387,18 +398,38 @@ def private_epoch(
             average += (1.0 if average_weight is None else average_weight[t]) * w
 
 
+def _reads_losses(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        global _readers
+        _readers += 1
+        try:
+            return method(*arguments, **options)
+        finally:
+            _readers -= 1
+
+    return call
+
+
 @contextmanager
 def in_numpy() -> Iterator[None]:
-    """Problems that are made here have NumPy's rows, and solvers use them."""
-    with mock.patch.multiple(
-        _kernels,
-        DenseRows=NumpyRows,
-        LossSpec=NumpyLoss,
-        affine_rows=affine_rows,
-        affine_rows_float=affine_rows_float,
-        line_search=line_search,
-        private_epoch=private_epoch,
-        row_sum=row_sum,
-        weighted_gram_block=weighted_gram_block,
+    """Problems that are made here have NumPy's rows, and solvers use them.
+
+    For one fit at a time: what is replaced is replaced for all threads.
+    """
+    with (
+        mock.patch.multiple(
+            _kernels,
+            DenseRows=NumpyRows,
+            LossSpec=NumpyLoss,
+            affine_rows=affine_rows,
+            affine_rows_float=affine_rows_float,
+            line_search=line_search,
+            private_epoch=private_epoch,
+            row_sum=row_sum,
+            weighted_gram_block=weighted_gram_block,
+        ),
+        mock.patch.object(RowSums, "value_and_gradient", _reads_losses(RowSums.value_and_gradient)),
+        mock.patch.object(Erm, "snapshot", _reads_losses(Erm.snapshot)),
     ):
         yield

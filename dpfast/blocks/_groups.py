@@ -1,0 +1,159 @@
+"""Groups whose rows come in pieces, such as all rows of one person: where each of them begins.
+
+The rows of a group lie side by side, in whichever order the groups come; one pass over the ids
+finds that out, and refuses others before anything is paid.  What stays in memory is one number a
+group.  Blocks are of whole groups, so that each of them is a problem with groups of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import DataError
+from dpfast.groups import Indices, check_ids, chosen_rows, refuse_floats
+from dpfast.shape import MOST_ROWS
+
+Ids = NDArray[np.generic]
+
+_MISSING = "groups must name a group for every row; at least one is missing."
+
+
+def keys_of(ids: Ids) -> NDArray[np.uint64]:
+    """A number for each id: equal for equal ids, and hardly ever for others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is missing or a floating-point number.
+    """
+    refuse_floats(ids)
+    if ids.dtype.kind in "iub":
+        return ids.astype(np.int64).view(np.uint64)
+    values = ids.tolist()
+    check_ids(values)
+    digests = b"".join(_digest(value) for value in values)
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
+def _digest(value: object) -> bytes:
+    text = value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def group_starts(pieces: Iterable[Ids], where: str) -> Indices:
+    """The first row of each group, and the number of all rows.
+
+    Parameters
+    ----------
+    pieces : iterable of ndarray
+        The ids, in order.
+    where : str
+        What they are read from.
+
+    Raises
+    ------
+    TypeError, ValueError, dpfast.errors.DataError
+        If one is missing or a floating-point number, or rows of a group lie apart.
+    """
+    begins: list[Indices] = []
+    keys: list[NDArray[np.uint64]] = []
+    at, last = 0, None
+    for ids in pieces:
+        if not len(ids):
+            continue
+        refuse_floats(ids)
+        new = np.flatnonzero(_changes(ids, last))
+        begins.append(new + at)
+        keys.append(keys_of(ids[new]))
+        at, last = at + len(ids), ids[-1:]
+    if not at:
+        raise DataError(f"{where}: there must be at least one row; got 0.")
+    known = np.concatenate(keys)
+    if len(np.unique(known)) < len(known):
+        raise DataError(
+            f"{where}: all rows of a group must lie side by side, since blocks are read one after "
+            "another; those of at least one lie apart. Sort the rows by group first."
+        )
+    return np.append(np.concatenate(begins), at).astype(np.int64)
+
+
+def _changes(ids: Ids, last: Ids | None) -> NDArray[np.bool_]:
+    """Whether each id is another than the one before it."""
+    new = np.ones(len(ids), dtype=bool)
+    try:
+        new[1:] = ids[1:] != ids[:-1]
+        if last is not None:
+            new[0] = bool(ids[0] != last[0])
+    except TypeError:  # a missing value of pandas, of which nothing is known
+        raise ValueError(_MISSING) from None
+    return new
+
+
+class GroupBlocks:
+    """Blocks of whole groups, and which rows of a long group are read.
+
+    Parameters
+    ----------
+    start : int64 array of shape (n_groups + 1,)
+        See :func:`group_starts`.
+    block_rows : int
+        Rows of a block at least, but for the last.
+
+    Attributes
+    ----------
+    count : int
+        Number of groups.
+    sizes : tuple of int
+        Rows of every block that are kept.
+    begins : list of int
+        The first row of each block among all rows, and the number of all rows.
+    """
+
+    def __init__(self, start: Indices, block_rows: int) -> None:
+        self._start = start
+        self.count = len(start) - 1
+        kept = np.append(0, np.cumsum(np.minimum(np.diff(start), MOST_ROWS)))
+        edges = [0]
+        while edges[-1] < self.count:
+            full = int(np.searchsorted(kept, kept[edges[-1]] + block_rows))
+            edges.append(min(full, self.count))
+        self.sizes = tuple(np.diff(kept[edges]).tolist())
+        self.begins: list[int] = start[edges].tolist()
+
+    def place(self, ids: Ids, begin: int, last: Ids | None) -> tuple[Indices, Indices | None]:
+        """Groups of the rows from `begin` on, and which of these rows are kept (None: all).
+
+        Parameters
+        ----------
+        ids : ndarray of shape (rows,)
+        begin : int
+        last : ndarray of shape (1,) or None
+            The id of the row before; None: the rows begin with a block.
+
+        Raises
+        ------
+        ValueError
+            If groups do not begin where they did.
+        """
+        rows = np.arange(begin, begin + len(ids))
+        numbers = np.searchsorted(self._start, rows, side="right") - 1
+        new = rows == self._start[numbers]
+        found = _changes(ids, last)
+        if rows[-1] >= self._start[-1] or np.any(found != new):
+            raise ValueError("groups must begin at the same rows in every pass.")
+        long = [number for number in np.unique(numbers) if self._size(number) > MOST_ROWS]
+        if not long:
+            return numbers, None
+        kept = np.ones(len(rows), dtype=bool)
+        for number in long:
+            chosen = chosen_rows(self._size(number), MOST_ROWS) + self._start[number]
+            of_group = numbers == number
+            kept[of_group] = np.isin(rows[of_group], chosen)
+        return numbers[kept], np.flatnonzero(kept)
+
+    def _size(self, number: int) -> int:
+        return int(self._start[number + 1] - self._start[number])
