@@ -156,7 +156,7 @@ def plan(
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`; "auto" where steps are full.
     target_rounds : int or "auto"
-        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 6 for losses
         of numbers without a log link, which has its own, and none for classes.
 
     Returns
