@@ -148,7 +148,7 @@ class Coordinates:
         found /= found.sum()
         return found
 
-    def weights(self, v: Matrix, noise: Callable[[Vector], Vector], unit: float = 1.0) -> Matrix:
+    def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
         """``w = W v``, with as much effect of categories as noise in it lets one believe.
 
         A category has noise, stretched by `W`; where few rows or none have it, slopes do not follow
@@ -160,8 +160,6 @@ class Coordinates:
         v : ndarray of shape (dim,) or (dim, classes)
         noise : callable
             Deviation in a coordinate, of the share of the usual curvature that there is along it.
-        unit : float, default=1.0
-            Of the margin: effects of categories are of this size.
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
@@ -170,7 +168,7 @@ class Coordinates:
         stretch = np.sum(np.square(self.transform[:d, : self.free]), axis=1)
         seen = columns.frequency / columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
-        variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)) / unit)
+        variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
         prior = CATEGORY_EFFECT**2
         kept = np.where(columns.counted, prior / (prior + variance), 1.0)
         found = (kept * w[:d].T).T
