@@ -115,7 +115,7 @@ class TestFit:
 
     def test_persons_of_a_large_table(self, run, table, monkeypatch):
         """It is read in blocks, in whichever order the rows are, and ranges are of persons."""
-        monkeypatch.setattr("dpfast.tabular.model._DENSE_BYTES", 1000)
+        monkeypatch.setattr("dpfast.tabular.model._HELD_BYTES", 1000)
         visits = table.assign(who=np.repeat(np.arange(1000), 3)).sample(frac=1.0, random_state=0)
         visits.to_csv("visits.csv", index=False)
         command = ("fit", "visits.csv", *FIT[2:], "--person", "who")

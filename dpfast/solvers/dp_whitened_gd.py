@@ -71,8 +71,9 @@ from dpfast.solvers._whitened_descent import (
     Place,
     Settings,
     descend,
+    flat_noise,
     moderate_effects,
-    weight_noise,
+    noise_of_weights,
 )
 
 Vector = NDArray[np.float64]
@@ -412,7 +413,8 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     most, steps = 16.0, max(10.0, 10.0 * (u / 20.0) ** 0.5)
     momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
     if u >= _MANY:
-        most, momentum = 40.0, 0.35 * math.log2(u / 50.0)
+        most, steps = 40.0, max(24.0, 24.0 * (u / 1500.0) ** 0.35)
+        momentum = 0.35 * math.log2(u / 60.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
     if u < 50.0:
@@ -427,7 +429,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
         "correlation_share": correlated,
         "step": min(1.0, (u / _HOPELESS) ** 2),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
-        "momentum": min(0.6 if u < _MANY else 0.7, momentum),
+        "momentum": min(0.6 if u < _MANY else 0.78, momentum),
         "shrinkage": min(0.05, 0.3 / u),
         "james_stein": u >= _HOPELESS,
     }
@@ -458,7 +460,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if link is not None and isinstance(spread, Spread):
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
-    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
+    unit = spread.half if isinstance(spread, Place) else 1.0
+    w = coordinates.weights(v, noise_of_weights(settings, shape, change), unit)
     history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
@@ -471,11 +474,9 @@ def _covariance(
 ) -> Matrix:
     """Of the noise in the weights where the loss is flat, and of what else is believed of them."""
     back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
-    variance = (weight_noise(settings, shape.n_samples, flat=True) * change) ** 2
-    precision = moderate_effects(shape, coordinates)
-    # Categories that were hardly seen have next to no effect.
-    precision[: shape.n_features] += 1.0 - coordinates.columns.seen
-    found = np.linalg.inv(back.T @ back / variance + np.diag(precision))
+    variance = (flat_noise(settings, shape.n_samples) * change) ** 2
+    precision = np.diag(moderate_effects(shape, coordinates))
+    found = np.linalg.inv(back.T @ back / variance + precision)
     return np.asarray(found, dtype=np.float64)
 
 

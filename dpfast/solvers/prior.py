@@ -40,7 +40,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
+from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
@@ -510,7 +510,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     start = origin if believed else None
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
-    variance = (weight_noise(descent, n, flat=True) * change) ** 2
+    variance = (flat_noise(descent, n) * change) ** 2
     variance += 1.0 / (_BENT * shape.loss.smoothness * n)
     covariance: Matrix = variance * np.eye(shape.dim)
     wider = math.inf
