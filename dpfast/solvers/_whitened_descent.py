@@ -422,6 +422,11 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     return deviations
 
 
+def flat_noise(settings: Settings, n_samples: int) -> float:
+    """The deviation where the loss is flat."""
+    return float(weight_noise(settings, n_samples, np.zeros(1))[0])
+
+
 def noise_of_weights(
     settings: Settings, shape: ProblemShape, change: float
 ) -> Callable[[Vector], Vector]:

@@ -71,6 +71,7 @@ from dpfast.solvers._whitened_descent import (
     Place,
     Settings,
     descend,
+    flat_noise,
     moderate_effects,
     noise_of_weights,
 )
@@ -469,7 +470,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
-        flat = float(noise(np.zeros(1))[0])
+        flat = flat_noise(settings, shape.n_samples) * change
         covariance = unit**2 * _covariance(flat, shape, coordinates)
     return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
 

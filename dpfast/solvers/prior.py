@@ -13,7 +13,7 @@ Public rows cost nothing to look at.  A run
    private ones, and the smaller the clip, the nearer the fit to that of the public rows;
 4. draws the change to zero, where the prior is, by the prior's precision and that of the noise.
    If the two are farther apart than both explain, the prior's covariance is widened until they are
-   not.
+   not.  Public rows that tell nothing of their own targets hold it less, and are left out of 3.
 
 Privacy: three kinds of Gaussian releases, whose noise is fixed beforehand; the rest is
 post-processing.  docs/guide/priors.md has what it brings, and where it does not.
@@ -40,7 +40,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Place, Settings, descend, weight_noise
+from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
@@ -53,6 +53,10 @@ _FOR_CHOICE, _FOR_MOMENTS = 0.06, 0.1
 _LOSS_CLIP = 2.0
 # Deviations of the noise by which another start must be better than the prior.
 _BETTER = 1.0
+# Deviations by which a statistic of the public rows must be above its mean if they told nothing.
+_TELLS = 2.0
+# By what the covariance grows of a prior that tells nothing.
+_UNTOLD = 4.0
 # Deviations of the noise, and a share of the scale, by which a column must differ from the prior's;
 # and which share of the noise's deviation a variance is at least.
 _APART, _NEAR, _HIDDEN = 4.0, 0.5, 1.0 / 16.0
@@ -91,6 +95,8 @@ class Known:
         Weights of a constant prediction.
     X, y : ndarray
         The public rows, with the constant, and their targets.
+    telling : bool
+        Whether their targets have to do with their columns, as far as they can show.
     """
 
     origin: Vector
@@ -99,6 +105,7 @@ class Known:
     constant: Vector
     X: Matrix
     y: Vector
+    telling: bool
 
     def cut_off(self, loss: Loss, w: Vector, transform: Matrix, clip_norm: float) -> Vector:
         """Mean of what clipping takes off the public rows' gradients, in the coordinates."""
@@ -153,7 +160,25 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     if shape.intercept != 0.0:
         one = np.full((len(y), 1), shape.intercept)
         constant[-1] = _most_likely(shape, one, y)[0][0]
-    return Known(transform @ v, back.T @ hessian @ back, transform, constant, rows, y)
+    telling = _telling(shape, rows, y, constant)
+    return Known(transform @ v, back.T @ hessian @ back, transform, constant, rows, y, telling)
+
+
+def _telling(shape: ProblemShape, rows: Matrix, y: Vector, constant: Vector) -> bool:
+    """Whether a score test tells the public rows from such whose targets were drawn anew.
+
+    Rows that tell nothing would still hold the private ones to weights near zero.
+    """
+    columns = rows[:, : shape.n_features]
+    if shape.intercept != 0.0:
+        columns = columns - columns.mean(axis=0)
+    scores = columns * shape.loss(rows @ constant, y)[1][:, None]
+    total, spread = scores.sum(axis=0), scores.T @ scores
+    values, vectors = np.linalg.eigh(spread)
+    kept = values > 1e-9 * max(float(values[-1]), 1e-300)
+    statistic = float(np.sum((vectors.T @ total)[kept] ** 2 / values[kept]))
+    d = int(np.count_nonzero(kept))
+    return statistic > d + _TELLS * math.sqrt(2.0 * d)
 
 
 def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
@@ -318,10 +343,12 @@ def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
     settings, shape = plan.settings, plan.shape
     origin, believed = _start(settings, shape, curator)
     transform = _coordinates(settings, shape, curator)
-    v, norms = _descend(settings, shape, curator, origin, transform, believed)
+    telling = settings.prior.telling
+    v, norms = _descend(settings, shape, curator, origin, transform, believed and telling)
     precision = np.eye(shape.dim)
     if believed:
         precision = transform.T @ settings.prior.precision @ transform
+        precision /= 1.0 if telling else _UNTOLD
     v, wider = _drawn(v, _deviation(settings, shape), precision)
     history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
     return Outcome(origin + transform @ v, MappingProxyType(history))
@@ -484,7 +511,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     start = origin if believed else None
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
-    variance = float(weight_noise(descent, n, np.zeros(1))[0] * change) ** 2
+    variance = (flat_noise(descent, n) * change) ** 2
     variance += 1.0 / (_BENT * shape.loss.smoothness * n)
     covariance: Matrix = variance * np.eye(shape.dim)
     wider = math.inf

@@ -417,7 +417,7 @@ class TestLearnedRanges:
         best = fitted(table, bounds=declared).evaluate(table)["r2"]
         learned = fitted(table, bounds=self.WIDE)
         assert learned.evaluate(table)["r2"] > best - 0.1
-        assert fitted(table, bounds=wide).evaluate(table)["r2"] < best - 0.2
+        assert fitted(table, bounds=wide).evaluate(table)["r2"] < best - 0.1
         (_, high), (_, most) = learned.learned_ranges.values()
         assert 60.0 < high < 200.0
         assert 5_000.0 < most < 40_000.0
