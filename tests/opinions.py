@@ -116,14 +116,14 @@ def by_random_variables(events, delta, size):
     return interval(variables, [event.count for event in events], delta, size)
 
 
-def interval(variables, counts, delta, size):
+def interval(variables, counts, delta, size, error=ERROR):
     """The interval in which prv-accountant knows epsilon to be; None if it fails."""
-    for error in (ERROR, 0.9 * ERROR, 0.8 * ERROR, 0.7 * ERROR):
+    for share in (1.0, 0.9, 0.8, 0.7):
         try:
             accountant = prv.PRVAccountant(
                 prvs=variables,
                 max_self_compositions=counts,
-                eps_error=error * size,
+                eps_error=share * error * size,
                 delta_error=1e-4 * delta,
                 eps_max=4.0 * size + min(1.0, 40.0 * size),
             )
@@ -262,7 +262,7 @@ def objective_delta(events, claimed):
 #: Least delta of a comparison (a claim at a smaller one holds there, too), and largest epsilon.
 LEAST_DELTA, LARGEST = 1e-10, 100.0
 #: Points of a lattice of losses, about: where a claim is tiny beside them, it is a coarse one.
-LATTICE = 1e5
+LATTICE = 4e4
 
 
 @cache
@@ -277,11 +277,15 @@ def from_below(instances, delta, claimed):
         part = one.distribution(step)
         part = part.self_compose(count) if count > 1 else part
         whole = part if whole is None else whole.compose(part)
-    first = whole.get_epsilon_for_delta(delta)
+    try:
+        first = whole.get_epsilon_for_delta(delta)
+    except OverflowError:  # it takes exponentials of losses below -700
+        first = 0.0
     variables = [one.variable() for one, _ in instances]
     second = None
     if None not in variables and spread < LATTICE * ERROR * claimed:
-        second = interval(variables, [count for _, count in instances], delta, claimed)
+        error = ERROR if many <= 20 else 10.0 * ERROR
+        second = interval(variables, [count for _, count in instances], delta, claimed, error)
     return first, 0.0 if second is None else second[0]
 
 
