@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -204,7 +206,7 @@ def _without_noise(
     Steps were longer by the factor `change`.
     """
     n, free, classes = shape.n_samples, coordinates.free, settings.classes
-    deviation = weight_noise(settings, n) * change
+    deviation = float(weight_noise(settings, n, np.ones(1))[0]) * change
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
     v = _drawn_to_prior(v, deviation, shape, coordinates)
@@ -263,8 +265,7 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
     (-3.0, -4.114)
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    weights = weights / weights.sum()
+    nodes, weights = _normal_nodes()
 
     def probability(b: float) -> float:
         return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
@@ -273,13 +274,19 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     return _root(lambda b: probability(b) - target)
 
 
+@lru_cache(maxsize=1)
+def _normal_nodes() -> tuple[Vector, Vector]:
+    """Nodes and weights of means over a standard normal law."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    return nodes, weights / weights.sum()
+
+
 def _root(rising: Callable[[float], float]) -> float:
     """Where a function that never falls changes its sign, among margins."""
     low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+    if rising(low) >= 0.0:
+        return low
+    return float(brentq(rising, low, high, xtol=1e-13)) if rising(high) > 0.0 else high
 
 
 @dataclass
@@ -374,28 +381,46 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
-def weight_noise(settings: Settings, n_samples: int, *, flat: bool = False) -> float:
-    """Deviation of the noise in the averaged weights, where the loss is curved as usual, or flat.
+def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+    """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-    step's noise in the average follows from what a single pulse does.
+    Parameters
+    ----------
+    settings : Settings
+    n_samples : int
+    curved : ndarray
+        In units of the usual curvature; 0 is flat ground.
+
+    Returns
+    -------
+    ndarray
+        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+        step's noise in the average follows from what a single pulse does.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
     clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = settings.shrinkage + (0.0 if flat else ground)
-    v, last = -settings.step / settings.curvature, 0.0
-    pulse = np.empty(steps)
+    pull = settings.shrinkage + ground * curved
+    v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
+    pulse = np.empty((steps, *pull.shape))
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)
         v, last = z - settings.step * pull * z, v
     # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
-    sums = np.append(0.0, np.cumsum(pulse))
+    sums = np.concatenate([np.zeros((1, *pull.shape)), np.cumsum(pulse, axis=0)])
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    return float(np.linalg.norm(shares)) * settings.gradient.stddev / n_samples
+    deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
+    return deviations
+
+
+def noise_of_weights(
+    settings: Settings, shape: ProblemShape, change: float
+) -> Callable[[Vector], Vector]:
+    """The same for steps that were longer by the factor `change`, as a function of `curved`."""
+    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
 
 
 def first_averaged(settings: Settings) -> int:
