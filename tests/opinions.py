@@ -18,6 +18,7 @@ import dp_accounting
 import numpy as np
 import prv_accountant as prv
 from dp_accounting.pld import privacy_loss_distribution as distributions
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from scipy.special import ndtr
 
 from dpfast.privacy import (
@@ -243,19 +244,19 @@ def instance_of(event, share=0.5):
 
 def objective_delta(events, claimed):
     """Delta of the corners of one objective perturbation, with dp-accounting's Gaussian delta."""
-    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
-
     (objective,) = (event for event in events if isinstance(event, ObjectivePerturbationEvent))
     others = [event for event in events if event is not objective]
     assert {type(event) for event in others} <= {GaussianEvent} and objective.count == 1
     square = math.fsum(event.count * (event.sensitivity / event.stddev) ** 2 for event in others)
-    jacobian = math.log1p(objective.smoothness / objective.ridge)
+    left = claimed - math.log1p(objective.smoothness / objective.ridge)
+
+    def delta_at(mu):
+        if mu == 0.0:
+            return -math.expm1(min(left, 0.0))
+        return GaussianPrivacyLoss(1.0 / mu).get_delta_for_epsilon(left)
+
     return math.fsum(
-        many
-        * GaussianPrivacyLoss(1.0 / math.sqrt(norm * norm + square)).get_delta_for_epsilon(
-            claimed - jacobian
-        )
-        for many, norm in objective.shifts
+        many * delta_at(math.hypot(s, math.sqrt(square))) for many, s in objective.shifts
     )
 
 
@@ -263,6 +264,8 @@ def objective_delta(events, claimed):
 LEAST_DELTA, LARGEST = 1e-10, 100.0
 #: Points of a lattice of losses, about: where a claim is tiny beside them, it is a coarse one.
 LATTICE = 4e4
+#: Of equal releases so many are priced: what is below the price of a part is below that of all.
+MOST = 1000
 
 
 @cache
@@ -279,7 +282,7 @@ def from_below(instances, delta, claimed):
         whole = part if whole is None else whole.compose(part)
     try:
         first = whole.get_epsilon_for_delta(delta)
-    except OverflowError:  # it takes exponentials of losses below -700
+    except (OverflowError, ValueError):  # it takes exponentials of losses below -700
         first = 0.0
     variables = [one.variable() for one, _ in instances]
     second = None
@@ -299,7 +302,7 @@ def instances_of(events, share):
         if one.kind == "gaussian" and one.rate == 1.0:
             square += event.count * one.size**2
         else:
-            counted[one] = counted.get(one, 0) + event.count
+            counted[one] = min(MOST, counted.get(one, 0) + event.count)
     if square > 0.0:
         counted[Instance("gaussian", math.sqrt(square))] = 1
     return tuple(sorted(counted.items(), key=repr))
@@ -338,7 +341,11 @@ def refuted(events, guarantee):
     delta, claimed = max(guarantee.delta, LEAST_DELTA), guarantee.epsilon
     if not 0.0 < claimed <= LARGEST or delta >= 1.0:
         return None
-    if guarantee.accountant == "objective":
+    minimizers = [event for event in events if isinstance(event, ObjectivePerturbationEvent)]
+    if minimizers:
+        plain = {type(event) for event in events} <= {ObjectivePerturbationEvent, GaussianEvent}
+        if not plain or [event.count for event in minimizers] != [1]:
+            return None  # of several, none is known here
         found = objective_delta(events, claimed)
         return None if found <= delta * (1.0 + 1e-6) else f"delta is {found}, above {guarantee}"
     choices = any(isinstance(event, ExponentialEvent) for event in events)
