@@ -1,12 +1,13 @@
 """Fixtures shared by all tests."""
 
+import os
 import signal
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dpfast import _kernels
+from dpfast import Ledger, _kernels
 from dpfast.privacy.repeats import FITS
 from dpfast.random import SecureGenerator
 
@@ -33,6 +34,22 @@ def isa(request):
 def no_fits_before():
     """Tests fit the same rows one after another; each knows of its own fits alone."""
     FITS.forget()
+
+
+@pytest.fixture(autouse=True)
+def second_opinion():
+    """With DPFAST_OPINIONS=1 claims are held against lower bounds by two other libraries."""
+    if os.environ.get("DPFAST_OPINIONS") != "1":
+        yield
+        return
+    from opinions import Claims
+
+    claims = Claims()
+    # Not the test's monkeypatch, all of which is undone before its claims are compared.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "guarantee", claims.kept_of(Ledger.guarantee))
+        yield
+    assert not (refuted := claims.refuted()), "\n".join(refuted)
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ BUDGETS = {"pure": Budget(EPSILON), "approximate": Budget(EPSILON, DELTA)}
 #: Samples of each data set in the whole suite, for the first loss of a case and for the others:
 #: where a fit gives many samples, or many samples follow from one minimization, and where not.
 CHEAP, DEAR = (100_000, 20_000), (10_000, 2_500)
+#: Of whole transcripts, which evaluate every query on both data sets.
+TRANSCRIPTS = (4_000, 2_000)
 
 #: Every loss, with a parameter for which its slope is at the bound around margin zero, if any is.
 LOSSES = {
@@ -187,8 +189,8 @@ class Cell:
     def samples(self, pair: Pair) -> int:
         """How many samples of each data set the whole suite takes."""
         cheap = self.case.sampler in (perturbed, ball_draws) or pair.columns > 1
-        first = self.loss == self.case.losses[0]
-        return (CHEAP if cheap else DEAR)[0 if first else 1]
+        sizes = TRANSCRIPTS if self.case.sampler is transcripts else CHEAP if cheap else DEAR
+        return sizes[0 if self.loss == self.case.losses[0] else 1]
 
     def audit(self, samples: int | None = None) -> dict[str, Any]:
         """Claim and lower bounds; the same at every call."""
