@@ -466,6 +466,8 @@ def tables(document: Document) -> list[Table]:
     for group in dict.fromkeys(groups):
         for task, loss in LOSSES.items():
             here = [r for r in document.records if r.group == group and r.case.get("task") == task]
+            if not here:
+                continue
             epsilons = _epsilons_of(here)
             delta = next(r.case["delta"] for r in here if "delta" in r.case)
             rows = []
@@ -656,8 +658,11 @@ def _fit_table(document: Document) -> Table:
 
 def draw(document: Document, figure: Any) -> None:
     """Figures 2 and 3 of the paper: a row a table and task."""
-    groups = dict.fromkeys(r.group for r in document.records if r.group not in _OTHERS)
-    panels = [(group, task) for group in groups for task in LOSSES]
+    panels = list(
+        dict.fromkeys(
+            (r.group, str(r.case["task"])) for r in document.records if r.group not in _OTHERS
+        )
+    )
     figure.set_size_inches(12, 3.4 * len(panels) + 0.6)
     axes = figure.subplots(len(panels), 2, squeeze=False)
     for row, (group, task) in enumerate(panels):
