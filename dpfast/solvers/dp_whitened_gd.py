@@ -95,7 +95,7 @@ _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
 # Share of the targets, on either side, that the range they are in units of need not hold.
-_TAIL = 0.05
+_TAIL = 0.15
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
