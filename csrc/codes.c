@@ -1,18 +1,15 @@
 /* Rows in codes, written out as compressed rows: some rows at a time, part by part, so that the type
  * of a part is settled once for all of them and what they are written to stays in cache. */
-#include "codes.h"
+#include "codes_ops.h"
+#include "finite.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "compiler.h"
 #include "simd.h"
 
 #define ROWS 64 /* of a block */
-
-static int is_number(const dpfast_part *part)
-{
-    return part->type == DPFAST_NUMBER_FLOAT32 || part->type == DPFAST_NUMBER_FLOAT64;
-}
 
 /* ---- The parts ------------------------------------------------------------------------------- */
 
@@ -64,7 +61,7 @@ dpfast_status dpfast_coded_check(const dpfast_coded *rows)
                           part->type == DPFAST_CODE_UINT32;
         if (part->first < end || part->width < 1 || part->width > rows->d ||
             part->first > rows->d - part->width || (rows->n > 0 && part->rows == NULL) ||
-            !(coded ? sound_levels(part) : is_number(part) && part->width == 1)) {
+            !(coded ? sound_levels(part) : dpfast_is_number(part) && part->width == 1)) {
             return DPFAST_ERR_ARGUMENT;
         }
         end = part->first + part->width;
@@ -276,4 +273,162 @@ dpfast_status dpfast_coded_entries(const dpfast_coded *rows, ptrdiff_t start, pt
         }
     }
     return finite ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+/* ---- Sums without writing rows out ----------------------------------------------------------- */
+
+static const dpfast_codes_ops *ops(void)
+{
+    return &DPFAST_OF_ISA_IN_USE(dpfast_codes_ops);
+}
+
+ptrdiff_t dpfast_coded_levels(const dpfast_coded *rows)
+{
+    ptrdiff_t p, levels = 0;
+    for (p = 0; p < rows->parts; p++) {
+        levels += dpfast_part_levels(&rows->part[p]);
+    }
+    return levels;
+}
+
+int dpfast_coded_shared_by(const dpfast_coded *rows, ptrdiff_t most, int32_t *count)
+{
+    ptrdiff_t p;
+    for (p = 0; p < rows->parts; p++) {
+        const dpfast_part *part = &rows->part[p];
+        int64_t k;
+        ptrdiff_t j;
+        if (dpfast_is_number(part)) {
+            continue;
+        }
+        for (j = 0; j < part->width; j++) {
+            count[j] = 0;
+        }
+        for (k = 0; k < part->level[part->levels]; k++) {
+            if (++count[part->columns[k]] > most) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+dpfast_status dpfast_coded_table(const dpfast_coded *rows, const double *w, double *table)
+{
+    ptrdiff_t p, l;
+    int64_t k;
+    if (rows->part == NULL || w == NULL || table == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    for (p = 0; p < rows->parts; p++) {
+        const dpfast_part *part = &rows->part[p];
+        const double *weights = w + part->first;
+        if (dpfast_is_number(part)) {
+            *table++ = weights[0];
+            continue;
+        }
+        for (l = 0; l < part->levels; l++) {
+            double sum = 0.0;
+            for (k = part->level[l]; k < part->level[l + 1]; k++) {
+                sum += part->values[k] * weights[part->columns[k]];
+            }
+            *table++ = sum;
+        }
+    }
+    return DPFAST_OK;
+}
+
+dpfast_status dpfast_coded_fold(const dpfast_coded *rows, const double *table, double *out)
+{
+    ptrdiff_t p, l;
+    int64_t k;
+    if (rows->part == NULL || table == NULL || out == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    memset(out, 0, (size_t)rows->d * sizeof *out);
+    for (p = 0; p < rows->parts; p++) {
+        const dpfast_part *part = &rows->part[p];
+        double *columns = out + part->first;
+        if (dpfast_is_number(part)) {
+            columns[0] = *table++;
+            continue;
+        }
+        for (l = 0; l < part->levels; l++, table++) {
+            for (k = part->level[l]; k < part->level[l + 1]; k++) {
+                columns[part->columns[k]] += part->values[k] * *table;
+            }
+        }
+    }
+    return DPFAST_OK;
+}
+
+dpfast_status dpfast_coded_gather(const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop,
+                                  const double *table, double *out)
+{
+    if (!valid_range(rows, start, stop) || table == NULL || out == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops()->gather(rows, start, stop - start, table, out);
+    return all_finite(stop - start, out) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+/* The second table is added to the first. */
+static void join(ptrdiff_t levels, double *tables)
+{
+    ptrdiff_t l;
+    for (l = 0; l < levels; l++) {
+        tables[l] += tables[levels + l];
+    }
+}
+
+dpfast_status dpfast_coded_scatter(const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop,
+                                   const double *s, double *table)
+{
+    ptrdiff_t levels;
+    if (!valid_range(rows, start, stop) || s == NULL || table == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    levels = dpfast_coded_levels(rows);
+    memset(table, 0, 2 * (size_t)levels * sizeof *table);
+    ops()->scatter(rows, start, stop - start, s, levels, table);
+    join(levels, table);
+    return all_finite(levels, table) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+dpfast_status dpfast_coded_gradient(const dpfast_coded *rows, ptrdiff_t start,
+                                    const dpfast_csr *beside, const dpfast_loss *loss,
+                                    const double *w, double clip_norm, double loss_clip,
+                                    double *scratch, double *gradient, double *loss_sum)
+{
+    const ptrdiff_t dim = beside->d + (beside->intercept != 0.0);
+    ptrdiff_t levels;
+    double *tables, constant = 0.0, derivative_sum;
+    if (beside->n < 0 || start < 0 || start > rows->n - beside->n || rows->part == NULL ||
+        beside->d != rows->d || (beside->n > 0 && beside->target == NULL) ||
+        !isfinite(beside->intercept) || !dpfast_loss_valid(loss) || w == NULL ||
+        scratch == NULL || loss_sum == NULL || !(clip_norm > 0.0) || !(loss_clip > 0.0)) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    levels = dpfast_coded_levels(rows);
+    dpfast_coded_table(rows, w, scratch);
+    if (beside->intercept != 0.0) {
+        constant = beside->intercept * w[rows->d];
+    }
+    tables = gradient != NULL ? scratch + levels : NULL;
+    if (tables != NULL) {
+        memset(tables, 0, 2 * (size_t)levels * sizeof *tables);
+    }
+    *loss_sum = ops()->slopes(rows, start, beside, loss, scratch, constant, clip_norm, loss_clip,
+                              levels, tables, &derivative_sum);
+    if (gradient != NULL) {
+        join(levels, tables);
+        dpfast_coded_fold(rows, tables, gradient);
+        if (beside->intercept != 0.0) {
+            gradient[rows->d] = derivative_sum * beside->intercept;
+        }
+    }
+    return isfinite(*loss_sum) && all_finite(dim, w) &&
+                   (gradient == NULL || all_finite(dim, gradient))
+               ? DPFAST_OK
+               : DPFAST_ERR_NONFINITE;
 }

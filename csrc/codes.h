@@ -58,6 +58,41 @@ dpfast_status dpfast_coded_entries(const dpfast_coded *rows, ptrdiff_t start, pt
                                    const int64_t *offset, dpfast_index index_type, void *columns,
                                    double *values);
 
+/* ---- Sums without writing rows out ----------------------------------------------------------------
+ *
+ * A table has a number for each level of each part, one after another, a part of numbers having one
+ * level.  Here codes are trusted, as the columns of compressed rows are: dpfast_coded_offsets over
+ * all rows has looked at them. */
+
+/* Length of a table. */
+ptrdiff_t dpfast_coded_levels(const dpfast_coded *rows);
+
+/* Whether no column is in more than `most` levels of its part. */
+int dpfast_coded_shared_by(const dpfast_coded *rows, ptrdiff_t most, int32_t *count);
+
+/* table[l] = sum of value w[column] over the entries of level l. */
+dpfast_status dpfast_coded_table(const dpfast_coded *rows, const double *w, double *table);
+
+/* out[column] = sum of value table[l] over the levels l in which the column is; out has d entries. */
+dpfast_status dpfast_coded_fold(const dpfast_coded *rows, const double *table, double *out);
+
+/* out[i] = sum of the table over the levels of row start + i, numbers times theirs. */
+dpfast_status dpfast_coded_gather(const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop,
+                                  const double *table, double *out);
+
+/* table (overwritten) [l] = sum of s[i] over the rows start + i of level l; of a number, of s[i]
+ * times it.  The table has room for twice its length. */
+dpfast_status dpfast_coded_scatter(const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop,
+                                   const double *s, double *table);
+
+/* As dpfast_csr_gradient, over rows [start, stop); `beside` has what belongs to these rows, from
+ * row `start` on, and the intercept, its arrays of entries are not read.  gradient may be NULL: the
+ * loss sum alone.  scratch has room for three tables. */
+dpfast_status dpfast_coded_gradient(const dpfast_coded *rows, ptrdiff_t start,
+                                    const dpfast_csr *beside, const dpfast_loss *loss,
+                                    const double *w, double clip_norm, double loss_clip,
+                                    double *scratch, double *gradient, double *loss_sum);
+
 #ifdef __cplusplus
 }
 #endif

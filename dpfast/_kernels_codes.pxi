@@ -34,6 +34,18 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_coded_entries(
         const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop, const int64_t *offset,
         dpfast_index index_type, void *columns, double *values)
+    ptrdiff_t dpfast_coded_levels(const dpfast_coded *rows)
+    int dpfast_coded_shared_by(const dpfast_coded *rows, ptrdiff_t most, int32_t *count)
+    dpfast_status dpfast_coded_table(const dpfast_coded *rows, const double *w, double *table)
+    dpfast_status dpfast_coded_fold(const dpfast_coded *rows, const double *table, double *out)
+    dpfast_status dpfast_coded_gather(
+        const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop, const double *table, double *out)
+    dpfast_status dpfast_coded_scatter(
+        const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t stop, const double *s, double *table)
+    dpfast_status dpfast_coded_gradient(
+        const dpfast_coded *rows, ptrdiff_t start, const dpfast_csr *beside,
+        const dpfast_loss *loss, const double *w, double clip_norm, double loss_clip,
+        double *scratch, double *gradient, double *loss_sum)
 
 
 _CODE_TYPES = {
@@ -45,6 +57,10 @@ _NUMBER_TYPES = {
     np.dtype(np.float32): DPFAST_NUMBER_FLOAT32,
     np.dtype(np.float64): DPFAST_NUMBER_FLOAT64,
 }
+
+
+# Levels that may share a column: what the chain of additions behind a sum has room for.
+_MOST_LEVELS = 4
 
 
 cdef class CodedParts:
@@ -71,7 +87,12 @@ cdef class CodedParts:
         If anything else is wrong with them, or a code has no level.
     """
 
-    cdef readonly ptrdiff_t n_samples, n_features, nbytes
+    cdef readonly ptrdiff_t n_samples, n_features, nbytes, n_levels
+    #: Whether few levels share a column, so that sums by levels are as exact as those by columns.
+    cdef readonly bint plain
+    #: (level, column, value) of the entries of codes; and (level, column, array) of numbers.
+    cdef readonly tuple entries_of_levels
+    cdef readonly list numbers
     cdef dpfast_part *_parts
     cdef dpfast_coded _rows
     cdef list _arrays  # keeps the buffers alive
@@ -94,6 +115,11 @@ cdef class CodedParts:
         self._rows.part = self._parts
         _check(dpfast_coded_check(&self._rows), "parts of rows")
         self._count()
+        self._lay_out()
+        self.n_levels = dpfast_coded_levels(&self._rows)
+        shared = np.empty(self.n_features, dtype=np.int32)
+        self.plain = dpfast_coded_shared_by(
+            &self._rows, _MOST_LEVELS, <int32_t *><size_t>shared.ctypes.data)
 
     def __dealloc__(self):
         free(self._parts)
@@ -109,6 +135,26 @@ cdef class CodedParts:
         _check(status, "codes")
         small = offsets[self.n_samples] < 2**32
         self._offsets = offsets.astype(np.uint32) if small else offsets
+        return 0
+
+    cdef int _lay_out(self) except -1:
+        """Levels and columns, counted over all parts."""
+        cdef ptrdiff_t p, level = 0
+        entries, self.numbers = [], []
+        for p, (rows, levels) in enumerate(self._arrays):
+            first = self._parts[p].first
+            if levels is None:
+                self.numbers.append((level, first, rows))
+                level += 1
+                continue
+            _, offsets, columns, values = levels
+            count = len(offsets) - 1
+            entries.append((np.repeat(np.arange(level, level + count), np.diff(offsets)),
+                            columns.astype(np.intp) + first, values))
+            level += count
+        nothing = (np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))
+        self.entries_of_levels = tuple(
+            np.concatenate(some) for some in zip(nothing, *entries, strict=True))
         return 0
 
     cdef int _set_part(self, dpfast_part *part, rows, levels) except -1:
@@ -156,9 +202,177 @@ cdef class CodedParts:
         _check(status, "rows in codes")
         return offsets, columns[:count], values[:count]
 
-    def rows(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] target not None,
-             double intercept):
-        """The rows of the range as :class:`CsrRows`; `target` is theirs."""
-        offsets, columns, values = self.entries(start, stop)
-        return CsrRows(
-            offsets, columns, values, self.n_features, target, intercept, sound=True)
+    def table(self, const double[::1] w not None):
+        """Sum of value times weight for each level; the weight of a number."""
+        cdef double[::1] table = np.empty(self.n_levels)
+        if w.shape[0] < self.n_features:
+            raise ValueError(f"w must have {self.n_features} entries; got {w.shape[0]}.")
+        _check(dpfast_coded_table(&self._rows, &w[0], &table[0]), "table of levels")
+        return np.asarray(table)
+
+    def fold(self, const double[::1] table not None):
+        """For each column the sum of value times entry of the table over its levels."""
+        cdef double[::1] out = np.empty(self.n_features)
+        if table.shape[0] != self.n_levels:
+            raise ValueError(f"table must have {self.n_levels} entries; got {table.shape[0]}.")
+        _check(dpfast_coded_fold(&self._rows, &table[0], &out[0]), "table of levels")
+        return np.asarray(out)
+
+
+cdef class CodedRows(CsrRows):
+    """Rows of a range in codes, as :class:`CsrRows`.
+
+    Gradients, losses and margins are computed from the codes; for anything else the rows are
+    written out, once.
+
+    Parameters
+    ----------
+    parts : CodedParts
+    start, stop : int
+        The range.
+    target : float64 array (stop - start,)
+    intercept : float
+    """
+
+    cdef CodedParts _parts
+    cdef ptrdiff_t _start
+    cdef bint _written
+
+    def __init__(self, CodedParts parts not None, ptrdiff_t start, ptrdiff_t stop,
+                 const double[::1] target not None, double intercept=0.0):
+        if not 0 <= start < stop <= parts.n_samples:
+            raise ValueError(f"rows [{start}, {stop}) are none of [0, {parts.n_samples}).")
+        if target.shape[0] != stop - start:
+            raise ValueError(f"target must have {stop - start} entries; got {target.shape[0]}.")
+        self._parts, self._start, self._written = parts, start, False
+        self._target, self._weight, self._row_scale, self._inverse_norm = target, None, None, None
+        self.n_samples, self.n_features = stop - start, parts.n_features
+        self.dim = parts.n_features + (1 if intercept != 0.0 else 0)
+        self.intercept = intercept
+        self.n_stored = int(parts._offsets[stop]) - int(parts._offsets[start])
+        self.nbytes = parts.nbytes * (stop - start) // parts.n_samples
+        self._rows.n, self._rows.d = self.n_samples, self.n_features
+        self._rows.indptr = self._rows.indices = self._rows.values = NULL
+        self._rows.indptr_type, self._rows.scalar = DPFAST_INT64, DPFAST_FLOAT64
+        self._rows.target, self._rows.intercept = &target[0], intercept
+        self._rows.weight = self._rows.row_scale = NULL
+        self._rows.inverse_norm = NULL
+
+    cdef int _write(self) except -1:
+        if self._written:
+            return 0
+        self._arrays = self._parts.entries(self._start, self._start + self.n_samples)
+        indptr, indices, data = self._arrays
+        self._rows.indptr = _vector_of(indptr, "indptr", _INDPTR_TYPES)
+        self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
+        self._rows.index_type = _INDEX_TYPES[indices.dtype]
+        self._rows.values = _vector_of(data, "data", _VALUE_TYPES)
+        self._written = True
+        return 0
+
+    cdef dpfast_csr _slice(self, ptrdiff_t start, ptrdiff_t stop) except *:
+        self._write()
+        return CsrRows._slice(self, start, stop)
+
+    def entries(self, ptrdiff_t start, ptrdiff_t stop):
+        self._write()
+        return CsrRows.entries(self, start, stop)
+
+    cdef dpfast_csr _beside(self, ptrdiff_t start, ptrdiff_t stop) except *:
+        """What belongs to rows of a range, whose entries need not be written."""
+        cdef dpfast_csr rows = self._rows
+        if not 0 <= start <= stop <= self.n_samples:
+            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
+        rows.n = stop - start
+        rows.target += start
+        if rows.weight != NULL:
+            rows.weight += start
+        if rows.row_scale != NULL:
+            rows.row_scale += start
+        if rows.inverse_norm != NULL:
+            rows.inverse_norm += start
+        return rows
+
+    @property
+    def parts(self):
+        """The parts of all rows."""
+        return self._parts
+
+    def numbers(self, ptrdiff_t start, ptrdiff_t stop):
+        """(level, column, numbers of the rows of a range) for each part of numbers."""
+        self._beside(start, stop)
+        first = self._start + start
+        return [(level, column, rows[first : self._start + stop].astype(np.float64))
+                for level, column, rows in self._parts.numbers]
+
+    def scaled(self, ptrdiff_t start, ptrdiff_t stop):
+        """Whether rows of a range are not as they are stored."""
+        return self._row_scale is not None and bool(
+            np.any(np.asarray(self._row_scale[start:stop]) != 1.0))
+
+    def gather(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] table not None):
+        """Sums of a table over the levels of each row of a range, before scaling."""
+        cdef double[::1] out = np.empty(stop - start + 1)
+        cdef dpfast_csr rows = self._beside(start, stop)
+        cdef dpfast_status status
+        cdef ptrdiff_t first = self._start + start
+        if table.shape[0] != self._parts.n_levels:
+            raise ValueError(f"table must have {self._parts.n_levels} entries.")
+        with nogil:
+            status = dpfast_coded_gather(
+                &self._parts._rows, first, first + rows.n, &table[0], &out[0])
+        _check(status, "rows in codes")
+        return np.asarray(out)[: stop - start]
+
+    def scatter(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] s not None):
+        """For each level the sum of s over its rows of a range, before scaling."""
+        cdef double[::1] table = np.empty(2 * self._parts.n_levels)
+        cdef dpfast_csr rows = self._beside(start, stop)
+        cdef dpfast_status status
+        cdef ptrdiff_t first = self._start + start
+        if s.shape[0] != rows.n or rows.n < 1:
+            raise ValueError(f"s must have {rows.n} entries, at least one; got {s.shape[0]}.")
+        with nogil:
+            status = dpfast_coded_scatter(
+                &self._parts._rows, first, first + rows.n, &s[0], &table[0])
+        _check(status, "rows in codes")
+        return np.asarray(table)[: self._parts.n_levels]
+
+    def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
+                double[::1] out not None):
+        self._check_weights(w)
+        found = self.gather(start, stop, self._parts.table(w))
+        if not np.all(np.isfinite(w)):
+            raise FloatingPointError("margins: w must be finite.")
+        if out.shape[0] != stop - start:
+            raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+        if self._row_scale is not None:
+            found *= self._row_scale[start:stop]
+        if self.intercept != 0.0:
+            found += self.intercept * w[self.n_features]
+        np.asarray(out)[:] = found
+
+    cdef double _sum(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss, const double[::1] w,
+                     double clip_norm, double loss_clip, double *gradient) except *:
+        cdef dpfast_csr rows = self._beside(start, stop)
+        cdef double[::1] scratch = np.empty(3 * self._parts.n_levels)
+        cdef double loss_sum = 0.0
+        cdef dpfast_status status
+        self._check_weights(w)
+        with nogil:
+            status = dpfast_coded_gradient(
+                &self._parts._rows, self._start + start, &rows, &loss._loss, &w[0], clip_norm,
+                loss_clip, &scratch[0], gradient, &loss_sum)
+        _check(status, "objective" if gradient == NULL else "gradient")
+        return loss_sum
+
+    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                 const double[::1] w not None, double clip_norm, double loss_clip,
+                 double[::1] out not None):
+        if out.shape[0] != self.dim:
+            raise ValueError(f"out must have {self.dim} entries; got {out.shape[0]}.")
+        return self._sum(start, stop, loss, w, clip_norm, loss_clip, &out[0])
+
+    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
+                  const double[::1] w not None, double loss_clip):
+        return self._sum(start, stop, loss, w, float("inf"), loss_clip, NULL)

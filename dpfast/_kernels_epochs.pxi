@@ -68,6 +68,7 @@ cdef class _EpochRows:
             self.dense = rows
         elif isinstance(rows, CsrRows):
             self.csr = rows
+            self.csr._slice(0, 0)  # rows in codes are written out
         else:
             raise TypeError(f"rows must be DenseRows or CsrRows; got {type(rows).__name__}.")
         self.n_samples = rows.n_samples

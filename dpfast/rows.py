@@ -135,16 +135,24 @@ class ConvertedRows(_WrittenRows):
 
 
 class CodedRows(_WrittenRows):
-    """Rows in codes, written out as CSR."""
+    """Rows in codes, written out as CSR where sums are not had by levels; `alike` as above."""
 
     sparse = True
 
-    def __init__(self, matrix: CodedMatrix, target: Vector, intercept: float) -> None:
+    def __init__(self, matrix: CodedMatrix, target: Vector, intercept: float, alike: bool) -> None:
         super().__init__(matrix, target, intercept)
         self.nbytes = matrix.nbytes
+        # The last bits of a margin by levels may depend on where the row is.
+        self._by_levels = matrix.kernel.plain and not alike
 
     def _kernel(self, start: int, stop: int) -> Any:
-        return self.matrix.kernel.rows(start, stop, self._target[start:stop], self._intercept)
+        parts, target = self.matrix.kernel, self._target[start:stop]
+        if self._by_levels:
+            return _kernels.CodedRows(parts, start, stop, target, self._intercept)
+        offsets, columns, values = parts.entries(start, stop)
+        return _kernels.CsrRows(
+            offsets, columns, values, self.n_features, target, self._intercept, sound=True
+        )
 
 
 def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = False) -> Rows:
@@ -167,7 +175,7 @@ def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = Fals
         If a sparse matrix has NaN or infinities, or indices that are out of range.
     """
     if isinstance(matrix, CodedMatrix):
-        return CodedRows(matrix, target, intercept)
+        return CodedRows(matrix, target, intercept, alike)
     if scipy.sparse.issparse(matrix):
         return _sparse_rows(matrix, target, intercept)
     if matrix.dtype in (np.float64, np.float32) and matrix.dtype.isnative:

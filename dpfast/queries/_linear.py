@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,8 @@ def _stored_entry_sums(
     shares: Vector,
 ) -> Matrix:
     """What all rows would have at entries of zero, and what the stored ones differ from that."""
+    if _in_codes(kernel, first, last):
+        return _coded_entry_sums(kernel, first, last, columns, functions, shares)
     d = len(columns.factor)
     z, at, rows, factors = _stored(kernel, first, last, columns)
     total = np.empty((len(functions), d))
@@ -160,6 +162,73 @@ def _stored(
     terms = np.bincount(rows, square + replaced, count) + empty
     squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
     return z, at, rows, shortening(squares, len(columns.factor), columns.radius)
+
+
+def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
+    """Whether sums over rows can be had by levels, of which all rows of a level have the same."""
+    return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last)
+
+
+def _coded_entry_sums(
+    kernel: _kernels.CodedRows,
+    first: int,
+    last: int,
+    columns: Affine,
+    functions: Sequence[tuple[Entrywise, int]],
+    shares: Vector,
+) -> Matrix:
+    """The sums of rows in codes: what rows count by level, times what entries of levels are."""
+    d = len(columns.factor)
+    level, at, values = kernel.parts.entries_of_levels
+    z = values * columns.factor[at] + columns.shift[at]
+    numbers = _numbers(kernel, first, last, columns)
+    factors = _coded_factors(kernel, first, last, columns)
+    counts = {power: shares * factors**power for _, power in functions}
+    by_level = {power: kernel.scatter(first, last, count) for power, count in counts.items()}
+    total = np.empty((len(functions), d))
+    for row, (function, power) in zip(total, functions, strict=True):
+        count, empty = counts[power], function(columns.shift)
+        row[:] = np.bincount(at, (function(z) - empty[at]) * by_level[power][level], d)
+        for column, own in numbers:
+            row[column] += (function(own) - empty[column]) @ count
+        row += count.sum() * empty
+    return total
+
+
+def _numbers(
+    kernel: _kernels.CodedRows, first: int, last: int, columns: Affine
+) -> list[tuple[int, Vector]]:
+    """Columns of numbers, and what they become."""
+    return [
+        (column, columns.factor[column] * numbers + columns.shift[column])
+        for _, column, numbers in kernel.numbers(first, last)
+    ]
+
+
+def _coded_factors(kernel: _kernels.CodedRows, first: int, last: int, columns: Affine) -> Vector:
+    """What shortens each row to the radius, as `_stored` has it."""
+    level, at, values = kernel.parts.entries_of_levels
+    shift = columns.shift[at]
+    z = values * columns.factor[at] + shift
+    empty = float(columns.shift @ columns.shift)
+    square, replaced, levels = z * z, shift * shift, kernel.parts.n_levels
+    changes: Vector = np.bincount(level, square - replaced, levels).astype(np.float64)
+    both: Vector = np.bincount(level, square + replaced, levels).astype(np.float64)
+    squares = kernel.gather(first, last, changes) + empty
+    terms = kernel.gather(first, last, both) + empty
+    for column, own in _numbers(kernel, first, last, columns):
+        square, gone = own * own, columns.shift[column] ** 2
+        squares += square - gone
+        terms += square + gone
+    squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
+    return shortening(squares, len(columns.factor), columns.radius)
+
+
+def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -> Vector:
+    """What shortens each row of a range to the radius."""
+    if _in_codes(kernel, first, last):
+        return _coded_factors(kernel, first, last, columns)
+    return _stored(kernel, first, last, columns)[3]
 
 
 def gram(problem: RowAccess, *, columns: Affine) -> Matrix:
@@ -195,7 +264,7 @@ def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
     ) -> tuple[Matrix, Vector, float]:
         # In pieces: the chunks are long.
         edges = range(first, last, _FACTOR_ROWS)
-        factors = [_stored(kernel, at, min(at + _FACTOR_ROWS, last), columns)[3] for at in edges]
+        factors = [_factors(kernel, at, min(at + _FACTOR_ROWS, last), columns) for at in edges]
         share = shares(start, stop) * np.square(np.concatenate(factors))
         products, sums = np.zeros((dim, dim)), np.empty(dim)
         _kernels.weighted_gram_block(kernel, first, last, share, products)

@@ -215,8 +215,103 @@ static void check_changes(void)
     release(&rows);
 }
 
+/* Sums by levels against the rows one by one, in tables of the exact length. */
+static void check_sums(ptrdiff_t n, ptrdiff_t start, ptrdiff_t stop, double intercept)
+{
+    dpfast_coded rows = coded(n);
+    const ptrdiff_t levels = dpfast_coded_levels(&rows), m = stop - start;
+    const ptrdiff_t dim = FEATURES + (intercept != 0.0);
+    const dpfast_loss loss = {DPFAST_LOSS_squared, 0.0, 0.0};
+    double *dense = filled(n * FEATURES, sizeof *dense), *w = filled(dim, sizeof *w);
+    double *table = filled(2 * levels, sizeof *table), *scratch = filled(3 * levels, sizeof *scratch);
+    double *out = filled(n, sizeof *out), *gradient = filled(dim, sizeof *gradient);
+    double *target = filled(m, sizeof *target), *s = filled(m, sizeof *s), sum = 0.0, alone = 0.0;
+    float *inverse = filled(m, sizeof *inverse);
+    int32_t count[WIDTH];
+    ptrdiff_t i, j, p;
+    int64_t k;
+    dpfast_csr beside;
+    CHECK(levels == 3 * LEVELS + 2);
+    CHECK(dpfast_coded_shared_by(&rows, 2, count) && !dpfast_coded_shared_by(&rows, 1, count));
+    for (i = 0; i < n; i++) {
+        for (p = 0; p < PARTS; p++) {
+            const dpfast_part *part = &rows.part[p];
+            double *row = dense + i * FEATURES + part->first;
+            if (p >= 3) {
+                row[0] = p == 3 ? (double)((const float *)part->rows)[i]
+                                : ((const double *)part->rows)[i];
+                continue;
+            }
+            for (k = level[code_of(part, i)]; k < level[code_of(part, i) + 1]; k++) {
+                row[columns[k]] += values[k];
+            }
+        }
+    }
+    for (j = 0; j < dim; j++) w[j] = 0.25 * (double)(j % 5) - 0.5;
+    for (i = 0; i < m; i++) {
+        target[i] = (double)(i % 3) - 1.0;
+        s[i] = 0.5 * (double)(i % 7) - 1.0;
+        inverse[i] = 0.25f;
+    }
+    CHECK(dpfast_coded_table(&rows, w, table) == DPFAST_OK);
+    CHECK(dpfast_coded_gather(&rows, start, stop, table, out) == DPFAST_OK);
+    for (i = 0; i < m; i++) {
+        double margin = 0.0;
+        for (j = 0; j < FEATURES; j++) margin += dense[(start + i) * FEATURES + j] * w[j];
+        CHECK(fabs(out[i] - margin) <= 1e-12 * (1.0 + fabs(margin)));
+    }
+    CHECK(dpfast_coded_scatter(&rows, start, stop, s, table) == DPFAST_OK);
+    CHECK(dpfast_coded_fold(&rows, table, gradient) == DPFAST_OK);
+    for (j = 0; j < FEATURES; j++) {
+        double expected = 0.0;
+        for (i = 0; i < m; i++) expected += s[i] * dense[(start + i) * FEATURES + j];
+        CHECK(fabs(gradient[j] - expected) <= 1e-11 * (1.0 + fabs(expected)));
+    }
+    memset(&beside, 0, sizeof beside);
+    beside.n = m;
+    beside.d = FEATURES;
+    beside.target = target;
+    beside.inverse_norm = inverse;
+    beside.intercept = intercept;
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 2.0, 3.0, scratch, gradient,
+                                &sum) == DPFAST_OK);
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 2.0, 3.0, scratch, NULL,
+                                &alone) == DPFAST_OK);
+    CHECK(fabs(sum - alone) <= 1e-12 * (1.0 + fabs(sum)));
+    for (j = 0; j < dim; j++) {
+        double expected = 0.0;
+        for (i = 0; i < m; i++) {
+            const double margin = out[i] + (intercept != 0.0 ? intercept * w[FEATURES] : 0.0);
+            double slope = margin - target[i];
+            slope = slope > 0.5 ? 0.5 : slope < -0.5 ? -0.5 : slope;
+            expected += slope * (j < FEATURES ? dense[(start + i) * FEATURES + j] : intercept);
+        }
+        CHECK(fabs(gradient[j] - expected) <= 1e-11 * (1.0 + fabs(expected)));
+    }
+    /* What is refused. */
+    beside.n = n + 1;
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 2.0, 3.0, scratch, NULL,
+                                &alone) == DPFAST_ERR_ARGUMENT);
+    beside.n = m;
+    beside.d = FEATURES + 1;
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 2.0, 3.0, scratch, NULL,
+                                &alone) == DPFAST_ERR_ARGUMENT);
+    beside.d = FEATURES;
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 0.0, 3.0, scratch, NULL,
+                                &alone) == DPFAST_ERR_ARGUMENT);
+    w[1] = NAN;
+    CHECK(dpfast_coded_gradient(&rows, start, &beside, &loss, w, 2.0, 3.0, scratch, NULL,
+                                &alone) == DPFAST_ERR_NONFINITE);
+    CHECK(dpfast_coded_gather(&rows, start, n + 1, table, out) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_coded_scatter(&rows, -1, stop, s, table) == DPFAST_ERR_ARGUMENT);
+    free(dense); free(w); free(table); free(scratch); free(out); free(gradient); free(target);
+    free(s); free(inverse);
+    release(&rows);
+}
+
 int main(void)
 {
+    int isa;
     static const ptrdiff_t sizes[] = {0, 1, 3, 63, 64, 65, 200};
     size_t s;
     for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -228,6 +323,19 @@ int main(void)
     }
     check_refusals();
     check_changes();
+    dpfast_dispatch_init();
+    for (isa = 0; isa < DPFAST_ISA_COUNT; isa++) {
+        if (!dpfast_isa_supported(isa)) {
+            continue;
+        }
+        CHECK(dpfast_isa_force(isa) == DPFAST_OK);
+        for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            check_sums(sizes[s], 0, sizes[s], 0.5);
+            check_sums(sizes[s], sizes[s] / 3, sizes[s] - sizes[s] / 4, 0.0);
+        }
+        check_sums(1100, 7, 1090, -0.25);
+        printf("sums by levels on %s: done\n", dpfast_isa_name(isa));
+    }
     printf(failures ? "%d FAILED\n" : "ok\n", failures);
     return failures != 0;
 }

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from dpfast import Loss, Problem, ProblemShape
+from dpfast.coded import CodedMatrix
 from dpfast.mechanisms import Query
 from dpfast.objectives import objective_shape
 from dpfast.queries import (
@@ -57,11 +58,26 @@ SIZES = (1, 2, 3, 5, 40)
 _DRAWN = 3
 ALL_ROWS = "all rows"
 """Stands in arguments for the numbers of all the rows there are."""
+
+
+def in_codes(X: np.ndarray) -> CodedMatrix:
+    """Columns of few values as codes, whose levels are the values, and others as numbers."""
+    parts = []
+    for column in np.clip(X, -1e149, 1e149).T:  # larger entries are refused
+        values, codes = np.unique(column, return_inverse=True)
+        if len(values) > 4:
+            parts.append((np.array(column), None))
+        else:
+            parts.append((codes.astype(np.uint8), values[:, None]))
+    return CodedMatrix(parts)
+
+
 STORAGES: dict[str, Callable[[np.ndarray], Any]] = {
     "float64": lambda X: X,
     "float32": lambda X: X.astype(np.float32),
     "csr": scipy.sparse.csr_array,
     "fortran": np.asfortranarray,
+    "codes": in_codes,
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpfast import Problem, ProblemShape, _kernels
+from dpfast.coded import CodedMatrix
 from dpfast.queries import ColumnParts, CoordinateGradient, Gram, _linear
 from dpfast.queries._linear import Affine, affine_of, entry_sums, gram, gram_in, lengths
 from dpfast.queries.coordinates import column_transform, reach_of
@@ -17,6 +18,7 @@ STORAGES = {
     "float32": lambda X: X.astype(np.float32),
     "columns first": np.asfortranarray,
     "sparse": scipy.sparse.csr_array,
+    "codes": lambda X: CodedMatrix([(column, None) for column in X.T]),
 }
 
 
