@@ -312,32 +312,57 @@ _KDD_DENIALS = ("back.", "land.", "neptune.", "pod.", "smurf.", "teardrop.")
 
 
 def kddcup99(data: Path, *, largest: int = 10**9) -> Dataset:
-    """KDD Cup 1999: is a connection an attempt to deny a service? ``kddcup.data``, as published.
+    """KDD Cup 1999: is a connection an attempt to deny a service?
 
-    Rates as they are, counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in
-    the file): a row has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
+    ``kddcup.data`` as published, or its 10 % sample, ``kddcup99_10pct.csv``.  Rates as they are,
+    counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in the file): a row
+    has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
     """
-    path = _existing(data, "kddcup.data")
+    try:
+        path = _existing(data, "kddcup.data")
+    except FileNotFoundError:
+        path = _existing(data, "kddcup99_10pct.csv")
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as stream:
         n = sum(1 for _ in stream)
     kept = np.zeros(n, dtype=bool)
     kept[np.random.default_rng(0).permutation(n)[:largest]] = True
+    texts: dict[int, list[str]] = {j: [] for j in (*_KDD_TEXT, 41)}
+    numbers: list[str] = []
     with opener(path, "rt", encoding="utf-8") as stream:
-        rows = [line.rstrip().split(",") for line, keep in zip(stream, kept, strict=True) if keep]
+        for line, keep in zip(stream, kept, strict=True):
+            if not keep:
+                continue
+            fields = line.rstrip().split(",")
+            for j, found in texts.items():
+                found.append(fields[j])
+            numbers.append(",".join((fields[0], *fields[4:41])))
+    table = np.loadtxt(numbers, delimiter=",", ndmin=2)
+    columns = [0, *range(4, 41)]
+    counts = np.array([j not in _KDD_RATES for j in columns])
+    table[:, counts] = np.log1p(np.maximum(table[:, counts], 0.0)) / math.log1p(2.0**31)
+    np.clip(table, 0.0, 1.0, out=table)
     parts = []
-    for j in range(41):
-        column = [row[j] for row in rows]
-        if j in _KDD_TEXT:
-            text = np.array(column)
-            parts.append((text[:, np.newaxis] == np.unique(text)).astype(np.float64))
-            continue
-        numbers = np.array(column, dtype=np.float64)[:, np.newaxis]
-        if j not in _KDD_RATES:
-            numbers = np.log1p(np.maximum(numbers, 0.0)) / math.log1p(2.0**31)
-        parts.append(np.clip(numbers, 0.0, 1.0))
-    y = np.array([1.0 if row[41] in _KDD_DENIALS else -1.0 for row in rows])
-    return Dataset("KDDCup99", np.ascontiguousarray(np.hstack(parts)), y, math.sqrt(41.0))
+    for j in _KDD_TEXT:
+        text = np.array(texts[j])
+        parts.append((text[:, np.newaxis] == np.unique(text)).astype(np.float64))
+    y = np.where(np.isin(texts[41], _KDD_DENIALS), 1.0, -1.0)
+    return Dataset("KDDCup99", np.ascontiguousarray(np.hstack([table, *parts])), y, math.sqrt(41.0))
+
+
+def ipums(data: Path, country: str) -> Dataset:
+    """Census rows of Lee & Kifer 2018, which anybody may have and nobody pass on.
+
+    ``IPUMS-BR.dat`` and ``IPUMS-US.dat``, see :func:`dpfast.datasets.load_ipums`; columns on [0, 1]
+    by their ranges in the file, as in the paper.
+    """
+    from dpfast.datasets import load_ipums
+
+    bunch = load_ipums(_existing(data, f"IPUMS-{country}.dat"))
+    low, high = bunch.data.min(axis=0), bunch.data.max(axis=0)
+    X = (bunch.data - low) / np.where(high > low, high - low, 1.0)
+    y = np.where(bunch.target == bunch.classes[1], 1.0, -1.0)
+    return Dataset(f"IPUMS-{country}", np.ascontiguousarray(X), y, math.sqrt(X.shape[1]))
 
 
 def text_columns(data: Path, file: str, names: Sequence[str]) -> dict[str, NDArray[np.str_]]:

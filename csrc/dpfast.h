@@ -12,6 +12,7 @@
 
 #include "affine.h"
 #include "batches.h"
+#include "codes.h"
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"

@@ -62,6 +62,7 @@ class CsrRows:
         target: _F64,
         intercept: float = ...,
         compact: bool = ...,
+        sound: bool = ...,
     ) -> None: ...
     def set_weight(self, weight: _F64 | None) -> None: ...
     def set_row_scale(self, row_scale: _F64 | None) -> None: ...
@@ -85,6 +86,24 @@ class CsrRows:
     def entries(
         self, start: int, stop: int
     ) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], _F64]: ...
+
+class CodedParts:
+    n_samples: int
+    n_features: int
+    nbytes: int
+    def __init__(
+        self,
+        parts: list[
+            tuple[
+                NDArray[Any],
+                tuple[int, NDArray[np.int64], NDArray[np.int32], _F64] | None,
+            ]
+        ],
+    ) -> None: ...
+    def entries(
+        self, start: int, stop: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]], _F64]: ...
+    def rows(self, start: int, stop: int, target: _F64, intercept: float) -> CsrRows: ...
 
 class Stream:
     def __init__(self, key: bytes | None = ...) -> None: ...

@@ -240,6 +240,7 @@ def line_search_addition_depth(ptrdiff_t n):
 
 include "_kernels_dense.pxi"
 include "_kernels_csr.pxi"
+include "_kernels_codes.pxi"
 include "_kernels_epochs.pxi"
 include "_kernels_objectives.pxi"
 include "_kernels_affine.pxi"

@@ -84,6 +84,8 @@ cdef class CsrRows:
     target : float64 array (n,)
     intercept : float
         Value of the constant column; 0 means none.
+    sound : bool
+        Leave the checks out: the arrays are those of :class:`CodedParts`, which made them sound.
     compact : bool
         Work on a uint16 copy of `indices` if ``d <= 65536``: 2 more bytes a stored entry (the
         caller may then let the original go), half or a quarter of the memory read for indices.
@@ -111,7 +113,8 @@ cdef class CsrRows:
     cdef dpfast_csr _rows
 
     def __init__(self, indptr, indices, data, ptrdiff_t n_features,
-                 const double[::1] target not None, double intercept=0.0, bint compact=False):
+                 const double[::1] target not None, double intercept=0.0, bint compact=False,
+                 bint sound=False):
         cdef ptrdiff_t n
         self._rows.indptr = _vector_of(indptr, "indptr", _INDPTR_TYPES)
         self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
@@ -123,7 +126,7 @@ cdef class CsrRows:
             if len(data) != len(indices):
                 raise ValueError(
                     f"data must have {len(indices)} entries, as many as indices; got {len(data)}.")
-            if np.all(data == 1.0):
+            if not sound and np.all(data == 1.0):
                 data = None
         if data is None:
             self._rows.values = NULL
@@ -150,7 +153,8 @@ cdef class CsrRows:
         self._rows.row_scale = NULL
         self._rows.inverse_norm = NULL
         self._rows.intercept = intercept
-        self._check_arrays()
+        if not sound:
+            self._check_arrays()
         # Only now is every index known to fit 16 bits.
         if compact and n_features <= 65536 and self._rows.index_type != DPFAST_UINT16:
             indices = indices.astype(np.uint16)

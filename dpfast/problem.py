@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast import _kernels
 from dpfast._validation import check_integer, check_real
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
+from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.groups import GroupClip, GroupedRows, index_groups
@@ -56,9 +57,9 @@ class Problem(RowAccess):
 
     Parameters
     ----------
-    X : array-like or SciPy sparse matrix or array of shape (n_samples, n_features)
-        Dense float64 and float32 arrays with contiguous rows and sparse CSR are used in place and
-        never written to; see :mod:`dpfast.rows` for the others.
+    X : array-like, SciPy sparse matrix or array, or CodedMatrix of shape (n_samples, n_features)
+        Dense float64 and float32 arrays with contiguous rows, sparse CSR and rows in codes are used
+        in place and never written to; see :mod:`dpfast.rows` for the others.
     y : array-like of shape (n_samples,)
         -1 or +1 for a classification loss, finite numbers for a regression loss (beyond ±1e100 they
         are set to that).
@@ -320,7 +321,7 @@ class Problem(RowAccess):
     def _l1_norms(self, start: int, stop: int) -> Vector:
         """Upper bounds of ``‖x̃_i‖₁``: a sum of d terms is within d units of the exact one."""
         # As float64 first: the least integer of a type has no absolute value in it.
-        block = abs(self._sliceable()[start:stop].astype(np.float64))
+        block = abs(_entries(self._sliceable()[start:stop]).astype(np.float64))
         norms = np.asarray(block.sum(axis=1, dtype=np.float64), dtype=np.float64).ravel()
         if self._row_scale is not None:
             norms = norms * self._row_scale[start:stop]
@@ -549,7 +550,7 @@ class Problem(RowAccess):
         """Rows [start, stop) as the sums see them, in an array of their own."""
         d = self.shape.n_features
         rows = np.empty((stop - start, self.shape.dim))
-        part = self._rows.matrix[start:stop]
+        part = _entries(self._rows.matrix[start:stop])
         rows[:, :d] = part.toarray() if scipy.sparse.issparse(part) else part
         if self._row_scale is not None:
             rows[:, :d] *= self._row_scale[start:stop, None]
@@ -787,6 +788,11 @@ def _rows_at(matrix: Any, order: NDArray[np.int64] | None) -> Any:
     if scipy.sparse.issparse(matrix) and matrix.format != "csr":
         matrix = matrix.tocsr()
     return matrix[order]
+
+
+def _entries(part: Any) -> Any:
+    """Some rows as an array or a sparse matrix."""
+    return part.tocsr() if isinstance(part, CodedMatrix) else part
 
 
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:

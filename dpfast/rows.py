@@ -4,8 +4,8 @@ Dense float64 and float32 arrays with contiguous rows (C order, slices of rows o
 columns, read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps
 between columns, integers, half precision, foreign byte order) is converted one chunk at a time,
 never as a whole.  Sparse CSR is used in place, with a fast path where every stored value is 1;
-other sparse formats are converted once, with a warning that says what the copy costs.  Arithmetic
-is float64 throughout.
+other sparse formats are converted once, with a warning that says what the copy costs.  Rows in
+codes are written out as CSR one chunk at a time.  Arithmetic is float64 throughout.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
 
 Vector = NDArray[np.float64]
@@ -74,28 +75,28 @@ class NativeRows:
         return self._kernel, start, stop
 
 
-class ConvertedRows:
-    """Dense rows that are brought into the kernels' layout one chunk at a time.
+class _WrittenRows:
+    """Rows that are brought into the kernels' layout one chunk at a time.
 
     Parameters
     ----------
-    array : ndarray of shape (n_samples, n_features)
-        Of any real dtype and any strides.
+    matrix : array or CodedMatrix of shape (n_samples, n_features)
     target : ndarray of shape (n_samples,)
     intercept : float
-    alike : bool
-        As for :func:`as_rows`.
     """
 
-    sparse = False
+    sparse: bool
+    nbytes: int
 
-    def __init__(self, array: NDArray[Any], target: Vector, intercept: float, alike: bool) -> None:
-        self._array = self.matrix = array
-        self._target = target
-        self._intercept, self._alike = intercept, alike
+    def __init__(self, matrix: Any, target: Vector, intercept: float) -> None:
+        self.matrix = matrix
+        self._target, self._intercept = target, intercept
         self._parts: dict[str, NDArray[Any] | None] = {}
-        self.n_samples, self.n_features = array.shape
-        self.nbytes = 8 * array.size
+        self.n_samples, self.n_features = matrix.shape
+
+    def _kernel(self, start: int, stop: int) -> Any:
+        """A kernel object over the rows and targets of a chunk alone."""
+        raise NotImplementedError
 
     def set_weight(self, weight: Vector | None) -> None:
         """Weights of the rows' losses; None: one."""
@@ -111,12 +112,39 @@ class ConvertedRows:
 
     def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """A kernel object over a converted copy of the chunk."""
-        copy = np.ascontiguousarray(self._array[start:stop], dtype=np.float64)
-        kernel = _kernels.DenseRows(copy, self._target[start:stop], self._intercept, self._alike)
+        kernel = self._kernel(start, stop)
         for setter, values in self._parts.items():
             if values is not None:
                 getattr(kernel, setter)(values[start:stop])
         return kernel, 0, stop - start
+
+
+class ConvertedRows(_WrittenRows):
+    """Dense rows of any real dtype and any strides; `alike` as for :func:`as_rows`."""
+
+    sparse = False
+
+    def __init__(self, array: NDArray[Any], target: Vector, intercept: float, alike: bool) -> None:
+        super().__init__(array, target, intercept)
+        self._alike = alike
+        self.nbytes = 8 * array.size
+
+    def _kernel(self, start: int, stop: int) -> Any:
+        copy = np.ascontiguousarray(self.matrix[start:stop], dtype=np.float64)
+        return _kernels.DenseRows(copy, self._target[start:stop], self._intercept, self._alike)
+
+
+class CodedRows(_WrittenRows):
+    """Rows in codes, written out as CSR."""
+
+    sparse = True
+
+    def __init__(self, matrix: CodedMatrix, target: Vector, intercept: float) -> None:
+        super().__init__(matrix, target, intercept)
+        self.nbytes = matrix.nbytes
+
+    def _kernel(self, start: int, stop: int) -> Any:
+        return self.matrix.kernel.rows(start, stop, self._target[start:stop], self._intercept)
 
 
 def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = False) -> Rows:
@@ -138,6 +166,8 @@ def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = Fals
     ValueError
         If a sparse matrix has NaN or infinities, or indices that are out of range.
     """
+    if isinstance(matrix, CodedMatrix):
+        return CodedRows(matrix, target, intercept)
     if scipy.sparse.issparse(matrix):
         return _sparse_rows(matrix, target, intercept)
     if matrix.dtype in (np.float64, np.float32) and matrix.dtype.isnative:
@@ -188,13 +218,15 @@ def is_dask(*collections: Any) -> bool:
 
 
 def check_matrix(X: Any) -> Any:
-    """X as a two-dimensional array or sparse matrix of real numbers, not copied if it is one.
+    """X as a two-dimensional array, sparse or in codes, of real numbers; not copied if it is one.
 
     Raises
     ------
     TypeError, ValueError
         If X is not a two-dimensional array of real numbers with at least one row and column.
     """
+    if isinstance(X, CodedMatrix):
+        return X
     array = X if scipy.sparse.issparse(X) else np.asarray(X)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold real numbers; got an array of dtype {array.dtype}.")

@@ -37,7 +37,7 @@ LAYERS = [
     {"rows", "groups", "losses", "mechanisms", "datasets", "theory", "column_blocks"},
     {"privacy"},
     {"random"},
-    {"_files", "_show_versions", "chunks", "_blas", "lattice"},
+    {"_files", "_show_versions", "chunks", "_blas", "lattice", "coded"},
     {"_validation", "errors", "_kernels", "_version", "_compiled"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -308,3 +308,91 @@ class TestReadParquet:
             list(table_chunks(path, ["a"]))
         with pytest.raises(FileNotFoundError):
             list(table_chunks(tmp_path / "none.parquet", ["a"]))
+
+
+@pytest.mark.parametrize("text_bytes", [7, 64, 2**20])
+class TestFastCsv:
+    """What PyArrow reads of plain text is what the standard library reads, to the last error."""
+
+    @pytest.fixture(autouse=True)
+    def small_blocks(self, text_bytes, monkeypatch):
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr("dpfast._files._TEXT_BYTES", text_bytes)
+
+    @staticmethod
+    def read(path, columns, arrow):
+        try:
+            chunks = list(table_chunks(path, columns, rows=3, arrow=arrow))
+        except DataError as error:
+            return str(error)
+        plain = [
+            {
+                name: getattr(column, "to_pylist", lambda c=column: list(c))()
+                for name, column in c.items()
+            }
+            for c in chunks
+        ]
+        return {name: [value for chunk in plain for value in chunk[name]] for name in columns}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a,b\n1,x\n2,y\n",
+            "a,b\n1,x\n2,y",
+            "a,b\r\n1,x\r\n2,y\r\n",
+            "a,b\r1,x\r2,y\r",
+            "\ufeffa,b\n1,x\n2,y\n",
+            " a , b \n1 ,x\t\n2,y\n",
+            "a,b\n1, x\n 2,y\n3,z\n",
+            "\n\na,b\n\n1,x\n\n\n2,y\n\n",
+            "a,b\n1,x\n" * 3,
+            "a,b\n1,NA\nnull,\n,nan\n",
+            'a,b\n1,x\n2,y\n3,z\n4,"u, v"\n5,w\n',
+            'a,b\n1,x\n2,y\n3,"z\n4"\n5,w\n',
+            'a,b\n1,x\n2,y"\n3,z\n',
+            "a,b\n1,x\n2,y\n3\n",
+            "a,b\n1,x\n2,y\n3,z,u\n4,v\n",
+            "a,b\n1,x\n   \n2,y\n",
+            "a,b,a\n1,x,2\n",
+            "a,b,c,c\n1,x,2,3\n4,y,5,6\n",
+            "a,b\n",
+            "a,b",
+            "",
+            "b\n1\n",
+            "a,b\n1,Zürich\n2,東京\n",
+            "a,b\n1,x\x00y\n",
+        ],
+    )
+    def test_same_rows_or_same_error(self, tmp_path, text):
+        path = tmp_path / "x.csv"
+        path.write_bytes(text.encode())
+        assert self.read(path, ["b", "a"], True) == self.read(path, ["b", "a"], False)
+        with atomic_writer(tmp_path / "x.csv.gz") as stream:
+            stream.write(text)
+        packed = tmp_path / "x.csv.gz"
+        found = self.read(packed, ["b", "a"], True)
+        assert found == self.read(packed, ["b", "a"], False)
+
+    def test_what_is_no_text_or_no_gzip(self, tmp_path):
+        for name, content in (
+            ("x.csv", b"a\n1\n2\n\xff\n3\n"),
+            ("x.csv.gz", gzip.compress(b"a\n" + b"1\n" * 5000, mtime=0)[:-9]),
+            ("y.csv.gz", b"a\n1\n"),
+        ):
+            (tmp_path / name).write_bytes(content)
+            found = self.read(tmp_path / name, ["a"], True)
+            assert isinstance(found, str)
+            assert found == self.read(tmp_path / name, ["a"], False)
+
+    @given(text=st.text(alphabet='a,1 "\n\r\u00e4', max_size=60))
+    @settings(max_examples=300, deadline=None)
+    def test_any_text(self, tmp_path_factory, text):
+        path = tmp_path_factory.mktemp("csv") / "x.csv"
+        path.write_bytes(f"a,b\n{text}".encode())
+        assert self.read(path, ["a", "b"], True) == self.read(path, ["a", "b"], False)
+
+    def test_progress_ends_at_the_end(self, tmp_path):
+        path, shares = tmp_path / "x.csv", []
+        path.write_text("a,b\n" + "1,x\n" * 100)
+        list(table_chunks(path, ["a"], shares.append, arrow=True))
+        assert shares == sorted(shares) and shares[-1] == 1.0

@@ -36,7 +36,7 @@ class Block:
     ----------
     number : int
         Its place in the list of blocks.
-    X : ndarray or SciPy CSR of shape (rows, n_features)
+    X : ndarray, SciPy CSR or CodedMatrix of shape (rows, n_features)
     y : ndarray of shape (rows,) or None
         Targets as they are stored.
     weight : ndarray of shape (rows,) or None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_flag, check_integer
 from dpfast.blocks._contract import Block, Executor
 from dpfast.blocks._groups import GroupBlocks, group_starts
+from dpfast.coded import CodedMatrix
 from dpfast.errors import DataError
 from dpfast.shape import BlockSizes
 
@@ -246,7 +247,7 @@ class _Gathered:
         """Take rows of `piece` from `at` on, as many as there is room for; returns their number."""
         count = min(self.rows - self.filled, piece.X.shape[0] - at)
         part = piece.rows(slice(at, at + count))
-        if count < self.rows and not scipy.sparse.issparse(part.X):
+        if count < self.rows and isinstance(part.X, np.ndarray):
             # Copied right away, so that the piece can go.
             if self._X is None:
                 self._X = np.empty((self.rows, part.X.shape[1]), dtype=part.X.dtype)
@@ -273,7 +274,7 @@ class _Gathered:
         self._parts, self._X = [], None
         matrices = [part.X for part in parts if part.X is not None]
         if dense is None:
-            dense = matrices[0] if len(matrices) == 1 else scipy.sparse.vstack(matrices, "csr")
+            dense = matrices[0] if len(matrices) == 1 else _stacked(matrices)
         elif matrices:
             raise DataError(f"{parts[0].where}: rows must be all sparse or all dense.")
         first, last = parts[0].where, parts[-1].where
@@ -290,6 +291,13 @@ class _Gathered:
 def _as_wide(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """An array that can hold values of `dtype`, too."""
     return array.astype(np.result_type(array.dtype, dtype), copy=False)
+
+
+def _stacked(matrices: list[Any]) -> Any:
+    """Rows of matrices that are all sparse, or all in codes."""
+    if isinstance(matrices[0], CodedMatrix):
+        return CodedMatrix.stack(matrices)
+    return scipy.sparse.vstack(matrices, "csr")
 
 
 def _joined(parts: list[Any], where: str, what: str) -> Any:

@@ -6,6 +6,7 @@ from dpfast.estimators.huber import HuberRegressor
 from dpfast.estimators.linear_regression import LinearRegression
 from dpfast.estimators.linear_svc import LinearSVC
 from dpfast.estimators.logistic import LogisticRegression
+from dpfast.estimators.negative_binomial import NegativeBinomialRegressor
 from dpfast.estimators.poisson import PoissonRegressor
 from dpfast.estimators.quantile import QuantileRegressor
 from dpfast.estimators.tweedie import TweedieRegressor
@@ -17,6 +18,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "NegativeBinomialRegressor",
     "PoissonRegressor",
     "QuantileRegressor",
     "TweedieRegressor",

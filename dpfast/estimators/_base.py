@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
@@ -68,6 +69,7 @@ class FitParameters(TypedDict, total=False):
 
     sample_weight: ArrayLike | None
     groups: ArrayLike | None
+    exposure: ArrayLike | None
     checkpoint: str | os.PathLike[str] | None
 
 
@@ -228,9 +230,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{self.max_rows_per_group!r}; got None. They say whose row each is."
             )
 
+    def _by_exposure(
+        self, X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Targets and arguments of a fit, with the exposure in them, if the family has one."""
+        del X
+        return y, fit_params
+
+    def _weight_bound(self) -> float | None:
+        """Public bound of the weights."""
+        return self.max_weight
+
     def _own_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts."""
-        bound = self.max_weight
+        bound = self._weight_bound()
         if bound is not None:
             bound = check_real("max_weight", bound, low=1e-100, high=1e100)
         weight = fit_params.get("sample_weight")
@@ -306,9 +319,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-            Dense float64 and float32 rows and CSR are read in place.  Rows that do not fit in
-            memory come in blocks that hold their targets and weights, see :mod:`dpfast.blocks`, or
-            in dask collections, like `y` and the weights then.  `data_norm` and `classes` or
+            Dense float64 and float32 rows, CSR and rows in codes (:mod:`dpfast.coded`) are read in
+            place.  Rows that do not fit in memory come in blocks that hold their targets and
+            weights, see :mod:`dpfast.blocks`, or in dask collections, like `y` and the weights
+            then.  `data_norm` and `classes` or
             `target_bounds` must then be given, and the multinomial loss is not available.
         y : array-like of shape (n_samples,)
             Class labels, or numbers that are clipped to `target_bounds`; left out for blocks.
@@ -354,6 +368,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         budget = Budget(self.epsilon, self.delta)
         for name in ("fit_intercept", "strict"):
             _check_switch(name, getattr(self, name))
+        y, fit_params = self._by_exposure(X, y, fit_params)
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
         stored: NDArray[Any] | None = None
@@ -453,12 +468,34 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, *data: Any, **how: Any) -> Any:
         """Rows, and targets if there are any, checked by scikit-learn."""
+        if isinstance(data[0], CodedMatrix):
+            return self._coded(*data, **how)
         try:
             return validate_data(self, *data, **how, **_READ)
         except (TypeError, ValueError) as error:
             if (text := unreadable(data[0], error)) is None:
                 raise
             raise type(error)(text) from None  # the cause quotes a value
+
+    def _coded(
+        self, X: CodedMatrix, y: Any = None, *, reset: bool = True, y_numeric: bool = False
+    ) -> Any:
+        """The same for rows in codes, which were checked when they were made."""
+        if reset:
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} features, as in fit; got {X.shape[1]}."
+            )
+        if not reset:
+            return X
+        y = column_or_1d(y, warn=True)
+        if y_numeric:
+            y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+        if len(y) != X.shape[0]:
+            raise ValueError(f"y must have {X.shape[0]} entries, as X has rows; got {len(y)}.")
+        return X, y
 
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None

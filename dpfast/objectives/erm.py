@@ -32,6 +32,7 @@ class ErmShape(RiskShape):
     """
 
     single_rows: ClassVar[bool] = True
+    smoothable: ClassVar[bool] = True
 
     def on(self, problem: RowSums) -> Erm:
         """The objective of a problem with these public quantities."""

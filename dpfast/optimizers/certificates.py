@@ -268,7 +268,16 @@ class Witness:
         return self._averages
 
 
-class RowWitness(Witness):
+class LineWitness(Witness):
+    """The same for a function that tells what rounding does to lines below it."""
+
+    def rounding(self, w_norm: float) -> tuple[float, float]:
+        """Bounds of the rounding errors of a value and of a subgradient."""
+        errors: tuple[float, float] = self._objective.rounding(w_norm)
+        return errors
+
+
+class RowWitness(LineWitness):
     """The same for a mean over rows, which offers more to ask for."""
 
     def _evidence(self, w: Vector) -> tuple[Vector, float]:
@@ -313,11 +322,6 @@ class RowWitness(Witness):
         """Katyusha's steps."""
         self._objective.katyusha_epoch(*given, **named)
 
-    def rounding(self, w_norm: float) -> tuple[float, float]:
-        """Bounds of the rounding errors of a value and of a subgradient."""
-        errors: tuple[float, float] = self._objective.rounding(w_norm)
-        return errors
-
     def smoothed(self, width: float) -> Any:
         """The objective with its kinks rounded off; points are not remembered there."""
         return self._objective.smoothed(width)
@@ -332,7 +336,9 @@ class RowWitness(Witness):
 
 def witness(objective: Objective) -> Witness:
     """The witness that offers an optimizer what the objective does."""
-    return RowWitness(objective) if isinstance(objective, FiniteSum) else Witness(objective)
+    if isinstance(objective, FiniteSum):
+        return RowWitness(objective)
+    return LineWitness(objective) if isinstance(objective, Rounded) else Witness(objective)
 
 
 def averages_of(objective: Objective) -> Averages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,36 @@ def meanings(text: str) -> list[Hashable]:
     elif plain in ("true", "false"):
         found.append(("truth", plain == "true"))
     return found
+
+
+class Distinct(Sequence[str]):
+    """A column of text by its distinct texts, in the order in which they first appear.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    places : integer ndarray of shape (n,)
+        Position of each row's text.
+
+    Examples
+    --------
+    >>> list(Distinct(["a", "b"], np.array([0, 1, 0])))
+    ['a', 'b', 'a']
+    """
+
+    def __init__(self, texts: Sequence[str], places: NDArray[Any]) -> None:
+        self.texts, self.places = texts, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return Distinct(self.texts, self.places[row])
+        return self.texts[self.places[row]]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.texts.__getitem__, self.places.tolist())
 
 
 class Index(dict[str, int]):
@@ -94,6 +124,9 @@ class Index(dict[str, int]):
 
     def codes(self, values: Sequence[str] | NDArray[Any]) -> NDArray[np.intp]:
         """Positions of a column's values."""
+        if isinstance(values, Distinct):
+            codes: NDArray[np.intp] = self.codes(values.texts)[values.places]
+            return codes
         if not isinstance(values, np.ndarray):
             return np.fromiter(map(self.__getitem__, values), np.intp, len(values))
         distinct, places = np.unique(values, return_inverse=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from dpfast import _kernels
-from dpfast.chunks import add_up
+from dpfast.chunks import add_up, finish
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
 
@@ -29,6 +29,8 @@ Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
 # rows.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
+# Sparse rows whose stored entries are copied at once.
+_FACTOR_ROWS = 4096
 # Rounding unit of float32, and from how many columns on it is worth its error.
 _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 # Lengths of float32 may be too long by this share of √dim, and squares of lengths of sparse rows by
@@ -191,7 +193,10 @@ def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
     def work(
         kernel: Any, first: int, last: int, start: int, stop: int
     ) -> tuple[Matrix, Vector, float]:
-        share = shares(start, stop) * np.square(_stored(kernel, first, last, columns)[3])
+        # In pieces: the chunks are long.
+        edges = range(first, last, _FACTOR_ROWS)
+        factors = [_stored(kernel, at, min(at + _FACTOR_ROWS, last), columns)[3] for at in edges]
+        share = shares(start, stop) * np.square(np.concatenate(factors))
         products, sums = np.zeros((dim, dim)), np.empty(dim)
         _kernels.weighted_gram_block(kernel, first, last, share, products)
         _kernels.row_sum(kernel, first, last, share, sums)
@@ -300,8 +305,12 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
         measure = _in_float32(transform, of_float32)
     else:
         measure = partial(_by_products, transform=transform, reach=reach)
-    found = problem.map_chunks(lambda kernel, first, last, *_: measure(kernel, first, last))
-    bounds: Vector = np.maximum(np.concatenate(list(found)), least)
+    bounds = np.empty(problem.target.shape)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
+        np.maximum(measure(kernel, first, last), least, out=bounds[start:stop])
+
+    finish(problem.map_chunks(work))
     return bounds
 
 

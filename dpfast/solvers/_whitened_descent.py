@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -262,8 +264,7 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
     (-3.0, -4.114)
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    weights = weights / weights.sum()
+    nodes, weights = _normal_nodes()
 
     def probability(b: float) -> float:
         return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
@@ -272,13 +273,19 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     return _root(lambda b: probability(b) - target)
 
 
+@lru_cache(maxsize=1)
+def _normal_nodes() -> tuple[Vector, Vector]:
+    """Nodes and weights of means over a standard normal law."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    return nodes, weights / weights.sum()
+
+
 def _root(rising: Callable[[float], float]) -> float:
     """Where a function that never falls changes its sign, among margins."""
     low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+    if rising(low) >= 0.0:
+        return low
+    return float(brentq(rising, low, high, xtol=1e-13)) if rising(high) > 0.0 else high
 
 
 @dataclass

@@ -408,7 +408,8 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     most, steps = 16.0, max(10.0, 10.0 * (u / 20.0) ** 0.5)
     momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
     if u >= _MANY:
-        most, momentum = 40.0, 0.35 * math.log2(u / 50.0)
+        most, steps = 40.0, max(24.0, 24.0 * (u / 1500.0) ** 0.35)
+        momentum = 0.35 * math.log2(u / 60.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
     if u < 50.0:
@@ -423,7 +424,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
         "correlation_share": correlated,
         "step": min(1.0, (u / _HOPELESS) ** 2),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
-        "momentum": min(0.6 if u < _MANY else 0.7, momentum),
+        "momentum": min(0.6 if u < _MANY else 0.78, momentum),
         "shrinkage": min(0.05, 0.3 / u),
         "james_stein": u >= _HOPELESS,
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast.errors import DataError
@@ -91,6 +92,15 @@ class Column(ABC):
         """Write the encoded columns of codes; `out` has shape (n, len(feature_names))."""
 
     @abstractmethod
+    def parts(self, codes: Codes) -> list[tuple[Codes, Any]]:
+        """The same columns as parts of a :class:`~dpfast.coded.CodedMatrix`, numbers in float32."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> tuple[int, int]:
+        """Entries of a row that are mostly not zero, and bytes of a row in :meth:`parts`."""
+
+    @abstractmethod
     def declaration(self) -> dict[str, Any]:
         """What stands in the bounds, as plain JSON types."""
 
@@ -156,6 +166,18 @@ class _Scaled(Column):
             gone = np.isnan(codes)
             out[gone, 0] = self._fill()
             out[:, 1] = gone
+
+    def parts(self, codes: Codes) -> list[tuple[Codes, Any]]:
+        out = np.empty((len(codes), len(self.feature_names)), dtype=np.float32, order="F")
+        self.write(codes, out)
+        number: tuple[Codes, Any] = out[:, 0], None
+        if self.missing is None:
+            return [number]
+        return [number, (out[:, 1].astype(np.uint8), np.array([[0.0], [1.0]]))]
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        return (1, 4) if self.missing is None else (1, 5)
 
     def _cut(
         self, numbers: NDArray[np.float64], low: float, high: float, values: Values, tally: Tally
@@ -276,6 +298,20 @@ class _Listed(Column):
     @abstractmethod
     def _index(self) -> Index:
         """What finds the position of a value."""
+
+    def parts(self, codes: Codes) -> list[tuple[Codes, Any]]:
+        return [(codes, self._levels())]
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        return 1, self.dtype.itemsize
+
+    def _levels(self) -> Any:
+        """The encoded columns of each code."""
+        codes = np.arange(self._index().missing + 1)
+        table = np.empty((len(codes), len(self.feature_names)))
+        self.write(codes, table)
+        return table
 
     def coder(self) -> Coder:
         index = self._index()
@@ -418,6 +454,13 @@ class CategoryColumn(_Listed):
             out[codes == k + 1, -1] = 1.0
             if self.missing != INDICATOR:
                 out[codes == k + 1, self._index()[str(self.missing)]] = 1.0
+
+    def _levels(self) -> Any:
+        k, width = len(self.categories), len(self.feature_names)
+        # What stands for no single category; a dense table of all would have k squared entries.
+        last = np.empty((2, width))
+        self.write(np.array([k, k + 1]), last)
+        return scipy.sparse.vstack([scipy.sparse.eye_array(k, width), last], "csr")
 
     def _expected(self) -> str:
         shown = ", ".join(map(repr, self.categories[:5]))

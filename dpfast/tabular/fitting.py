@@ -77,6 +77,7 @@ class FitPlan:
 
     def __str__(self) -> str:
         where = "held in memory" if self.in_memory else "read in blocks"
+        where += ", categories as codes" * self.schema.in_codes
         learned = ", ".join(self.schema.learns)
         return "\n".join(
             [
@@ -263,7 +264,7 @@ class TableFit:
                 estimator.set_params(target_bounds=schema.target.ends)
         self._rows = rows
         if plan.in_memory:
-            X, y, arguments = rows.dense()
+            X, y, arguments = rows.whole()
             estimator._fit(X, y, arguments, accounts, alone=False)
         else:
             if rows.grouped:
@@ -275,8 +276,7 @@ class TableFit:
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers."""
-        ranges = self._rows.ranges(_COUNTED_ROWS)
-        return np.concatenate([self._rows.records(*span)["target"] for span in ranges])
+        return self._rows.field("target")
 
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""

@@ -54,7 +54,7 @@ def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) 
     """
     if is_path(data):
         rows = TYPED_ROWS if os.fspath(data).endswith(PARQUET) else TEXT_ROWS
-        for chunk in table_chunks(data, columns, progress, rows):
+        for chunk in table_chunks(data, columns, progress, rows, arrow=True):
             yield {name: _values(name, column) for name, column in chunk.items()}
         return
     check_columns(column_names(data), columns)

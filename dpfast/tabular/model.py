@@ -42,7 +42,7 @@ from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
-_DENSE_BYTES = 2**26
+_HELD_BYTES = 2**26
 # As many rows a person are expected when it is decided whether the rows go into memory.
 _ROWS_OF_PERSON = 5
 # Rows that a plan is tried for before they are counted.
@@ -108,9 +108,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         error, or nothing. A fit never says: the counts depend on the private rows (see
         :meth:`check`).
     in_memory : bool or "auto", default="auto"
-        Whether the encoded rows are held in memory. "auto" reads them in blocks where they would
-        take more than 64 MiB, with five rows for each person; solvers that need single rows need
-        True.
+        Whether the encoded rows are held in memory: columns of categories as one code a row, where
+        most of what they encode to is zero. "auto" reads them in blocks where they would take more
+        than 64 MiB, with five rows for each person; solvers that need single rows need True.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -253,13 +253,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             self._unfitted(schema)._question_bounds(stacklevel=4)
         # How many rows a person has is private.
         rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
-        dense = 8 * rows * len(schema.feature_names) <= _DENSE_BYTES
-        return self._planned(schema, n_samples, dense)
+        return self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
 
     def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
         """A plan for rows that are small enough for memory, or not."""
-        dense = small if self.in_memory == "auto" else bool(self.in_memory)
-        return plan_fit(self._unfitted(schema), schema, n_samples, dense)
+        held = small if self.in_memory == "auto" else bool(self.in_memory)
+        return plan_fit(self._unfitted(schema), schema, n_samples, held)
 
     def fit(self, data: Any, y: Any = None) -> Self:
         """Fit privately; the budget is spent when this returns.

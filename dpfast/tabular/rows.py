@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.blocks import Piece
+from dpfast.coded import CodedMatrix
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
@@ -23,6 +24,8 @@ from dpfast.tabular.values import Values, WrongValue, texts_of
 _MEMORY_BYTES = 2**24
 # Rows that are encoded at once: they stay in cache on the way.
 _ENCODED_ROWS = 4096
+# Rows whose records are read at once.
+_CODED_ROWS = 2**16
 # Rows that are sorted by person are handled so many at a time, in parts of about so many bytes.
 _SORTED_ROWS, _SORTED_BYTES = 2**16, 2**26
 
@@ -98,6 +101,13 @@ class RowCoder:
         return target.parse(values, self.tally)
 
 
+def coded_parts(schema: TableSchema, records: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
+    """The same columns as parts of a :class:`~dpfast.coded.CodedMatrix`."""
+    return [
+        part for j, column in enumerate(schema.features) for part in column.parts(records[f"x{j}"])
+    ]
+
+
 def encode(schema: TableSchema, records: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
     """The encoded columns of records."""
     result = np.empty((len(records), len(schema.feature_names)), dtype=dtype)
@@ -116,6 +126,10 @@ class _Records:
         self.dtype, self.length, self._lock = dtype, 0, threading.Lock()
         self._file: Any = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.dtype.names or ()
 
     def append(self, records: NDArray[Any]) -> None:
         self._file.write(records.tobytes())
@@ -169,12 +183,14 @@ class TableRows:
             yield start, min(start + rows, self.n_samples)
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
-        """Encoded rows [start, stop) in float32, for :class:`dpfast.blocks.Source`."""
+        """Encoded rows [start, stop), for :class:`dpfast.blocks.Source`; dense ones in float32."""
         for at in range(start, stop, rows):
             end = min(at + rows, stop)
             records = self.records(at, end)
             yield Piece(
-                encode(self.schema, records, np.float32),
+                CodedMatrix(coded_parts(self.schema, records))
+                if self.schema.in_codes
+                else encode(self.schema, records, np.float32),
                 np.array(records["target"]),
                 np.array(records["weight"]) if self.weighted else None,
                 f"the table, rows {at + 1} to {end}",
@@ -230,12 +246,36 @@ class TableRows:
         other.schema = schema
         return other
 
+    def whole(self) -> tuple[Any, NDArray[Any], dict[str, Any]]:
+        """All rows as the schema has them held, targets, and what `fit` takes besides."""
+        if not self.schema.in_codes:
+            return self.dense()
+        kept: list[NDArray[Any]] = []
+        tables: list[Any] = []
+        for start, stop in self.ranges(_CODED_ROWS):
+            parts = coded_parts(self.schema, self.records(start, stop))
+            if not kept:
+                kept = [np.empty(self.n_samples, values.dtype) for values, _ in parts]
+                tables = [table for _, table in parts]
+            for column, (values, _) in zip(kept, parts, strict=True):
+                column[start:stop] = values
+        return CodedMatrix(list(zip(kept, tables, strict=True))), *self._beside()
+
     def dense(self) -> tuple[NDArray[np.float64], NDArray[Any], dict[str, Any]]:
         """All encoded rows, targets, and what `fit` takes besides."""
-        records = self.records(0, self.n_samples)
-        further = {}
-        if self.weighted:
-            further["sample_weight"] = np.array(records["weight"])
-        if self.schema.person is not None:
-            further["groups"] = np.array(records["person"])
-        return encode(self.schema, records), np.array(records["target"]), further
+        X = np.empty((self.n_samples, self.n_features))
+        for start, stop in self.ranges(_CODED_ROWS):
+            X[start:stop] = encode(self.schema, self.records(start, stop))
+        return X, *self._beside()
+
+    def _beside(self) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Targets of all rows, and what `fit` takes besides."""
+        fields = {"weight": "sample_weight", "person": "groups"}
+        further = {fields[name]: self.field(name) for name in fields if name in self._records.names}
+        return self.field("target"), further
+
+    def field(self, name: str) -> NDArray[Any]:
+        """One entry of all records."""
+        # Copies: a view would hold all of its records.
+        spans = self.ranges(_CODED_ROWS)
+        return np.concatenate([self.records(*span)[name].copy() for span in spans])

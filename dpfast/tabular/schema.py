@@ -34,6 +34,8 @@ _ROLES = {
 }
 LEARN_SHARE = 0.1
 """Share of the budget for ranges that are learned, unless another one is declared."""
+# Encoded columns for each entry that is not zero from which on codes are faster than dense rows.
+_WIDER = 3
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,19 @@ class TableSchema:
     def row_norm_bound(self) -> float:
         """Public bound of the Euclidean norm of every encoded row."""
         return math.sqrt(sum(column.squared_norm for column in self.features))
+
+    @property
+    def in_codes(self) -> bool:
+        """Whether rows are held in codes: most of what they encode to is zero."""
+        stored = sum(column.stored[0] for column in self.features)
+        return len(self.feature_names) >= _WIDER * stored
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an encoded row that is held in memory, in codes or dense."""
+        if self.in_codes:
+            return sum(column.stored[1] for column in self.features)
+        return 8 * len(self.feature_names)
 
     @property
     def task(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Index, folded, written
+from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
 
 Values = Sequence[str] | NDArray[Any]
 """A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
@@ -146,6 +146,12 @@ def _each(
     expected: str,
 ) -> NDArray[np.float64]:
     """``parse`` of every text, NaN for those that stand for a missing value."""
+    if isinstance(values, Distinct):
+        try:
+            found = _each(name, values.texts, parse, missing, expected)
+            return np.asarray(found[values.places])
+        except WrongValue as error:
+            raise error.at(int(np.argmax(values.places == error.arguments[1]))) from None
     declared = frozenset(map(folded, missing))
 
     def read(text: str) -> float:
@@ -192,8 +198,12 @@ class WrongValue(DataError):
 
     def below(self, rows: int) -> WrongValue:
         """The same error, where so many rows stand above those that were looked at."""
-        column, row, expected, value, remedy = self.arguments
-        return WrongValue(column, row + rows, expected, value, remedy)
+        return self.at(self.arguments[1] + rows)
+
+    def at(self, row: int) -> WrongValue:
+        """The same error in another row."""
+        column, _, expected, value, remedy = self.arguments
+        return WrongValue(column, row, expected, value, remedy)
 
 
 def plain_values(name: str, column: Any) -> Values:
@@ -234,6 +244,8 @@ def arrow_values(name: str, column: Any) -> Values:
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
     if types.is_dictionary(column.type):
+        if types.is_string(column.type.value_type) and not column.null_count:
+            return Distinct(column.dictionary.to_pylist(), column.indices.to_numpy())
         column = column.dictionary_decode()
     kind = column.type
     if types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):

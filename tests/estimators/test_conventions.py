@@ -22,6 +22,7 @@ from dpfast import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NegativeBinomialRegressor,
     PoissonRegressor,
     PrivacyLeakWarning,
     QuantileRegressor,
@@ -44,6 +45,7 @@ OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
         PoissonRegressor(delta=0.0),
         GammaRegressor(solver="output-perturbation"),
         TweedieRegressor(),
+        NegativeBinomialRegressor(),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpfast.column_blocks import ColumnBlock
@@ -314,6 +315,55 @@ class TestPublicOneHotEncoder:
     def test_there_is_no_choice_that_raises_on_data(self):
         with pytest.raises(ValueError, match="handle_unknown must be one of 'other', 'ignore'"):
             PublicOneHotEncoder([["a"]], handle_unknown="error").fit([["a"]])
+
+    @pytest.mark.parametrize("handle_unknown", ["other", "ignore"])
+    @pytest.mark.parametrize("kind", [object, "str", "category", "array"])
+    def test_every_container_and_output_is_that_of_scikit_learn(self, kind, handle_unknown):
+        rng = np.random.default_rng(0)
+        categories = [["a", "b", "c"], ["u"], ["x", "1", "True"]]
+        columns = {f"c{j}": rng.choice([*own, "?"], 500) for j, own in enumerate(categories)}
+        X = pd.DataFrame(columns, dtype=object)
+        if kind == "array":
+            X = X.to_numpy()
+        elif kind is not object:
+            X = X.astype(kind)
+        expected = OneHotEncoder(categories=categories, handle_unknown="ignore").fit_transform(X)
+        found = []
+        for sparse_output in (False, True):
+            encoder = PublicOneHotEncoder(categories, handle_unknown, sparse_output)
+            with pytest.warns(UndeclaredValueWarning, match="in 'c0'|in 'x0'"):
+                found.append(encoder.fit_transform(X))
+        assert scipy.sparse.issparse(found[1])
+        np.testing.assert_array_equal(found[1].toarray(), found[0])
+        known = found[0]
+        if handle_unknown == "other":
+            others = [block.stop - 1 for block in encoder.column_blocks_]
+            np.testing.assert_array_equal(found[0].sum(axis=1), 3)
+            known = np.delete(found[0], others, axis=1)
+        np.testing.assert_array_equal(known, expected.toarray())
+
+    def test_columns_of_a_frame_are_read_by_their_own_types(self):
+        X = pd.DataFrame(
+            {
+                "n": [1, 2, 7],
+                "t": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]),
+                "s": pd.array(["a", None, "b"], dtype="str"),
+                "k": pd.Categorical([3, 5, None]),
+            }
+        )
+        categories = {
+            "n": [1, 2],
+            "t": ["2024-01-02 00:00:00"],
+            "s": ["a", "nan"],
+            "k": [5.0, 3.0],
+        }
+        with pytest.warns(UndeclaredValueWarning, match="1 in 'n', 2 in 't', 1 in 's', 1 in 'k'"):
+            found = PublicOneHotEncoder(categories, "ignore").fit_transform(X)
+        assert found.tolist() == [
+            [1, 0, 0, 1, 0, 0, 1],
+            [0, 1, 1, 0, 1, 1, 0],
+            [0, 0, 0, 0, 0, 0, 0],
+        ]
 
     def test_scikit_learn_habits(self):
         encoder = PublicOneHotEncoder([["a", "b"]])

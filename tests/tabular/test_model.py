@@ -158,7 +158,7 @@ class TestModels:
 
     def test_what_is_too_large_is_read_in_blocks(self, table, monkeypatch):
         assert TableModel(BOUNDS).prepare(table).plan.in_memory
-        monkeypatch.setattr(model_room, "_DENSE_BYTES", 1000)
+        monkeypatch.setattr(model_room, "_HELD_BYTES", 1000)
         assert not TableModel(BOUNDS).prepare(table).plan.in_memory
         assert TableModel(BOUNDS, in_memory=True).prepare(table).plan.in_memory
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast import TableModel
+from dpfast.coded import CodedMatrix
 from dpfast.tabular import TableSchema, rows
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 
@@ -86,6 +87,7 @@ def test_memory_does_not_grow_with_the_rows_but_for_blocks(tmp_path, in_memory, 
     from dpfast.tabular import fitting
 
     monkeypatch.setattr(rows, "_MEMORY_BYTES", 2**18)
+    monkeypatch.setattr("dpfast._files._TEXT_BYTES", 2**16)
     monkeypatch.setattr(fitting, "_BLOCK_ENTRIES", 2**16)
     names = [f"x{j}" for j in range(12)]
     bounds = {**{name: [0, 1] for name in names}, "y": ["n", "p"], "target": "y"}
@@ -115,3 +117,83 @@ def test_encoding_is_that_of_the_schema():
     (chunk,) = chunks(500)
     records = RowCoder(schema, fit=True).codes(chunk)
     np.testing.assert_array_equal(encode(schema, records), schema.transform(chunk))
+
+
+class TestCodes:
+    """Rows whose categories stay codes: chosen by the declaration alone, and the same rows."""
+
+    def test_which_rows_are_held_in_codes_follows_from_the_declaration(self):
+        narrow = {"age": [0, 1], "sex": ["f", "m"], "y": ["n", "p"], "target": "y"}
+        wide = {**narrow, "town": [str(k) for k in range(9)]}
+        assert not TableSchema.from_bounds(narrow).in_codes  # 3 columns of 2 entries
+        assert TableSchema.from_bounds(wide).in_codes  # 12 of 3
+        assert TableSchema.from_bounds(narrow).row_bytes == 8 * 3
+        assert TableSchema.from_bounds(wide).row_bytes == 4 + 1 + 1
+
+    def test_parts_are_what_is_written(self):
+        schema = TableSchema.from_bounds(BOUNDS)
+        (chunk,) = chunks(500)
+        records = RowCoder(schema, fit=True).codes(chunk)
+        matrix = CodedMatrix(rows.coded_parts(schema, records))
+        np.testing.assert_array_equal(matrix.toarray(), encode(schema, records, np.float32))
+
+    @pytest.mark.parametrize("other", [True, False])
+    @pytest.mark.parametrize("missing", [None, "indicator", "c3"])
+    def test_levels_of_many_categories(self, other, missing):
+        names = [f"c{k}" for k in range(300)]
+        column = {"categories": names, "other": other}
+        column = column if missing is None else {**column, "missing": missing}
+        schema = TableSchema.from_bounds({"x": column, "y": ["n", "p"], "target": "y"})
+        codes = np.arange(302, dtype=np.uint16)
+        if missing is None:
+            codes = codes[:301]
+        (x,) = schema.features
+        expected = np.empty((len(codes), len(schema.feature_names)))
+        x.write(codes, expected)
+        # Shares of 1/300 are kept as they are: only numbers are rounded.
+        np.testing.assert_array_equal(CodedMatrix(x.parts(codes)).toarray(), expected)
+
+    @pytest.mark.parametrize("learn", [False, True])
+    def test_the_model_is_that_of_dense_rows(self, tmp_path, learn, monkeypatch):
+        """But for the last bits of numbers; from memory, in blocks, and with learned ranges."""
+        rng = np.random.default_rng(0)
+        n = 4000
+        table = {
+            "x": rng.random(n),
+            "town": rng.integers(0, 30, n).astype(str),
+            "y": np.where(rng.random(n) < 0.4, "p", "n"),
+        }
+        towns = [str(k) for k in range(25)]  # the others were never declared
+        number = {"range": [0, 50], "learn": learn}
+        bounds = {"x": number, "town": towns, "y": ["n", "p"], "target": "y"}
+
+        def coefficients(**settings):
+            model = TableModel(bounds, epsilon=3.0, random_state=0, **settings).fit(table)
+            return np.append(model.coef_, model.intercept_)
+
+        held = coefficients(in_memory=True)
+        blocks = coefficients(in_memory=False)
+        monkeypatch.setattr("dpfast.tabular.schema._WIDER", 1e9)
+        np.testing.assert_allclose(held, coefficients(in_memory=True), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(blocks, coefficients(in_memory=False), rtol=0, atol=1e-4)
+
+    def test_the_plan_says_it(self):
+        towns = [str(k) for k in range(25)]
+        model = TableModel({"town": towns, "y": ["n", "p"], "target": "y"}, delta=1e-9)
+        assert "held in memory, categories as codes" in str(model.plan(1000))
+        assert "read in blocks, categories as codes" in str(model.plan(10**8))
+
+    def test_text_without_pyarrow_gives_the_same_model(self, tmp_path, monkeypatch):
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "x.csv"
+        rng = np.random.default_rng(1)
+        draws = zip(
+            rng.random(3000), rng.choice([*"fmFM"], 3000), rng.choice([*"np"], 3000), strict=True
+        )
+        lines = [f"{x:.3f},{s},{y}" for x, s, y in draws]
+        path.write_text("\n".join(["x,s,y", *lines]) + "\n")
+        bounds = {"x": [0, 1], "s": ["f", "m"], "y": ["n", "p"], "target": "y"}
+        fast = TableModel(bounds, random_state=0).fit(path)
+        monkeypatch.setattr("dpfast._files.find_spec", lambda name: None)
+        slow = TableModel(bounds, random_state=0).fit(path)
+        np.testing.assert_array_equal(fast.coef_, slow.coef_)

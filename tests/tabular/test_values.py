@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import Index
+from dpfast.preprocessing.matching import Distinct, Index
 from dpfast.tabular.values import (
     Days,
     TruthIndex,
@@ -204,3 +204,37 @@ class TestContainers:
         np.testing.assert_array_equal(days, [1.0, np.nan])
         with pytest.raises(DataError, match="column 'x': expected numbers, text"):
             arrow_values("x", pa.array([[1]]))
+
+
+class TestDistinct:
+    """Columns by their distinct texts are read as columns of text."""
+
+    TEXTS = ("7", "", "1e2", "x")
+
+    def column(self, *rows):
+        return Distinct(self.TEXTS, np.array(rows, dtype=np.int32))
+
+    def test_it_is_a_sequence(self):
+        column = self.column(0, 2, 0)
+        assert (len(column), list(column), column[1]) == (3, ["7", "1e2", "7"], "1e2")
+        assert list(column[1:]) == ["1e2", "7"]
+
+    def test_numbers_dates_and_categories(self):
+        found = parse_numbers("a", self.column(2, 0, 0)[0:3], ("x",))
+        assert found.tolist() == [100.0, 7.0, 7.0]
+        assert np.isnan(parse_numbers("a", self.column(3, 1), ("x",))).all()
+        assert Index(["7", "x"]).codes(self.column(3, 0, 1, 2)).tolist() == [1, 0, 3, 2]
+        days = Distinct(["1970-01-02", ""], np.array([0, 1, 0]))
+        assert np.nan_to_num(parse_dates("a", days, (), Days(None))).tolist() == [1.0, 0.0, 1.0]
+
+    def test_an_error_names_the_first_row(self):
+        with pytest.raises(DataError, match=r"row 3 of the data.*got 'x'"):
+            parse_numbers("a", self.column(0, 2, 3, 3), ())
+
+    def test_arrow_dictionaries(self):
+        pyarrow = pytest.importorskip("pyarrow")
+        column = arrow_values("a", pyarrow.array(["u", "v", "u"]).dictionary_encode())
+        assert isinstance(column, Distinct)
+        assert list(column) == ["u", "v", "u"]
+        gone = arrow_values("a", pyarrow.array(["u", None]).dictionary_encode())
+        assert list(gone) == ["u", ""]
