@@ -50,7 +50,7 @@ _COUNTED, _RAREST = 5.0, 4.0
 _SPIKY = 2.0
 # Deviations of the noise: a category is taken to have so many rows less than were counted, and from
 # the second on it was seen for certain.
-_DOUBT, _CERTAIN = 1.0, 3.5
+_DOUBT, _CERTAIN = 1.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
