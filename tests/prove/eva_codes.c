@@ -70,6 +70,54 @@ static void check_rows(dpfast_code type, dpfast_code number, ptrdiff_t n, int di
                          entries + ROOM - size);
 }
 
+/* Sums by levels of any numbers, weights and targets; tables of the exact length. */
+static void check_sums(dpfast_code type, dpfast_code number, ptrdiff_t n, int sign)
+{
+    static const int32_t columns[4] = {1, 0, 1, 2};
+    uint32_t codes[5];
+    double values[4], numbers[5], out[5], table[2 * (LEVELS + 1)], scratch[3 * (LEVELS + 1)];
+    double gradient[WIDTH + 2], w[WIDTH + 2], loss_sum;
+    int32_t count[WIDTH];
+    dpfast_part part[2] = {{0}};
+    dpfast_csr beside = {0};
+    dpfast_coded rows;
+    const dpfast_loss loss = some_loss();
+    set_codes(codes, type, n, 2 + 4 * 1);
+    Frama_C_make_unknown((char *)values, sizeof values);
+    Frama_C_make_unknown((char *)numbers, sizeof numbers);
+    Frama_C_make_unknown((char *)w, sizeof w);
+    part[0].type = type;
+    part[0].rows = codes;
+    part[0].width = WIDTH;
+    part[0].levels = LEVELS;
+    part[0].level = level;
+    part[0].columns = columns;
+    part[0].values = values;
+    part[1].type = number;
+    part[1].rows = numbers;
+    part[1].first = WIDTH;
+    part[1].width = 1;
+    rows.n = n;
+    rows.d = WIDTH + 1;
+    rows.parts = 2;
+    rows.part = part;
+    beside.n = n;
+    beside.d = WIDTH + 1;
+    beside.target = any_doubles(n);
+    beside.weight = PERHAPS(any_doubles(n));
+    beside.row_scale = PERHAPS(any_doubles(n));
+    beside.inverse_norm = PERHAPS(any_floats(n));
+    beside.intercept = any_intercept(sign);
+    dpfast_coded_levels(&rows);
+    dpfast_coded_shared_by(&rows, 1, count);
+    dpfast_coded_table(&rows, w, table);
+    dpfast_coded_gather(&rows, 0, n, table, out);
+    dpfast_coded_scatter(&rows, 0, n, numbers, table);
+    dpfast_coded_fold(&rows, table, gradient);
+    dpfast_coded_gradient(&rows, 0, &beside, &loss, w, any_double(), any_double(), scratch,
+                          PERHAPS(gradient), &loss_sum);
+}
+
 /* Any columns of levels. */
 static void check_levels(void)
 {
@@ -123,6 +171,9 @@ int main(void)
             check_rows(DPFAST_CODE_UINT32, DPFAST_NUMBER_FLOAT64, 2, digits, DPFAST_INT32, places);
         }
     }
+    check_sums(DPFAST_CODE_UINT8, DPFAST_NUMBER_FLOAT32, 5, 1);
+    check_sums(DPFAST_CODE_UINT16, DPFAST_NUMBER_FLOAT64, 5, 0);
+    check_sums(DPFAST_CODE_UINT32, DPFAST_NUMBER_FLOAT64, 4, -1);
     check_rows(DPFAST_CODE_UINT8, DPFAST_NUMBER_FLOAT64, 67, 0x5B, DPFAST_UINT16, 0);
     return 0;
 }
