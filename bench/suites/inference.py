@@ -647,4 +647,5 @@ def draw(document: Document, figure: Any) -> None:
     right.axhline(0.05, color="0.6", linewidth=1.0)
     right.set_xlabel("coefficient of a column in [-1, 1]")
     right.set_ylabel("share of tests at 5% that reject")
-    right.legend(frameon=False, fontsize=8)
+    if any(record.group == "power" for record in document.records):
+        right.legend(frameon=False, fontsize=8)
