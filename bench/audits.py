@@ -89,16 +89,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.audits", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="where the audit wrote its results")
     folder = parser.parse_args(arguments).folder
-    results: list[Result] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
-    if folder is not None:
-        new = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-        results = sorted(merged(results, new), key=key)
-        lines = ",\n".join(json.dumps(result) for result in results)
-        RESULTS.write_text(f"[\n{lines}\n]\n")
     sys.path.insert(0, str(ROOT / "tests"))
     from audit.worst_cases import cells
 
-    text = page(PAGE.read_text(encoding="utf-8"), results, len(cells()))
+    known = {(c.case.solver, c.case.variant, c.loss, c.relation, c.kind) for c in cells()}
+    results: list[Result] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+    if folder is not None:
+        new = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+        results = sorted((r for r in merged(results, new) if key(r) in known), key=key)
+        lines = ",\n".join(json.dumps(result) for result in results)
+        RESULTS.write_text(f"[\n{lines}\n]\n")
+    text = page(PAGE.read_text(encoding="utf-8"), results, len(known))
     PAGE.write_text(text, encoding="utf-8")
 
 

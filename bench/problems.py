@@ -188,6 +188,28 @@ def adult(data: Path) -> Dataset:
     return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound)
 
 
+# Public bounds of Adult's numbers: years, years of education, dollars, hours a week.
+_ADULT_NUMERIC: dict[str, tuple[float, float]] = {
+    "age": (17.0, 90.0),
+    "education_num": (1.0, 16.0),
+    "capital_gain": (0.0, 100_000.0),
+    "capital_loss": (0.0, 5_000.0),
+    "hours_per_week": (1.0, 99.0),
+}
+
+
+def numeric_adult(data: Path) -> Dataset:
+    """The same without categories: five columns scaled to [-1, 1] by public bounds."""
+    parts = [_columns(data, name) for name in ("adult_train.csv", "adult_test.csv")]
+    names = parts[0][0]
+    table = [row for _, rows in parts for row in rows]
+    places = [names.index(name) for name in _ADULT_NUMERIC]
+    numeric = np.array([[float(row[place]) for place in places] for row in table])
+    X = _centered(numeric, np.array(list(_ADULT_NUMERIC.values())))
+    y = np.where([row[-1].startswith(">50K") for row in table], 1.0, -1.0)
+    return Dataset("Adult, numbers", X, y, math.sqrt(X.shape[1]))
+
+
 # Public bounds, from what the columns mean: age in years, yearly balance in euros, 30*month + day,
 # seconds on the phone, calls, days since the last campaign (999 at most by design), earlier calls.
 _BANK_NUMERIC: dict[str, tuple[float, float]] = {
@@ -312,32 +334,57 @@ _KDD_DENIALS = ("back.", "land.", "neptune.", "pod.", "smurf.", "teardrop.")
 
 
 def kddcup99(data: Path, *, largest: int = 10**9) -> Dataset:
-    """KDD Cup 1999: is a connection an attempt to deny a service? ``kddcup.data``, as published.
+    """KDD Cup 1999: is a connection an attempt to deny a service?
 
-    Rates as they are, counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in
-    the file): a row has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
+    ``kddcup.data`` as published, or its 10 % sample, ``kddcup99_10pct.csv``.  Rates as they are,
+    counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in the file): a row
+    has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
     """
-    path = _existing(data, "kddcup.data")
+    try:
+        path = _existing(data, "kddcup.data")
+    except FileNotFoundError:
+        path = _existing(data, "kddcup99_10pct.csv")
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as stream:
         n = sum(1 for _ in stream)
     kept = np.zeros(n, dtype=bool)
     kept[np.random.default_rng(0).permutation(n)[:largest]] = True
+    texts: dict[int, list[str]] = {j: [] for j in (*_KDD_TEXT, 41)}
+    numbers: list[str] = []
     with opener(path, "rt", encoding="utf-8") as stream:
-        rows = [line.rstrip().split(",") for line, keep in zip(stream, kept, strict=True) if keep]
+        for line, keep in zip(stream, kept, strict=True):
+            if not keep:
+                continue
+            fields = line.rstrip().split(",")
+            for j, found in texts.items():
+                found.append(fields[j])
+            numbers.append(",".join((fields[0], *fields[4:41])))
+    table = np.loadtxt(numbers, delimiter=",", ndmin=2)
+    columns = [0, *range(4, 41)]
+    counts = np.array([j not in _KDD_RATES for j in columns])
+    table[:, counts] = np.log1p(np.maximum(table[:, counts], 0.0)) / math.log1p(2.0**31)
+    np.clip(table, 0.0, 1.0, out=table)
     parts = []
-    for j in range(41):
-        column = [row[j] for row in rows]
-        if j in _KDD_TEXT:
-            text = np.array(column)
-            parts.append((text[:, np.newaxis] == np.unique(text)).astype(np.float64))
-            continue
-        numbers = np.array(column, dtype=np.float64)[:, np.newaxis]
-        if j not in _KDD_RATES:
-            numbers = np.log1p(np.maximum(numbers, 0.0)) / math.log1p(2.0**31)
-        parts.append(np.clip(numbers, 0.0, 1.0))
-    y = np.array([1.0 if row[41] in _KDD_DENIALS else -1.0 for row in rows])
-    return Dataset("KDDCup99", np.ascontiguousarray(np.hstack(parts)), y, math.sqrt(41.0))
+    for j in _KDD_TEXT:
+        text = np.array(texts[j])
+        parts.append((text[:, np.newaxis] == np.unique(text)).astype(np.float64))
+    y = np.where(np.isin(texts[41], _KDD_DENIALS), 1.0, -1.0)
+    return Dataset("KDDCup99", np.ascontiguousarray(np.hstack([table, *parts])), y, math.sqrt(41.0))
+
+
+def ipums(data: Path, country: str) -> Dataset:
+    """Census rows of Lee & Kifer 2018, which anybody may have and nobody pass on.
+
+    ``IPUMS-BR.dat`` and ``IPUMS-US.dat``, see :func:`dpfast.datasets.load_ipums`; columns on [0, 1]
+    by their ranges in the file, as in the paper.
+    """
+    from dpfast.datasets import load_ipums
+
+    bunch = load_ipums(_existing(data, f"IPUMS-{country}.dat"))
+    low, high = bunch.data.min(axis=0), bunch.data.max(axis=0)
+    X = (bunch.data - low) / np.where(high > low, high - low, 1.0)
+    y = np.where(bunch.target == bunch.classes[1], 1.0, -1.0)
+    return Dataset(f"IPUMS-{country}", np.ascontiguousarray(X), y, math.sqrt(X.shape[1]))
 
 
 def text_columns(data: Path, file: str, names: Sequence[str]) -> dict[str, NDArray[np.str_]]:

@@ -88,8 +88,8 @@ static int private_csr(const void *pointer, const dpfast_loss *loss,
     return private_add(&problem, &data, epoch, m, index, BATCH_BLOCK, csr_margins, csr_accumulate);
 }
 
-/* Adding and subtracting 1.5 2^52 rounds to the nearest integer below 2^51; larger numbers come out
- * as multiples of 1 or of a higher power of two all the same. */
+/* Adding and subtracting 1.5 2^52 rounds to the nearest integer up to 2^51; larger numbers come out
+ * as multiples of a half or of a higher power of two (tests/prove/floats.smt2). */
 static void private_perturb(ptrdiff_t n, double stddev, const double *DPFAST_RESTRICT z,
                             double grid, double *DPFAST_RESTRICT out)
 {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import math
 from importlib import resources
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -146,6 +148,101 @@ def load_randhie(
         bounds=dict(_RANDHIE_BOUNDS),
         DESCR=RANDHIE_DESCRIPTION,
         **labels,
+    )
+
+
+# Numbers in a line of Lee & Kifer's files, the label included.
+_IPUMS_WIDTHS = {53: "IPUMS-BR", 58: "IPUMS-US"}
+
+_IPUMS_DESCRIPTION = """\
+Census rows of IPUMS-International, as coded by Lee and Kifer (2018)
+====================================================================
+
+Is a person's income above 300 dollars a month (Brazil, 38,000 rows, 52 features) or 25,000 dollars
+a year (United States, 40,000 rows, 57 features)? Categories are 0/1 columns, numbers as they are.
+
+The terms of use of IPUMS do not allow these data to be passed on, so that dpfast comes without them
+and downloads nothing. Who registers at https://international.ipums.org may extract and use them.
+
+The columns have no names and no declared ranges in these files: state `data_norm`, or ranges, from
+what the variables of your extract mean. Ranges that are read off the rows are not private.
+"""
+
+
+def load_ipums(
+    path: str | PathLike[str], *, return_X_y: bool = False
+) -> Bunch | tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Load census rows in the coding of Lee & Kifer 2018, from a file that you have.
+
+    IPUMS does not allow its data to be passed on: this reads a file, and fetches none.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A row a line, numbers separated by blanks or commas, no header line, the label 0 or 1 last:
+        53 numbers (Brazil) or 58 (United States). May be compressed by gzip (``.gz``).
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        With these entries:
+
+        - ``data``: ndarray of shape (n_samples, 52 or 57), float64.
+        - ``target``: ndarray of shape (n_samples,), int64, 0 or 1.
+        - ``name``: ``"IPUMS-BR"`` or ``"IPUMS-US"``.
+        - ``classes``: ``(0, 1)``, public, negative class first.
+        - ``bounds``: None: the files do not say what may be in a column.
+        - ``DESCR``: str.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, or it is not of this form.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dpfast.datasets import load_ipums
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rows.dat"
+    ...     _ = file.write_text("1 " * 52 + "0\\n" + "0 " * 52 + "1\\n")
+    ...     data = load_ipums(file)
+    >>> data.name, data.data.shape, data.target.tolist()
+    ('IPUMS-BR', (2, 52), [0, 1])
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"path must be a file of IPUMS rows; {str(file)!r} is none. They may not be passed on: "
+            "extract them at https://international.ipums.org."
+        )
+    opener = gzip.open if file.suffix == ".gz" else open
+    with opener(file, "rt", encoding="utf-8") as stream:
+        lines = (line.replace(",", " ") for line in stream)
+        try:
+            table = np.loadtxt(lines, ndmin=2)
+        except ValueError as error:
+            raise ValueError(f"path must hold rows of numbers and no header: {error}.") from None
+    if table.shape[1] not in _IPUMS_WIDTHS:
+        raise ValueError(
+            "path must hold 53 (Brazil) or 58 (United States) numbers a line, the label last; got "
+            f"{table.shape[1]}."
+        )
+    if not np.isfinite(table).all() or not np.isin(table[:, -1], (0.0, 1.0)).all():
+        raise ValueError("path must hold finite numbers, and the last of a line must be 0 or 1.")
+    data, target = np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
+    if return_X_y:
+        return data, target
+    return Bunch(
+        data=data,
+        target=target,
+        name=_IPUMS_WIDTHS[table.shape[1]],
+        classes=(0, 1),
+        bounds=None,
+        DESCR=_IPUMS_DESCRIPTION,
     )
 
 

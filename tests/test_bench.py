@@ -85,12 +85,12 @@ TINY = {
     ),
     "inference": inference.Sizes(
         3,
-        2,
         3000,
         (8.0,),
         rows=2000,
         wide_rows=2000,
-        families=("power", "no signal", "linear, plain"),
+        persons=1000,
+        families=("power", "no signal", "linear, plain", "huber, outliers", "persons, 0.5 alike"),
         real=False,
     ),
     "kuru2020": kuru2020.Sizes(
@@ -920,7 +920,8 @@ def test_lee2018_takes_the_papers_coding_of_adult(tmp_path: Path) -> None:
     (adult,) = lee2018._tables(settings, lee2018.Sizes())
     assert (adult.name, adult.X.shape, adult.data_norm) == ("Adult", (3, 123), math.sqrt(14.0))
     np.testing.assert_array_equal(adult.y, [1.0, -1.0, 1.0])
-    assert len(notes) == 2 and "KDDCup99 left out" in notes[1]
+    assert len(notes) == 4 and "IPUMS-US left out: it may not be passed on" in notes[1]
+    assert "KDDCup99 left out" in notes[3]
 
 
 def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
@@ -1041,6 +1042,14 @@ def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
     report.write(document, SUITES["sgd"], tmp_path)
     page = (tmp_path / "sgd.md").read_text("utf-8")
     assert "89.3 % / 0.398" in page
+
+
+def test_monthly_fits_are_measured_against_independent_ones():
+    data = problems.synthetic(2000, 3)
+    alone, cheaper, chain, months = priors.monthly(data, 20.0, 1)
+    assert 0.0 < alone < cheaper
+    assert chain < cheaper
+    assert months.shape == (12,)
 
 
 def test_priors_are_measured_against_fits_without_them():

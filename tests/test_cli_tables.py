@@ -113,6 +113,19 @@ class TestFit:
         declared = run(*command[:-2], bounds={**bounds, "person": "who"})
         assert declared[0] == 0 and "1,000 persons" in declared[1]
 
+    def test_persons_of_a_large_table(self, run, table, monkeypatch):
+        """It is read in blocks, in whichever order the rows are, and ranges are of persons."""
+        monkeypatch.setattr("dpfast.tabular.model._HELD_BYTES", 1000)
+        visits = table.assign(who=np.repeat(np.arange(1000), 3)).sample(frac=1.0, random_state=0)
+        visits.to_csv("visits.csv", index=False)
+        command = ("fit", "visits.csv", *FIT[2:], "--person", "who")
+        code, out, err = run(*command, bounds={**BOUNDS, "learn_share": 0.3})
+        assert code == 0, err
+        assert "note: the encoded rows are read in blocks." in err
+        assert "1,000 persons" in out
+        assert "Ranges learned within this budget: dose" in out
+        assert "3,000" not in out
+
     def test_solvers_that_need_the_most_rows_of_a_person(self, run, table):
         table.assign(who=np.repeat(np.arange(1000), 3)).to_csv("visits.csv", index=False)
         bounds = BOUNDS | {"dose": [0, 100]}
@@ -126,7 +139,7 @@ class TestFit:
     def test_every_family(self, run, table, family):
         classes = family in ("logistic", "svm")
         bounds = BOUNDS if classes else regression()
-        if family in ("poisson", "gamma", "tweedie"):
+        if family in ("poisson", "gamma", "tweedie", "negative-binomial"):
             bounds = regression(range=[1, 1e6])
             assert run(*FIT, "--family", family, "--test", "t.csv", bounds=bounds)[0] == 0
             table.assign(cost=table["cost"].clip(lower=1.0)).to_csv("t.csv", index=False)

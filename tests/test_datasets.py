@@ -1,10 +1,11 @@
+import gzip
 import inspect
 
 import numpy as np
 import pytest
 from sklearn.utils import Bunch
 
-from dpfast.datasets import load_randhie
+from dpfast.datasets import load_ipums, load_randhie
 
 
 def test_shape_and_published_counts():
@@ -77,3 +78,45 @@ def test_arguments_are_keywords():
         parameter.kind is parameter.KEYWORD_ONLY
         for parameter in inspect.signature(load_randhie).parameters.values()
     )
+
+
+class TestIpums:
+    """Made-up rows: those of IPUMS may not be passed on."""
+
+    def written(self, tmp_path, rows, name="rows.dat", separator=" "):
+        path = tmp_path / name
+        text = "".join(separator.join(map(str, row)) + "\n" for row in rows)
+        if path.suffix == ".gz":
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(text)
+        return path
+
+    @pytest.mark.parametrize(("width", "name"), [(53, "IPUMS-BR"), (58, "IPUMS-US")])
+    @pytest.mark.parametrize("file", ["rows.dat", "rows.csv.gz"])
+    @pytest.mark.parametrize("separator", [" ", ",", "  "])
+    def test_rows_are_read(self, tmp_path, width, name, file, separator):
+        rng = np.random.default_rng(0)
+        rows = rng.integers(0, 90, (7, width))
+        rows[:, -1] = [0, 1, 1, 0, 1, 0, 0]
+        path = self.written(tmp_path, rows, file, separator)
+        data = load_ipums(path)
+        np.testing.assert_array_equal(data.data, rows[:, :-1])
+        np.testing.assert_array_equal(data.target, rows[:, -1])
+        assert (data.name, data.classes, data.bounds) == (name, (0, 1), None)
+        assert "do not allow" in data.DESCR
+        X, y = load_ipums(str(path), return_X_y=True)
+        np.testing.assert_array_equal(X, data.data)
+        np.testing.assert_array_equal(y, data.target)
+
+    def test_other_files_are_refused(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="extract them at"):
+            load_ipums(tmp_path / "absent.dat")
+        with pytest.raises(ValueError, match=r"53 .* or 58 .* numbers a line.*got 3"):
+            load_ipums(self.written(tmp_path, [[1, 2, 0]]))
+        with pytest.raises(ValueError, match="no header"):
+            load_ipums(self.written(tmp_path, [["age"] * 53]))
+        with pytest.raises(ValueError, match="the last of a line must be 0 or 1"):
+            load_ipums(self.written(tmp_path, [[0] * 52 + [2]]))
+        with pytest.raises(ValueError, match="finite numbers"):
+            load_ipums(self.written(tmp_path, [["nan"] + [0] * 52]))

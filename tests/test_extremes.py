@@ -17,6 +17,7 @@ ESTIMATORS = (
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "NegativeBinomialRegressor",
     "PoissonRegressor",
     "QuantileRegressor",
     "TweedieRegressor",

@@ -191,7 +191,11 @@ def test_risk_bounds_are_those_of_the_plans(pyplot, delta):
         for e in grid
     ]
     np.testing.assert_array_equal(curves["ridge by default"], expected)
-    assert len([label for label in curves if not label.startswith("_")]) == 4
+    lowest = [
+        plan(SHAPE, "output-perturbation", Budget(e, delta)).expected["lower_bound"] for e in grid
+    ]
+    np.testing.assert_array_equal(curves["no private method, for the worst loss"], lowest)
+    assert len([label for label in curves if not label.startswith("_")]) == 5
     for values in curves.values():
         if len(values) == len(grid):
             assert np.all(np.diff(values) < 0)

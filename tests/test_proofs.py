@@ -41,6 +41,63 @@ def test_the_page_names_every_step_and_every_admission():
             assert f"`{file.name}`" in page
 
 
+def quoted(text):
+    """File and text of the lines that a file for the solver says in its own language."""
+    return re.findall(r"^; ([\w/.]+\.(?:py|c|h)): (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("step", ["floats", "rounding"])
+def test_the_lines_that_are_proved_stand_in_the_files(step):
+    lines = quoted((ROOT / "tests" / "prove" / f"{step}.smt2").read_text())
+    assert len(lines) > 10
+    for file, line in lines:
+        assert " ".join(line.split()) in " ".join((ROOT / file).read_text().split()), line
+
+
+def answers(text, tmp_path):
+    (tmp_path / "query.smt2").write_text(text)
+    ran = subprocess.run(["z3", tmp_path / "query.smt2"], capture_output=True, text=True)
+    return ran.stdout.split()
+
+
+#: Each of these constants in rounding.smt2 is needed: with the other, a norm or a factor is wrong.
+SLACK = [
+    ("(+ k 1.0) u", "(+ k 0.5) u"),
+    ("(/ d 2.0) 4.0)", "(/ d 2.0) 1.0)"),
+    ("(/ d 2.0) 4.0)", "(/ d 4.0) 4.0)"),
+    ("(+ d 8.0) u", "(+ d 2.0) u"),
+    ("(* 16.0 u)", "(* 1.0 u)"),
+    ("(* 32.0 u)", "(* 3.0 u)"),
+    ("(- 1.0 (* 8.0 u)) (+ 1.0 e)", "(- 1.0 (* 5.0 u)) (+ 1.0 e)"),
+    ("(- 1.0 (* 8.0 u)) d", "(- 1.0 (* 1.0 u)) d"),
+    ("(+ 1.0 (* 4.0 u)) (+ 1.0 f)", "(+ 1.0 (* 1.0 u)) (+ 1.0 f)"),
+    ("(- 1.0 (* 4.0 u)) (+ 1.0 f) norm", "(- 1.0 (* 1.0 u)) (+ 1.0 f) norm"),
+    ("(- 1.0 (* 4.0 u)) (+ 1.0 e)", "(- 1.0 (* 1.0 u)) (+ 1.0 e)"),
+    ("(- 1.0 (* 4.0 u)) (+ 1.0 f) (+ 1.0 g)", "(- 1.0 (* 1.0 u)) (+ 1.0 f) (+ 1.0 g)"),
+]
+
+
+@pytest.mark.skipif(shutil.which("z3") is None, reason="needs Z3")
+@pytest.mark.parametrize("right, wrong", SLACK)
+def test_less_room_for_rounding_is_refuted(right, wrong, tmp_path):
+    text = (ROOT / "tests" / "prove" / "rounding.smt2").read_text()
+    assert right in text
+    assert "sat" in answers(text.replace(right, wrong), tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("z3") is None, reason="needs Z3")
+def test_the_premises_of_rounding_can_be_met(tmp_path):
+    """Without its last assertion, that the claim fails, every query has a solution."""
+    text = (ROOT / "tests" / "prove" / "rounding.smt2").read_text()
+    claims = r"\(assert \(not .*\n(?: .*\n)*\(check-sat\)"
+    found, queries = (
+        answers(re.sub(claims, "(check-sat)", text), tmp_path),
+        text.count("(check-sat)"),
+    )
+    assert found == ["sat"] * queries
+    assert answers(text, tmp_path) == ["unsat"] * queries
+
+
 def test_without_the_tools_nothing_is_proved_and_it_is_said(tmp_path):
     for tool in ("bash", "dirname"):
         (tmp_path / tool).symlink_to(shutil.which(tool))

@@ -64,9 +64,9 @@ class Sizes:
     iterations: tuple[int, ...] = (100, 200, 500, 1000)
     steps: tuple[float, ...] = (0.1, 1.0)
     draws: int = 5
-    runs: int = 2
-    finer: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 250, 300, 500, 1000)
-    finer_steps: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0)
+    runs: int = 1
+    finer: tuple[int, ...] = (20, 40, 60, 80, 100, 120, 150, 200, 250, 300, 500, 1000)
+    finer_steps: tuple[float, ...] = (1.0,)
     epsilon: float = 1.0
     cost_shapes: tuple[tuple[int, int], ...] = ((1_000_000, 20), (500_000, 120))
 

@@ -45,7 +45,7 @@ def baselines(
     if model.family in _USUAL and several and fit.plan.in_memory and small:
         X, y, arguments = fit.dense()
         weight = arguments.get("sample_weight")
-        if hasattr(model.estimator_, "deviance_power"):
+        if hasattr(model.estimator_, "deviance_explained"):
             y = np.clip(y, *model.estimator_.target_bounds)  # it takes no others
         usual = _USUAL[model.family]().fit(X, y, sample_weight=weight)
         output = np.concatenate([output_of(usual, part.X) for part in parts])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
 
+from dpfast._validation import check_real
+from dpfast.blocks import Executor, is_dask
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
+from dpfast.sums import as_vector
 
 Vector = NDArray[np.float64]
 
@@ -26,11 +31,6 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
 
     def _family(self) -> Loss:
         """The loss, of any width; parameters checked."""
-        raise NotImplementedError
-
-    @property
-    def deviance_power(self) -> float:
-        """Power of the mean that the variance is taken to be in proportion to."""
         raise NotImplementedError
 
     def _loss(self) -> Loss:
@@ -82,9 +82,97 @@ class PrivateLogLinkRegressor(PrivateLinearRegressor):
         float
             Not private: it is computed from `y`.
         """
+        weight = None if sample_weight is None else column_or_1d(sample_weight)
+        return self.deviance_explained(column_or_1d(y), self.predict(X), weight)
+
+    def deviance_explained(
+        self, y: Vector, mean: Vector, sample_weight: Vector | None = None
+    ) -> float:
+        """D² of predicted means, by the deviance of the family.
+
+        Parameters
+        ----------
+        y, mean : ndarray of shape (n_samples,)
+        sample_weight : ndarray of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateTweedieRegressor(PrivateLogLinkRegressor):
+    """Variances are in proportion to a power of the mean; targets can be rates of an exposure."""
+
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"exposure": None}
+
+    max_exposure: float | None = None
+
+    @property
+    def deviance_power(self) -> float:
+        """Power of the mean that the variance is taken to be in proportion to."""
+        raise NotImplementedError
+
+    def deviance_explained(
+        self, y: Vector, mean: Vector, sample_weight: Vector | None = None
+    ) -> float:
         from sklearn.metrics import d2_tweedie_score  # takes long to import
 
-        found = d2_tweedie_score(
-            y, self.predict(X), sample_weight=sample_weight, power=self.deviance_power
-        )
+        found = d2_tweedie_score(y, mean, sample_weight=sample_weight, power=self.deviance_power)
         return float(found)
+
+    def _by_exposure(
+        self, X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Rates in the place of targets, and weights with which their loss is that of an offset.
+
+        With an exposure e, the loss of a mean ``e exp(z)`` is ``e^(2-q)`` times that of the rate
+        ``t / e`` with the mean ``exp(z)``, up to terms without z.
+        """
+        others = {name: value for name, value in fit_params.items() if name != "exposure"}
+        exposure = fit_params.get("exposure")
+        if exposure is None:
+            if self.max_exposure is not None:
+                raise ValueError(
+                    f"exposure must be given to fit with max_exposure={self.max_exposure!r}; got "
+                    "None. It is how long each row was watched, or how many are in it."
+                )
+            return y, others
+        if isinstance(X, Executor) or is_dask(X, exposure):
+            raise ValueError(
+                "exposure must be left out for rows in blocks; got one. Give the source targets "
+                "that are divided by it, and exposure**(2 - power) as weights."
+            )
+        highest = self._highest_exposure()
+        if highest is None:
+            raise ValueError(
+                "max_exposure must be given with exposure; got None. Exposures are as private as "
+                "the rows, and noise is in proportion to the weight of the longest: declare it, "
+                "known without looking at the data (longer ones weigh as much as it)."
+            )
+        targets = column_or_1d(y)
+        lengths = as_vector("exposure", exposure, len(targets))
+        if lengths.min() <= 0.0:
+            raise ValueError("exposure must hold numbers > 0; got others.")
+        weight = np.minimum(lengths, highest) ** (2.0 - self.deviance_power)
+        given = fit_params.get("sample_weight")
+        if given is not None:
+            if self.max_weight is None:
+                raise ValueError("max_weight must be given with sample_weight; got None.")
+            weight = weight * as_vector("sample_weight", given, len(targets))
+        return targets / lengths, {**others, "sample_weight": weight}
+
+    def _highest_exposure(self) -> float | None:
+        if self.max_exposure is None:
+            return None
+        return check_real("max_exposure", self.max_exposure, low=1e-100, high=1e100)
+
+    def _weight_bound(self) -> float | None:
+        highest = self._highest_exposure()
+        if highest is None:
+            return self.max_weight
+        most: float = highest ** (2.0 - self.deviance_power)
+        return most if self.max_weight is None else most * self.max_weight

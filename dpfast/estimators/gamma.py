@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpfast.estimators._log_link import PrivateLogLinkRegressor
+from dpfast.estimators._log_link import PrivateTweedieRegressor
 from dpfast.losses import Loss
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GammaRegressor(PrivateLogLinkRegressor):
+class GammaRegressor(PrivateTweedieRegressor):
     """Gamma regression of costs and durations with an (ε, δ)-differential-privacy guarantee.
 
     The mean of the target is ``exp(<x, coef_> + intercept_)``, its variance in proportion to the
@@ -67,6 +67,11 @@ class GammaRegressor(PrivateLogLinkRegressor):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    max_exposure : float or None, default=None
+        Public bound of the exposures, needed where `fit` gets an `exposure`: how long each row was
+        watched, or how many units are in it. The mean of the target is then the exposure times
+        ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target over the
+        exposure. It replaces `max_weight`, but where there are weights, too.
     prior : None, default=None
         Losses with a log link take none.
 

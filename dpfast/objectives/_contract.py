@@ -74,6 +74,8 @@ class Described:
 
     #: Whether optimizers may take steps along single rows.
     single_rows: ClassVar[bool] = False
+    #: Whether kinks, if there are any, can be rounded off (:class:`Smoothable`).
+    smoothable: ClassVar[bool] = False
 
     @property
     def certificate(self: ObjectiveShape) -> Literal["gradient", "gap", "saddle"] | None:
@@ -94,6 +96,10 @@ class Described:
         radius = self.minimizer_norm
         reach = radius if math.isfinite(radius) else self.lipschitz / self.strong_convexity
         return 4.0 * float(self.gradient_error(2.0 * reach))
+
+    def easy_tolerance(self) -> float:
+        """The smallest tolerance that the default optimizer reaches in reasonable time; 0: any."""
+        return 0.0
 
     def hessian_trace(self: ObjectiveShape) -> float:
         """Bound of the trace of the Hessian."""

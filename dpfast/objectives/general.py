@@ -20,13 +20,20 @@ exponential mechanism asks for.  ``2L`` always holds; for a mean of n terms that
 each, ``2L/n`` (`replace_one`) and ``L/n`` (`add_or_remove_one`).
 
 None of these constants can be checked from outside: the guarantee stands on the declaration.
+
+**Kinks.**  A function that is not smooth has no gradient that could certify its minimizer; lines
+below it do.  Subgradients ``G_k`` at points ``w_k`` bound the minimum from below, and an average of
+the points is certified by the gap (:class:`dpfast.optimizers.certificates.Averages`), if
+`rounding` and `value_rounding` say what floating point does to both.  The gap falls as ``1/T`` in
+the number of subgradients, so that the tolerance is 6 % of L unless told otherwise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +50,8 @@ from dpfast.shape import UNIT
 
 Vector = NDArray[np.float64]
 
+# What subgradients of norm 2L certify after some 5,000 steps: √(2µ gap), gap = 2(2L)²/(µ(T + 1)).
+_KINK_TOLERANCE = 0.06
 # Number of terms that the default rounding bound assumes where no number of records is declared.
 _DEFAULT_TERMS = 2**20
 
@@ -80,6 +89,10 @@ class GeneralShape(Described):
         Bound of ``|F|``, and of every sum on the way to it, over all data sets and all weights of
         norm up to `minimizer_norm`.  Of use to the exponential mechanism alone, which charges the
         rounding errors of values by it.
+    value_rounding : callable or None, default=None
+        ``value_rounding(w_norm)`` bounds the rounding error of a computed value, for functions with
+        kinks.  There `rounding` bounds an ``r`` with
+        ``F(v) >= F̂ + <Ĝ, v - w> + (µ/2)‖v - w‖² - value_rounding - r‖v - w‖`` for every v.
 
     Raises
     ------
@@ -103,6 +116,7 @@ class GeneralShape(Described):
     rounding: Callable[[float], float] | None = None
     gradient_sensitivity: float | Mapping[str, float] | None = None
     largest_value: float = float("inf")
+    value_rounding: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
         check_integer("dim", self.dim, low=1, high=2**53)
@@ -115,13 +129,42 @@ class GeneralShape(Described):
         check_real("largest_value", self.largest_value, low=0.0, allow_inf=True)
         _check_declared("sensitivity", self.sensitivity)
         _check_declared("gradient_sensitivity", self.gradient_sensitivity)
-        if self.rounding is not None and not callable(self.rounding):
-            raise TypeError(f"rounding must be callable or None; got {self.rounding!r}.")
+        for name in ("rounding", "value_rounding"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} must be callable or None; got {given!r}.")
         if self.rounding is None and self.smoothness == float("inf"):
             raise ValueError(
                 "rounding must be given where smoothness is infinite, since errors of a scalar "
                 "product then have no bounded effect on a gradient; got None."
             )
+
+    @property
+    def certificate(self) -> Literal["gradient", "gap", "saddle"] | None:
+        """The gradient, or a gap where kinks and what rounding does there were declared."""
+        if math.isfinite(self.smoothness):
+            return "gradient"
+        return None if self.value_rounding is None else "gap"
+
+    def rounding_of_lines(self, w_norm: float) -> tuple[float, float]:
+        """What rounding does to a value and to a line below, see :class:`Rounded`."""
+        if self.value_rounding is None:
+            return math.inf, math.inf
+        value = check_real("value_rounding(w_norm)", self.value_rounding(w_norm), low=0.0)
+        return value, self.gradient_error(w_norm)
+
+    def least_tolerance(self) -> float:
+        """For kinks ``√(2µ gap)`` for four times the gap that rounding leaves."""
+        if self.certificate != "gap":
+            return super().least_tolerance()
+        mu, radius = self.strong_convexity, self.minimizer_norm
+        reach = 2.0 * (radius if math.isfinite(radius) else self.lipschitz / mu)
+        value, slope = self.rounding_of_lines(reach)
+        return math.sqrt(8.0 * mu * (2.0 * value + slope * reach + 0.5 * slope**2 / mu))
+
+    def easy_tolerance(self) -> float:
+        """What subgradients can be expected to certify, of a function with kinks."""
+        return _KINK_TOLERANCE * self.lipschitz if self.certificate == "gap" else 0.0
 
     def minimizer_sensitivity(self, neighboring_relation: str) -> float:
         """The declared bound, or :meth:`difference_lipschitz` over µ.
@@ -246,10 +289,11 @@ class General(ShapedObjective):
         rounding: Callable[[float], float] | None = None,
         gradient_sensitivity: float | Mapping[str, float] | None = None,
         largest_value: float = float("inf"),
+        value_rounding: Callable[[float], float] | None = None,
     ) -> None:
         self.shape = GeneralShape(
             dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm,
-            rounding, gradient_sensitivity, largest_value,
+            rounding, gradient_sensitivity, largest_value, value_rounding,
         )  # fmt: skip
         self._evaluate = getattr(function, "value_and_gradient", function)
         if not callable(self._evaluate):
@@ -259,8 +303,12 @@ class General(ShapedObjective):
         self._hessian = getattr(function, "hessian", None)
         self._last: tuple[Vector, Vector] | None = None
 
+    def rounding(self, w_norm: float) -> tuple[float, float]:
+        """Bounds of the rounding errors of a value and of a line below the function."""
+        return self.shape.rounding_of_lines(w_norm)
+
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """The function's value and gradient, checked.
+        """The function's value and gradient, or a subgradient, checked.
 
         Raises
         ------

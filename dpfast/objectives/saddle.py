@@ -87,6 +87,9 @@ class SaddleShape(GeneralShape):
     gap_error : float, default=0.0
         Bound of the rounding error of a certified gap: of ``½‖∇_w H‖²/µ`` plus
         ``max_{u ∈ V} <∇_v H, u - v>``.  The noise pays for it.  0 takes the gap for exact.
+    game_smoothness, strong_concavity, diameter : float
+        ``ℓ`` and ``ν`` of ``H``, and the diameter of ``V``, by which a plan tells how many
+        gradients to expect; infinite: not known.
 
     Examples
     --------
@@ -96,6 +99,9 @@ class SaddleShape(GeneralShape):
     """
 
     gap_error: float = 0.0
+    game_smoothness: float = math.inf
+    strong_concavity: float = 0.0
+    diameter: float = math.inf
 
     @property
     def certificate(self) -> Literal["saddle"]:
@@ -112,6 +118,9 @@ class SaddleShape(GeneralShape):
             object.__setattr__(self, "rounding", _not_used)
         super().__post_init__()
         check_real("gap_error", self.gap_error, low=0.0)
+        check_real("game_smoothness", self.game_smoothness, low=0.0, allow_inf=True)
+        check_real("strong_concavity", self.strong_concavity, low=0.0)
+        check_real("diameter", self.diameter, low=0.0, allow_inf=True)
 
 
 class Saddle:
@@ -126,7 +135,7 @@ class Saddle:
         public.  ``G`` is ``ℓ(1 + ℓ/ν)``-smooth, and not smooth for ``ν = 0``.
     lipschitz : float
         ``L``: bound of the norm of the gradient in `w` of the data-dependent part, for every `v`.
-    n_samples, sensitivity, minimizer_norm, gap_error
+    n_samples, sensitivity, minimizer_norm, gap_error, diameter
         As for :class:`SaddleShape`.
 
     Examples
@@ -165,6 +174,7 @@ class Saddle:
         sensitivity: float | Mapping[str, float] | None = None,
         minimizer_norm: float = math.inf,
         gap_error: float = 0.0,
+        diameter: float = math.inf,
     ) -> None:
         ell = check_real("smoothness", game.smoothness, low=0.0, low_open=True)
         concavity = check_real("strong_concavity", game.strong_concavity, low=0.0)
@@ -172,5 +182,6 @@ class Saddle:
         self.game = game
         self.shape = SaddleShape(
             game.dim, lipschitz, game.strong_convexity, smoothness, n_samples, sensitivity,
-            minimizer_norm, gap_error=gap_error,
+            minimizer_norm, gap_error=gap_error, game_smoothness=ell, strong_concavity=concavity,
+            diameter=diameter,
         )  # fmt: skip

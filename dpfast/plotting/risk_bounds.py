@@ -34,9 +34,11 @@ def plot_risk_bounds(
 ) -> Any:
     """Plot bounds of the excess risk of output perturbation against epsilon, from public numbers.
 
-    The bounds are for the mean loss, over the best weights of the norm that the plans guess. A
-    curve is left out where its method does not apply: a loss with kinks has no descent, and a
-    formula for noise may not be private at every epsilon.
+    The bounds are for the mean loss, over the best weights of the norm that the plans guess; below
+    them is what no private method can promise for every loss of the same slope and curvature
+    (:func:`dpfast.theory.lowy2021.lower_bound`). A curve is left out where its method does not
+    apply: a loss with kinks has no descent, and a formula for noise may not be private at every
+    epsilon.
 
     Parameters
     ----------
@@ -80,6 +82,14 @@ def plot_risk_bounds(
             points.append((epsilon, planned.expected["excess_risk_bound"]))
         if points:
             ax.plot(*zip(*points, strict=True), style, linewidth=1.6, label=label)
+    lowest = []
+    for epsilon in grid:
+        settled = plan(shape, "output-perturbation", Budget(float(epsilon), delta), **options)
+        if "lower_bound" in settled.expected:
+            lowest.append((epsilon, settled.expected["lower_bound"]))
+    if lowest:
+        label = "no private method, for the worst loss"
+        ax.plot(*zip(*lowest, strict=True), ":", color="0.3", linewidth=1.6, label=label)
     ax.axhline(
         shape.loss.at_zero * shape.max_weight,
         color="0.6",

@@ -26,6 +26,12 @@ from dpfast._files import (
 from dpfast._validation import check_flag, check_integer
 from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.disjoint_accounts import (
+    DisjointAccounts,
+    check_relation,
+    part_path,
+    parts_event,
+)
 from dpfast.privacy.events import Event, event_from_dict, sampler_delta
 from dpfast.privacy.filters import budget_filter
 from dpfast.privacy.ledger import Guarantee, Ledger, kinds, merged, whole_guarantee
@@ -145,6 +151,10 @@ budget)
         self._lock = threading.Lock()
         self._guard: io.FileIO | None = None
         self._process = this_process()
+        self._divisions: dict[str, DisjointAccounts] = {}
+        # Of a part: who paid for it, and between which neighbors.
+        self._paid_by: str | None = None
+        self._relation: str | None = None
         _ALL.add(self)
         if self._path is not None:
             self._alone(self._begin)
@@ -175,6 +185,90 @@ budget)
             "adaptive": self._adaptive,
             "identity": self.identity,
         }
+
+    def disjoint(
+        self,
+        name: str,
+        budget: Budget,
+        neighboring_relation: str = "replace_one",
+        accountant: str = "auto",
+    ) -> DisjointAccounts:
+        """Pay once for fits to several parts of the people, each of which gets the whole `budget`.
+
+        Parallel composition: everybody belongs to one part, which is fixed beforehand and does not
+        follow from the records, such as the month in which people were first registered, or the
+        clinic of a register. Whatever their records say, nobody's are in two parts. Then what
+        is done to one part says nothing about the people of another, and all parts together
+        cost what one of them may. :mod:`dpfast.privacy.disjoint_accounts` has the proof.
+
+        Parameters
+        ----------
+        name : str
+            Of the division into parts. The account is charged the first time it is used; later it
+            opens the same parts again.
+        budget : Budget
+            Of every part, for everything that is ever fitted to it; not pure.
+        neighboring_relation : str, default="replace_one"
+            That of all fits: with ``"_group"`` at its end where they are about persons.
+        accountant : {"auto", "gdp", "zcdp"}, default="auto"
+            In whose unit the parts are limited; "auto" takes the budget's own, and GDP for
+            (epsilon, delta), which prices Gaussian noise alone, and best.
+
+        Returns
+        -------
+        DisjointAccounts
+            ``parts["2024-03"]`` is the account of a part: a :class:`BudgetAccountant` whose block
+            covers the thread that opens it. There, this account is not charged again; any others
+            are. With a `path`, each part has a file beside it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not of the stated kind, or `name` was begun otherwise.
+        BudgetExceeded, UnsupportedEvent, BudgetFileError, OSError
+            As for :meth:`charge`; nothing was charged.
+
+        Examples
+        --------
+        >>> from dpfast import Budget
+        >>> account = BudgetAccountant(Budget(mu=0.5))
+        >>> parts = account.disjoint("months", Budget(mu=0.3))
+        >>> with parts["2024-01"]:
+        ...     pass  # the whole of mu = 0.3 for those who were registered in January,
+        >>> with parts["2024-02"]:
+        ...     pass  # and again for those of February
+        >>> round(account.remaining(), 2)
+        0.64
+        """
+        event, unit = parts_event(name, budget, neighboring_relation, accountant)
+
+        def pay() -> None:
+            state = self._read()
+            known = [each for each in state.ledger.events if each.where == event.where]
+            if any(each != event for each in known):
+                raise ValueError(
+                    f"{event.where} were begun with {known[0].describe()}, "
+                    f"{known[0].neighboring_relation}; got {event.describe()}, "
+                    f"{neighboring_relation}. Nothing was spent."
+                )
+            if not known:
+                self._spend(state, [event], [event])
+
+        def opened(part: str) -> BudgetAccountant:
+            path = part_path(self._path, name, part)
+            account = BudgetAccountant(budget, path, unit, key=self._key, all_threads=False)
+            account._paid_by, account._relation = self.identity, neighboring_relation
+            return account
+
+        self._alone(pay)
+        if name not in self._divisions:
+            self._divisions[name] = DisjointAccounts(name, opened)
+        return self._divisions[name]
+
+    @property
+    def paid_by(self) -> str | None:
+        """Identity of the account that paid for all of this one beforehand, if it is a part's."""
+        return self._paid_by
 
     @property
     def budget(self) -> Budget:
@@ -232,18 +326,20 @@ budget)
             In a forked child, without a file.
         """
         new, planned = list(events), list(plan)
+        check_relation(new, self._relation)
+        self._alone(lambda: self._spend(self._read(), new, planned))
 
-        def spend() -> None:
-            state = self._admitted(self._read(), new, planned)
-            state.ledger.spend_alone(new)
-            if self._path is not None:
-                self._write(state)
-            self._state = state
-
-        self._alone(spend)
+    def _spend(self, state: "_State", new: Sequence[Event], plan: Sequence[Event]) -> None:
+        """Charge `new` to the account as it is. The locks are held."""
+        state = self._admitted(state, new, plan)
+        state.ledger.spend_alone(new)
+        if self._path is not None:
+            self._write(state)
+        self._state = state
 
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
+        check_relation(events, self._relation)
 
         def ask() -> None:
             self._admitted(self._read(), events, events).ledger.check(*events, alone=True)
@@ -339,6 +435,8 @@ budget)
         try:
             filtered.check(*plan, alone=True)
         except (BudgetExceeded, UnsupportedEvent):
+            if self._paid_by is not None:
+                raise  # what was paid for is the limit of this filter
             alone = Ledger(self._budget, self._accountant)
             alone.check(*plan, alone=True)
             return replace(state, ledger=alone, plan=tuple(merged(plan)), left=kinds(plan))

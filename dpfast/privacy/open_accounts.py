@@ -54,6 +54,11 @@ class Charged(Protocol):
         ...
 
     @property
+    def paid_by(self) -> str | None:
+        """Identity of an account that paid for all of it beforehand."""
+        ...
+
+    @property
     def all_threads(self) -> bool:
         """Whether its block covers other threads and processes, too."""
         ...
@@ -94,12 +99,16 @@ def active_accountants() -> tuple[Charged, ...]:
     above = {account.identity: account for account in _accounts_above()}
     if not ENTERED and not above:
         return ()
+    # Whoever paid for a whole part pays nothing more for what is done in its block.
+    opened = [account for account in own or () if any(account is other for other in ENTERED)]
+    paid = {account.paid_by for account in opened}
     here = tuple(
         account
         for account in ENTERED
-        if account.all_threads or any(account is other for other in own or ())
+        if account.identity not in paid
+        and (account.all_threads or any(account is other for other in own or ()))
     )
-    known = {account.identity for account in here}
+    known = {account.identity for account in here} | paid
     return (*(a for identity, a in above.items() if identity not in known), *here)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.mechanisms import Query
-from dpfast.objectives import ErmShape
+from dpfast.objectives import ErmShape, Smoothable
 from dpfast.optimizers import (
     OPTIMIZERS,
     OptimizeResult,
@@ -97,6 +97,7 @@ class CertifiedMinimizer(Query):
             shape.dim,
             shape.certificate,
             single_rows=shape.single_rows,
+            smoothable=shape.smoothable,
             what=f"{type(shape).__name__.removesuffix('Shape').lower()} objectives",
         )
         self.optimizer_options = MappingProxyType(dict(optimizer_options))
@@ -298,7 +299,11 @@ def certified_minimizer(
     seen = witness(objective)
     minimize = OPTIMIZERS[first] if isinstance(first, str) else as_minimizer(first)
     result = minimize(seen, tolerance=tolerance, **options)
-    for polish in ("newton", "lbfgs") if math.isfinite(objective.smoothness) else ("smoothing",):
+    if math.isfinite(objective.smoothness):
+        others: tuple[str, ...] = ("newton", "lbfgs")
+    else:
+        others = ("smoothing",) if isinstance(objective, Smoothable) else ("subgradient",)
+    for polish in others:
         if result.converged and seen.certifies(result.w, tolerance):
             return result
         if polish == "newton" and objective.dim > 4 * _NEWTON_MAX_DIM:
@@ -325,13 +330,19 @@ def check_certifiable(shape: Any) -> None:
         raise ValueError(f"loss must be {shape.lacks}; got {shape.problem.loss.name!r}.")
     if shape.certificate is None:
         raise ValueError(
-            "objective must be smooth, or the empirical risk of the hinge, for a certificate; got "
-            f"{type(shape).__name__} with smoothness={shape.smoothness!r}."
+            "objective must be smooth, the empirical risk of the hinge, or declare value_rounding, "
+            f"for a certificate; got {type(shape).__name__} with smoothness={shape.smoothness!r}."
         )
 
 
 def choose_optimizer(
-    optimizer: Optimizer, dim: int, certificate: str | None, *, single_rows: bool, what: str
+    optimizer: Optimizer,
+    dim: int,
+    certificate: str | None,
+    *,
+    single_rows: bool,
+    what: str,
+    smoothable: bool = True,
 ) -> Optimizer:
     """The optimizer's name or the user's function, refused if it cannot work on the objective.
 
@@ -346,6 +357,8 @@ def choose_optimizer(
         Whether steps along single rows are possible.
     what : str
         The objective, for messages.
+    smoothable : bool, default=True
+        Whether its kinks can be rounded off.
 
     Returns
     -------
@@ -368,11 +381,12 @@ def choose_optimizer(
     kinks = certificate == "gap"
     if optimizer == "auto":
         if kinks:
-            return "smoothing"
+            return "smoothing" if smoothable else "subgradient"
         return "newton" if dim <= _NEWTON_MAX_DIM else "lbfgs"
-    if kinks and optimizer not in _KINK_OPTIMIZERS:
+    possible = [name for name in _KINK_OPTIMIZERS if smoothable or name != "smoothing"]
+    if kinks and optimizer not in possible:
         raise ValueError(
-            f"optimizer must be one of {', '.join(map(repr, _KINK_OPTIMIZERS))} for a loss with "
+            f"optimizer must be one of {', '.join(map(repr, possible))} for a loss with "
             f"kinks; got {optimizer!r}."
         )
     if optimizer in ROW_OPTIMIZERS and not single_rows:

@@ -8,8 +8,8 @@ categories are counts: their mean is their variance, too.  Then correlations are
 that stand out of the noise are taken out.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
-category it is kept how far its count stood out of the noise: :meth:`Coordinates.weights` gives next
-to no effect to those that nobody was seen to have.
+category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
+:meth:`Coordinates.weights` gives next to no effect to those that nobody was seen to have.
 
 All is post-processing of releases of :mod:`dpfast.queries.coordinates`.
 """
@@ -17,6 +17,7 @@ All is post-processing of releases of :mod:`dpfast.queries.coordinates`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,7 @@ from dpfast.shape import ProblemShape
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+_SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.
 _NORMAL = 0.5 * math.pi
 # Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of declared
@@ -46,9 +48,14 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 _COUNTED, _RAREST = 5.0, 4.0
 # Squares beyond so many times a normal column's tell one with spikes.
 _SPIKY = 2.0
-# Deviations of the noise by which a category's share stands out: up to the first it is taken for
-# empty, from the second on its weight counts in full.
-_NOTHING, _SEEN = 0.5, 2.5
+# Deviations of the noise: a category is taken to have so many rows less than were counted, and from
+# the second on it was seen for certain.
+_DOUBT, _CERTAIN = 1.0, 3.5
+# Deviation of a category's effect before any data are seen, in units of the margin, and the most of
+# one that was not seen for certain, as a share of the largest effect that was.
+CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
+# Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
+_TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
 # at most this share of its mean's square.
 _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
@@ -85,8 +92,10 @@ class Columns:
     center, scale : ndarray of shape (n_features,)
     deviation : ndarray of shape (n_features,)
         Of the noise in the centers.
-    seen : ndarray of shape (n_features,)
-        From 0, a category that was not seen in any row, to 1; columns of numbers have 1.
+    counted : ndarray of bool, shape (n_features,)
+        Columns of categories.
+    frequency, frequency_deviation : ndarray of shape (n_features,)
+        Shares of the rows that have each category, and the noise in these; of `counted` alone.
     spiky : ndarray of bool, shape (n_features,)
         Columns of numbers that are mostly at one value.
     shares : ndarray of shape (n_classes,)
@@ -98,7 +107,9 @@ class Columns:
     center: Vector
     scale: Vector
     deviation: Vector
-    seen: Vector
+    counted: NDArray[np.bool_]
+    frequency: Vector
+    frequency_deviation: Vector
     spiky: NDArray[np.bool_]
     shares: Vector
     share_deviation: float
@@ -137,21 +148,37 @@ class Coordinates:
         found /= found.sum()
         return found
 
-    def weights(self, v: Matrix, deviation: float) -> Matrix:
-        """``w = W v``, with next to no effect of categories that were not seen in any row.
+    def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
+        """``w = W v``, with as much effect of categories as noise in it lets one believe.
 
-        They have noise, stretched by `W`, and nothing else; the deviation is that in a coordinate
-        that no row's slope depends on.  What an effect is at the column's center goes to the
+        A category has noise, stretched by `W`; where few rows or none have it, slopes do not follow
+        its weight, and noise piles up.  What an effect is at the column's center goes to the
         constant: typical rows keep their margins.
+
+        Parameters
+        ----------
+        v : ndarray of shape (dim,) or (dim, classes)
+        noise : callable
+            Deviation in a coordinate, of the share of the usual curvature that there is along it.
         """
         w: Matrix = self.transform @ v
-        columns = self.columns
-        stretch = np.sum(np.square(self.transform[: len(columns.seen), : self.free]), axis=1)
-        noise = (1.0 - columns.seen) * deviation**2 * stretch
-        cut = (noise / (1.0 + noise) * w[: len(noise)].T).T
-        w[: len(cut)] -= cut
+        columns, d = self.columns, len(self.columns.center)
+        if not columns.counted.any():
+            return w
+        stretch = np.sum(np.square(self.transform[:d, : self.free]), axis=1)
+        seen = columns.frequency / columns.frequency_deviation
+        least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
+        variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
+        prior = CATEGORY_EFFECT**2
+        kept = np.where(columns.counted, prior / (prior + variance), 1.0)
+        found = (kept * w[:d].T).T
+        certain = ~columns.counted | (seen > _CERTAIN)
+        if certain.any():
+            most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
+            found[~certain] = np.clip(found[~certain], -most, most)
         if self.anchor is not None:
-            w[self.anchor] += columns.center @ cut / self.constant
+            w[self.anchor] += columns.center @ (w[:d] - found) / self.constant
+        w[:d] = found
         return w
 
 
@@ -186,8 +213,9 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
     if learning.correlation is None:
         return found
-    change = _correlation(learning.correlation, shape, found, curator)
-    return replace(found, transform=bounded(shape, found.transform @ change, learning.limit))
+    change, columns = _correlation(learning.correlation, shape, found, curator)
+    transform = bounded(shape, found.transform @ change, learning.limit)
+    return replace(found, transform=transform, columns=columns)
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -234,7 +262,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         above, below, square, labels = query.split(noisy / n)
         noise = mechanism.stddev / n
         mean = np.where(counted, above, above - below)
-        size, apart = above + below, math.sqrt(2.0) * noise
+        size, apart = above + below, _SQRT_2 * noise
         known = scale * np.where(counted, noise, apart)
         shares = classes.add(labels, noise / query.label_weight)
         measured = None
@@ -253,12 +281,13 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         rare = np.maximum(np.maximum(share, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
         center = np.where(counted, share * one, center)
         scale = np.where(counted, one * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
-    evidence = np.clip((share / doubt - _NOTHING) / (_SEEN - _NOTHING), 0.0, 1.0)
     return Columns(
         center=unit * center,
         scale=unit * scale,
         deviation=unit * centers.deviation(),
-        seen=np.where(counted, evidence, 1.0),
+        counted=counted,
+        frequency=share,
+        frequency_deviation=doubt,
         spiky=spiky & ~counted,
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
@@ -328,8 +357,11 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
 
 def _correlation(
     mechanism: Gaussian, shape: ProblemShape, found: Coordinates, curator: Curator
-) -> Matrix:
-    """Rotation and scaling that takes out the correlations that stand out of the noise."""
+) -> tuple[Matrix, Columns]:
+    """Rotation and scaling that takes out the correlations that stand out of the noise.
+
+    And what is known of the columns, now that there are their second moments.
+    """
     d, free, n = shape.n_features, found.free, shape.n_samples
     asked = found.transform.copy()
     asked[:, free:] = 0.0  # what is constant has no place among the correlations
@@ -340,6 +372,7 @@ def _correlation(
     # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
     noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
     columns = np.flatnonzero(np.arange(d) != found.anchor)
+    counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
     lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
     eigenvalues, vectors = np.linalg.eigh(moments)
@@ -349,7 +382,30 @@ def _correlation(
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
     change = np.eye(shape.dim)
     change[:free, :free] = vectors / np.sqrt(shrunk)
-    return change
+    return change, counted_again
+
+
+def _counted_again(
+    found: Coordinates, columns: NDArray[np.intp], squares: Vector, noise: float
+) -> Columns:
+    """The frequencies of categories, with what the columns' second moments tell of them.
+
+    A 1 among zeros, from which c is taken, has ``p (1 - 2c) + c²`` as its mean square.  It is known
+    the better the smaller the scale is; where rows are clipped it is too small, never too large.
+    """
+    known = found.columns
+    center = known.center[columns] if found.anchor is not None else np.zeros(len(columns))
+    stretch = np.square(found.transform[columns, np.arange(len(columns))])
+    told = known.counted[columns] & (center < _TOLD_BY_SQUARES)
+    slope = np.where(told, 1.0 - 2.0 * center, 1.0)
+    first = known.frequency_deviation[columns] ** -2.0
+    second = np.where(told, (noise / stretch / slope) ** -2.0, 0.0)
+    frequency, deviation = known.frequency.copy(), known.frequency_deviation.copy()
+    frequency[columns] *= first
+    frequency[columns] += second * (squares / stretch - np.square(center)) / slope
+    frequency[columns] /= first + second
+    deviation[columns] = (first + second) ** -0.5
+    return replace(known, frequency=frequency, frequency_deviation=deviation)
 
 
 def _lost(diagonal: Vector, noise: float, spiky: NDArray[np.bool_]) -> Vector:

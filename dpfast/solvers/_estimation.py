@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,9 +69,9 @@ class Course:
     sized_at: tuple[int, ...] = ()
 
     def weights(self, scales: Vector) -> Vector:
-        """Of the scores in the mean, by the precision of each."""
-        late = np.arange(len(self.parts)) >= self.averaged_from
-        kept = np.where(late, self.parts / scales**2, 0.0)
+        """Of the first scores, with these scales, in their mean, by the precision of each."""
+        late = np.arange(len(scales)) >= min(self.averaged_from, len(scales) - 1)
+        kept = np.where(late, self.parts[: len(scales)] / scales**2, 0.0)
         weights: Vector = kept / kept.sum()
         return weights
 
@@ -112,6 +112,28 @@ class Found:
     seen: NDArray[np.bool_]
     noise: Matrix
     scale: float
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Points, the scores that were released there, and the scales and noise of these."""
+
+    course: Course
+    points: list[Vector]
+    scores: list[Vector] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+    deviations: list[float] = field(default_factory=list)
+
+    def add(self, score: Vector, scale: float, deviation: float) -> None:
+        self.scores.append(score)
+        self.scales.append(scale)
+        self.deviations.append(deviation)
+
+    def mean(self) -> tuple[Vector, Vector, float]:
+        """Of points and scores, and the deviation of an entry's noise in it."""
+        weights = self.course.weights(np.array(self.scales))
+        deviation = float(np.linalg.norm(weights * self.deviations))
+        return weights @ np.array(self.points), weights @ np.array(self.scores), deviation
 
 
 class Asking:
@@ -257,10 +279,9 @@ class Steps:
         largest: float,
     ) -> Found:
         """From a point to the estimate; residuals are cut at `largest`, or where few are larger."""
-        points, released, scales = [v], [], []
-        curvature, scale = self.first, LARGEST_SCALE
+        path, curvature, scale = _Path(course, [v]), self.first, LARGEST_SCALE
         for k, mechanism in enumerate(scores):
-            stack = self.ask.stack(self.metric, self.whiten, points[-1])
+            stack = self.ask.stack(self.metric, self.whiten, path.points[-1])
             if k in course.sized_at and sizes is not None:
                 scale = self._scale(sizes, stack, largest)
             if k == course.curvature_at:
@@ -270,18 +291,15 @@ class Steps:
                 root = self.color @ vectors
                 curvature = np.asarray((root * steady) @ root.T)
             score = scale * self.back @ self.ask.release(mechanism, stack, scale) / self.ask.n
-            scales.append(scale)
-            released.append(score + self.ask.pull @ points[-1])
-            step = np.linalg.solve(curvature + self.ask.pull, released[-1])
-            step *= min(1.0, _LONGEST_STEP / float(np.linalg.norm(step)))
-            points.append(points[-1] - step)
-        weights = course.weights(np.array(scales))
+            deviation = scale * mechanism.stddev / self.ask.n
+            path.add(score + self.ask.pull @ path.points[-1], scale, deviation)
+            if k + 1 < len(scores):
+                path.points.append(self._next(path, curvature))
         inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
-        mean = weights @ np.array(points[:-1])
-        change = -inverse @ (weights @ np.array(released))
-        deviations = np.array(scales) * [m.stddev / self.ask.n for m in scores]
-        noise = self._noise(weights * deviations, second.stddev / self.ask.n, change)
-        moved = mean + change - points[course.curvature_at]
+        mean, score, deviation = path.mean()
+        change = -inverse @ score
+        noise = self._noise(deviation, second.stddev / self.ask.n, change)
+        moved = mean + change - path.points[course.curvature_at]
         return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise, scale)
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
@@ -296,7 +314,7 @@ class Steps:
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
         mean = float(max(squares + least, least) / max(counted, least))
-        return found.scale**2 * min(1.0, mean) * found.curvature
+        return found.scale**2 * mean * found.curvature
 
     def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
         """Of the weights of the columns: all of it, and what sampling alone would leave."""
@@ -337,6 +355,21 @@ class Steps:
         far: NDArray[np.bool_] = (allowed + np.abs(self.ask.transform @ found.moved)) * drive > most
         return far
 
+    def _next(self, path: _Path, curvature: Matrix) -> Vector:
+        """The point of the next score: the estimate so far, drawn to the start as noise asks for.
+
+        By the rule of James and Stein, in the metric of the curvature: a start that is better than
+        what the first scores tell is not left for that.
+        """
+        inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull))
+        mean, score, deviation = path.mean()
+        step = mean - inverse @ score - path.points[0]
+        noise = deviation**2 * float(np.trace(inverse @ self.back @ self.back))
+        step *= max(0.0, 1.0 - noise / max(float(step @ curvature @ step), 1e-300))
+        step *= min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(step)), 1e-300))
+        following: Vector = path.points[0] + step
+        return following
+
     def _scale(self, sizes: Gaussian, stack: Matrix, largest: float) -> float:
         """Beyond which hardly any residual is, of those whose counts stand out of the noise."""
         beyond = np.cumsum(self.ask.release(sizes, stack))
@@ -353,7 +386,7 @@ class Steps:
         noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
         return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
 
-    def _noise(self, deviations: Vector, of_curvature: float, change: Vector) -> Matrix:
+    def _noise(self, deviation: float, of_curvature: float, change: Vector) -> Matrix:
         """Covariance of the noise in the system that the last step solves.
 
         Noise E in the curvature adds ``E u`` for the step u, whose covariance is
@@ -361,7 +394,7 @@ class Steps:
         """
         u = self.color @ change
         by_curvature = of_curvature**2 * (u @ u * np.eye(self.ask.dim) + np.outer(u, u))
-        by_scores = float(deviations @ deviations) * self.back @ self.back
+        by_scores = deviation**2 * self.back @ self.back
         noise: Matrix = by_scores + self.color @ by_curvature @ self.color
         return noise
 

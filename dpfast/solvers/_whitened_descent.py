@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -83,11 +85,6 @@ class Place:
     center: float
     half: float
 
-    def slope(self, loss: Loss) -> float:
-        """The largest slope of a residual of half the width, over that of a residual of 1."""
-        slopes = np.abs(loss([self.half, -self.half, 1.0, -1.0], np.zeros(4))[1])
-        return float(slopes[:2].max() / slopes[2:].max())
-
 
 def descend(
     settings: Settings,
@@ -95,6 +92,7 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
+    start: Vector | None = None,
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
@@ -108,11 +106,15 @@ def descend(
     coordinates : Coordinates
     spread : Spread, Place or None, default=None
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
+        Where these are, everything is in units of half the width of their range, and so is the
+        loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
+    start : ndarray of shape (dim,) or None, default=None
+        Where the descent begins, in the coordinates; None: at a constant prediction.
 
     Returns
     -------
     v : ndarray of shape (dim,) or (dim, classes)
-        Weights in the coordinates.
+        Weights in the coordinates, for a `Place` in units of its half width.
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the coordinates.
     change : float
@@ -136,15 +138,17 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v: Matrix = _start(shape.loss, coordinates, classes)
+    v: Matrix = np.array(_start(shape.loss, coordinates, classes) if start is None else start)
     last = v
     unit: tuple[float, ...] = ()
-    change = scale = 1.0
+    change = scale = half = 1.0
     if isinstance(spread, Place):
-        scale = change = spread.slope(shape.loss)
-        unit = (scale,)
-        if shape.intercept != 0.0:
-            v[-1] = spread.center
+        half = spread.half
+        scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
+        unit, ridge = (scale, half), ridge * half / scale
+        damped = np.eye(shape.dim) + ridge * step[:, None] * metric
+        if shape.intercept != 0.0 and start is None:
+            v[-1] = spread.center / half
     elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
         relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
@@ -162,7 +166,7 @@ def descend(
     # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
     plain = not isinstance(spread, Spread) and classes is None and pace is None
     stretches = ridge == 0.0 and plain
-    noise = scale * mechanism.stddev / n / curvature
+    noise = mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total = np.zeros_like(v)
     norms = np.empty(steps)
@@ -170,13 +174,13 @@ def descend(
         z = v + momentum * (v - last)
         if pace is not None:
             unit = pace.point
-        noisy = curator.release(mechanism, at, transform @ z, *unit)
+        noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
         if pace is not None:
             noisy = pace.gradient(noisy)
-        noisy = noisy.reshape(v.shape) * (scale / n)
+        noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
-        norms[iteration] = np.linalg.norm(noisy)
+        norms[iteration] = scale * np.linalg.norm(noisy)
         move = step * (noisy + pull * z)
         if stretches:
             line.add(z, noisy / curvature)
@@ -204,7 +208,7 @@ def _without_noise(
     Steps were longer by the factor `change`.
     """
     n, free, classes = shape.n_samples, coordinates.free, settings.classes
-    deviation = weight_noise(settings, n) * change
+    deviation = float(weight_noise(settings, n, np.ones(1))[0]) * change
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
     v = _drawn_to_prior(v, deviation, shape, coordinates)
@@ -263,8 +267,7 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
     (-3.0, -4.114)
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    weights = weights / weights.sum()
+    nodes, weights = _normal_nodes()
 
     def probability(b: float) -> float:
         return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
@@ -273,13 +276,19 @@ def _hedged(intercept: float, length: float, noise: float) -> float:
     return _root(lambda b: probability(b) - target)
 
 
+@lru_cache(maxsize=1)
+def _normal_nodes() -> tuple[Vector, Vector]:
+    """Nodes and weights of means over a standard normal law."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+    return nodes, weights / weights.sum()
+
+
 def _root(rising: Callable[[float], float]) -> float:
     """Where a function that never falls changes its sign, among margins."""
     low, high = -40.0, 40.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+    if rising(low) >= 0.0:
+        return low
+    return float(brentq(rising, low, high, xtol=1e-13)) if rising(high) > 0.0 else high
 
 
 @dataclass
@@ -345,15 +354,19 @@ def _drawn_to_prior(
     The noise has this deviation in every coordinate, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    d = shape.n_features
-    precision = np.full(len(v), (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
-    precision[d:] = 0.0
-    if coordinates.anchor is not None:
-        precision[coordinates.anchor] = 0.0
+    precision = moderate_effects(shape, coordinates)
     W = coordinates.transform
     system = np.eye(len(v)) + deviation**2 * (W.T * precision) @ W
-    found: Matrix = np.linalg.solve(system, v)
-    return found
+    return np.asarray(np.linalg.solve(system, v), dtype=np.float64)
+
+
+def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
+    """Precision of the weights if effects of a column's whole range are moderate."""
+    precision: Vector = np.full(shape.dim, (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
+    precision[shape.n_features :] = 0.0
+    if coordinates.anchor is not None:
+        precision[coordinates.anchor] = 0.0
+    return precision
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:
@@ -374,28 +387,46 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
     return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
 
 
-def weight_noise(settings: Settings, n_samples: int, *, flat: bool = False) -> float:
-    """Deviation of the noise in the averaged weights, where the loss is curved as usual, or flat.
+def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+    """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-    step's noise in the average follows from what a single pulse does.
+    Parameters
+    ----------
+    settings : Settings
+    n_samples : int
+    curved : ndarray
+        In units of the usual curvature; 0 is flat ground.
+
+    Returns
+    -------
+    ndarray
+        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+        step's noise in the average follows from what a single pulse does.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
     clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
-    pull = settings.shrinkage + (0.0 if flat else ground)
-    v, last = -settings.step / settings.curvature, 0.0
-    pulse = np.empty(steps)
+    pull = settings.shrinkage + ground * curved
+    v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
+    pulse = np.empty((steps, *pull.shape))
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)
         v, last = z - settings.step * pull * z, v
     # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
-    sums = np.append(0.0, np.cumsum(pulse))
+    sums = np.concatenate([np.zeros((1, *pull.shape)), np.cumsum(pulse, axis=0)])
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    return float(np.linalg.norm(shares)) * settings.gradient.stddev / n_samples
+    deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
+    return deviations
+
+
+def noise_of_weights(
+    settings: Settings, shape: ProblemShape, change: float
+) -> Callable[[Vector], Vector]:
+    """The same for steps that were longer by the factor `change`, as a function of `curved`."""
+    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
 
 
 def first_averaged(settings: Settings) -> int:

@@ -7,8 +7,8 @@ whose law is known:
 1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss a rough descent is made in
    them, and a first curvature released, which tells the coordinates ``H`` in which the curvature is
    nearly the identity, and the metric ``G`` in which scores are bounded;
-2. scores are released three times, each at the point to which a Newton step from the one before
-   leads, and the curvature ``K`` before the last;
+2. scores are released three times, each at the estimate that those before it give, drawn to where
+   they began as far as noise asks for it, and the curvature ``K`` before the last;
 3. the estimate is one Newton step from the mean of the points, with the mean score: its noise is
    linear in that of the scores, whose law is public.
 
@@ -38,7 +38,7 @@ the mean size.  A descent releases the same scores as the steps.
 
 What is not believed.  A coefficient's variance is refused, by what was released alone, where
 
-* more than a tenth of it comes from directions whose curvature does not stand out of the noise;
+* more than a twentieth of it comes from directions whose curvature does not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
   coefficient moves by what the interval allows, or did move in the last steps;
 * more than three quarters of all coefficients are refused.
@@ -98,17 +98,20 @@ LEAST_RATIO = 45.0
 MAX_DIM = 1000
 
 # Shares of the budget in units of µ²; what is left goes to the scores.
-_SHARES = {"columns": 0.04, "correlations": 0.12, "curvature": 0.10}
-_LOGISTIC_SHARES = {"descent": 0.10, "first curvature": 0.08}
+_SHARES = {"columns": 0.03, "correlations": 0.10, "curvature": 0.10}
+_LOGISTIC_SHARES = {"descent": 0.08, "first curvature": 0.08}
 _RESIDUAL_SHARES = {"sizes of residuals": 0.05}
-_PRODUCTS, _RESIDUALS = {"products": 0.08}, {"residuals": 0.01}
+_PRODUCTS, _RESIDUALS = {"products": 0.06}, {"residuals": 0.01}
 _GROUPS = {"sizes of groups": _groups.SIZES_SHARE}
 # Rounds in which columns are learned; how the correlations' share is divided.
 _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 # Steps of the descent, and how far its gradients reach over the root of the weights' number.
 _STEPS, _DESCENT_CLIP = 12, 0.75
-# Rows' curvatures are bounded by this, times the number of weights, in units of the mean's.
+# Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
+# where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
+# and of the second.
 _CURVATURE_REACH = 4.0
+_HEARD = ((15.0, 12.0), (20.0, 6.0))
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
@@ -298,7 +301,14 @@ def _mechanisms(
 ) -> Mechanisms:
     """All of them, calibrated."""
     root, limit = math.sqrt(shape.dim), stack_limit(shape)
-    within, radius, bound = _COORDINATES * limit, clip * root, _CURVATURE_REACH * shape.dim
+    within, radius = _COORDINATES * limit, clip * root
+    # In units of the mean curvature: the more rows, the longer ones are to be heard.
+    heard = mu * shape.n_samples / shape.dim**1.5
+    first_bound, bound = (
+        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each)) for each, farthest in _HEARD
+    )
+    if shape.loss.even:  # whose rows differ in length alone
+        bound = shape.dim * _CURVATURE_REACH
     reach = _estimation_coordinates.REACH * root
 
     gradient = first = sizes = products = residuals = groups = None
@@ -312,9 +322,7 @@ def _mechanisms(
         if shape.several_rows:
             descent = WeightedScores(shape, _DESCENT_CLIP * root, bound, limit)
         gradient = release(shares["descent"] / _STEPS, descent, "gradient")
-        # In units of the mean curvature: the more rows, the longer ones are to be heard.
-        most = shape.dim * min(12.0, max(4.0, mu * shape.n_samples / shape.dim**1.5 / 15.0))
-        preview = WeightedCurvature(shape, radius, most, limit)
+        preview = WeightedCurvature(shape, radius, first_bound, limit)
         first = release(shares["first curvature"], preview, "first curvature")
     if "products" in shares:
         squares = ScoreProducts(shape, radius, bound, limit)

@@ -32,7 +32,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
+from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -211,7 +211,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates)
-    w = coordinates.weights(v, weight_noise(settings, shape.n_samples, flat=True) * change)
+    w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),
         MappingProxyType({"gradient_norm": norms}),

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.objectives import ErmShape
+from dpfast.objectives import ErmShape, SaddleShape
 from dpfast.optimizers._contract import project
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.queries import CertifiedMinimizer, DescentIterate
@@ -225,6 +225,8 @@ def plan(
             {
                 "noise_stddev_per_weight": deviation,
                 "excess_risk_bound": chosen.optimization_risk + task.risk_bound(goal, deviation),
+                **_lower_bound(task),
+                **_minimax_gradients(goal, chosen.optimization_risk),
                 **_expected_seconds(task, query),
             }
         ),
@@ -292,7 +294,8 @@ def _settle_certificate(
     sensitivity = task.sensitivity(goal)
     if tolerance is None:
         share = _TOLERANCE_SHARE if goal.certificate == "gradient" else _KINK_SHARE
-        target = max(share * goal.strong_convexity * sensitivity / 2.0, floor)
+        target = share * goal.strong_convexity * sensitivity / 2.0
+        target = max(target, floor, goal.easy_tolerance())
     elif isinstance(tolerance, str):
         check_choice("tolerance", tolerance, ("machine",))
         if floor == 0.0:
@@ -350,6 +353,48 @@ def _settle_iterate(
         zhang2017.descent_bound(query.iterations, query.step, mu, beta, away),
         {"iterations": query.iterations, "step": query.step, "w0": query.start},
     )
+
+
+def _lower_bound(task: Task) -> dict[str, float]:
+    """For the mean loss of a problem: other losses of the same constants need no less."""
+    budget = task.budget
+    delta = budget.delta if budget.kind == "approximate" else 0.0
+    if task.problem is None or task.name != "erm" or budget.epsilon is None or delta >= 0.5:
+        return {}
+    if not (math.isfinite(task.problem.lipschitz) and math.isfinite(task.norm)):
+        return {}
+    setting = lowy2021.Setting(
+        task.problem.lipschitz,
+        task.norm,
+        task.problem.dim,
+        task.problem.n_samples,
+        budget.epsilon,
+        delta,
+        smoothness=task.problem.smoothness,
+    )
+    replacements = 2 // records_apart(task.relation)
+    return {"lower_bound": lowy2021.lower_bound(setting, replacements=replacements)}
+
+
+def _minimax_gradients(goal: Any, accuracy: float) -> dict[str, float]:
+    """For the worst case over an adversary of whom enough was declared."""
+    if not isinstance(goal, SaddleShape) or not math.isfinite(goal.game_smoothness):
+        return {}
+    if goal.strong_concavity == 0.0 and not math.isfinite(goal.diameter):
+        return {}
+    ell, mu = goal.game_smoothness, goal.strong_convexity
+    # Of ε and the numbers of records and weights only the accuracy would depend.
+    setting = lowy2021.Setting(
+        goal.lipschitz, 1.0, goal.dim, 1, 1.0, strong_convexity=mu, smoothness=max(ell, mu)
+    )
+    count = lowy2021.minimax_gradients(
+        setting,
+        adversary_smoothness=ell,
+        diameter=goal.diameter if math.isfinite(goal.diameter) else 0.0,
+        strong_concavity=goal.strong_concavity,
+        reach=accuracy,
+    )
+    return {"minimax_gradients": count}
 
 
 def _expected_seconds(task: Task, query: CertifiedMinimizer | DescentIterate) -> dict[str, float]:

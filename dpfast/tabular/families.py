@@ -17,6 +17,7 @@ from dpfast.estimators import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NegativeBinomialRegressor,
     PoissonRegressor,
     QuantileRegressor,
     TweedieRegressor,
@@ -35,6 +36,7 @@ FAMILIES: dict[str, type] = {
     "poisson": PoissonRegressor,
     "gamma": GammaRegressor,
     "tweedie": TweedieRegressor,
+    "negative-binomial": NegativeBinomialRegressor,
 }
 """Name to estimator. A new one needs a line here, and nothing else in this room."""
 
@@ -169,7 +171,9 @@ def scores_of(
     if not is_classifier(estimator):
         check_threshold(threshold, None)
         quantile = getattr(estimator, "quantile", None)
-        return regression_scores(y, output, quantile, getattr(estimator, "deviance_power", None))
+        return regression_scores(
+            y, output, quantile, getattr(estimator, "deviance_explained", None)
+        )
     probability = output if hasattr(estimator, "predict_proba") else None
     check_threshold(threshold, probability)
     if output.ndim == 2 and output.shape[1] == 2:

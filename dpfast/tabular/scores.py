@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -59,13 +61,16 @@ def classification_scores(
 
 
 def regression_scores(
-    y: Vector, prediction: Vector, quantile: float | None = None, power: float | None = None
+    y: Vector,
+    prediction: Vector,
+    quantile: float | None = None,
+    explained: Callable[[Vector, Vector], float] | None = None,
 ) -> Scores:
     """Scores of a regressor: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its loss.
 
     ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
-    the pinball loss, whose constant is the quantile of these rows, or of the deviance of the laws
-    whose variance is a power of the mean, if there is a power and no target is outside their range.
+    the pinball loss, whose constant is the quantile of these rows, or what `explained` makes of
+    targets and predictions, unless it refuses them.
     """
     error = y - prediction
     spread = float(np.mean((y - y.mean()) ** 2))
@@ -81,11 +86,10 @@ def regression_scores(
         constant = _pinball(y - np.quantile(y, quantile), quantile)
         if constant > 0.0:
             found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
-    elif power is not None:
-        if spread > 0.0 and y.min() >= 0.0 and (power < 2.0 or y.min() > 0.0):
-            from sklearn.metrics import d2_tweedie_score  # takes long to import
-
-            found["deviance_explained"] = float(d2_tweedie_score(y, prediction, power=power))
+    elif explained is not None:
+        if spread > 0.0:
+            with suppress(ValueError):  # targets that the family cannot have
+                found["deviance_explained"] = explained(y, prediction)
     elif "r2" in found:
         found["deviance_explained"] = found["r2"]
     return found

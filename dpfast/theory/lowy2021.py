@@ -22,12 +22,20 @@ Where this departs from the paper:
 - Theorem 3.4, part 2b, needs the factor ``(1 + pn)^-2`` that its part 2a has: with
   ``α = LRp^{3/2}`` alone the optimizer's share of the noise is ``pn`` times the sensitivity's.
 - Theorem 5.2 has the first power of C where ``Δ²`` gives the second.
+- Proposition 2.7 leaves its constant open, and rests on a lemma of Bassily et al. 2014 that does;
+  :func:`lower_bound` has constants, and for ``δ > 0`` the rate ``min(d, log(1/δ))/(εn)`` of
+  packings in the place of ``√d/(εn)``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.special
+from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 
@@ -317,3 +325,165 @@ def guarantee(setting: Setting, *, smooth: bool | None = None, risk: str = "erm"
         risk=risk_bound,
         applies=p**2 <= limit if smooth and convex else p <= limit,
     )
+
+
+# ---- what no method can pass --------------------------------------------------------------------
+
+
+def lower_bound(setting: Setting, *, replacements: int = 1) -> float:
+    """What no private method can promise less than, for a class of means over records.
+
+    Proposition 2.7 with constants.  Take ``f(w, x) = (c/2)‖w - x‖²`` on ``‖x‖ <= R'``: its mean has
+    the excess ``(c/2)‖w - x̄‖²``, and so a private ``w`` one of at least ``(c R'²/2) u``, ``u`` of
+    :func:`private_mean_error`, on some data.  The function is in the class, c-strongly convex and
+    c-smooth,
+
+    - for ``c = µ`` and ``R' = min(R, L/µ)``, since then ``c‖x‖``, the gradient of what depends on
+      the data, is at most L;
+    - for ``µ <= c <= β`` and ``R' = min(R, L/c - R)``, since then the whole gradient is, on the
+      ball of radius R.  The best c is ``L/(2R)`` brought into that range; where it is β, this is
+      the proposition's ``L = 2βR``.
+
+    The smaller classes' bounds hold for the larger ones: not strongly convex, not smooth, no mean.
+
+    Parameters
+    ----------
+    setting : Setting
+        `spread` is not used: tilted risks have bounds of their own, which nobody knows.
+    replacements : int, default=1
+        Neighbors from one data set to the next that differs in one record; 2 for
+        ``add_or_remove_one``.
+
+    Returns
+    -------
+    float
+        A bound of the expected excess risk for the worst function and data of the class.
+
+    Examples
+    --------
+    >>> setting = Setting(1.0, 1.0, dim=10, n_samples=1000, epsilon=0.1, strong_convexity=0.1)
+    >>> lower_bound(setting) < guarantee(setting, smooth=False).exact_risk
+    True
+    """
+    scale, radius, mu = setting.lipschitz, setting.radius, setting.strong_convexity
+    bend = min(max(scale / (2.0 * radius), mu), setting.smoothness)
+    size = 0.5 * bend * max(0.0, min(radius, scale / bend - radius)) ** 2
+    if mu > 0.0:
+        size = max(size, 0.5 * mu * min(radius, scale / mu) ** 2)
+    epsilon = setting.epsilon * replacements
+    growth = sum(math.exp(min(k * setting.epsilon, 700.0)) for k in range(replacements))
+    delta = min(1.0, setting.delta * growth)
+    return size * private_mean_error(setting.dim, setting.n_samples, epsilon, delta)
+
+
+@lru_cache(maxsize=1024)
+def private_mean_error(dim: int, n_samples: int, epsilon: float, delta: float = 0.0) -> float:
+    """Lower bound of ``E‖A(X) - x̄‖²`` over n points of the unit ball, for the worst X.
+
+    ``M`` points ``z`` of ``{±1/√d}^d`` differ in at least h signs each; ``X_z`` has k records z
+    and is 0 elsewhere.  The open balls of radius ``r = (k/n) √(h/d)`` around the means ``kz/n`` are
+    disjoint, and ``X_z`` and ``X_z'`` differ in k records.  So with ``p`` the least probability of
+    ``A(X_z)`` to lie in its own ball,
+    ``1 >= p + (M - 1)(e^{-εk} p - δ(1 - e^{-εk})/(e^ε - 1))``: on some ``X_z`` the error is r or
+    more with a probability of at least::
+
+        (e^{-εk} - δ(1 - e^{-εk})/(e^ε - 1)) / (1/(M - 1) + e^{-εk})
+
+    There are ``M >= 2^d / Σ_{i<h} C(d, i)`` such points (Gilbert and Varshamov), of which fewer may
+    be taken.  The largest ``r²`` times that probability over a grid of h, k and M is returned; for
+    ``δ = 0`` it is of the order ``min(1, d/(εn))²``.
+
+    Parameters
+    ----------
+    dim, n_samples : int
+    epsilon, delta : float
+        Of the guarantee under replacement of one record.
+
+    Returns
+    -------
+    float
+    """
+    signs = np.unique(np.round(np.geomspace(1, dim, 16)).astype(int))
+    best = 0.0
+    for h, log_count in zip(signs, _log_code_sizes(dim, signs), strict=True):
+        # Numbers of points, as logarithms of M - 1: two at least.
+        logs = np.array([log_count])
+        if delta > 0.0:
+            logs = np.append(logs, np.linspace(0.0, log_count, 24))
+        useful = max(1.0, (log_count + 4.0) / epsilon)
+        k = np.floor(np.geomspace(1.0, max(1.0, min(float(n_samples), useful)), 48))
+        # Everything divided by e^{-εk}; huge factors stand for a probability of nothing.
+        grown = np.minimum(epsilon * k, 700.0)[:, None]
+        slip = delta * np.expm1(grown) / math.expm1(min(epsilon, 700.0))
+        own = np.exp(np.minimum(grown - logs[None, :], 700.0))
+        missed = (1.0 - slip) / (1.0 + own)
+        radius = (k / n_samples)[:, None] ** 2 * (h / dim)
+        best = max(best, float(np.max(radius * missed)))
+    # Below by what the sums of binomials may be wrong by.
+    return best * (1.0 - 1e-9)
+
+
+def _log_code_sizes(dim: int, signs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``log(M - 1)`` for codes of these least distances, at least two points each."""
+    i = np.arange(dim)
+    logs = scipy.special.gammaln(dim + 1.0) - (
+        scipy.special.gammaln(i + 1.0) + scipy.special.gammaln(dim - i + 1.0)
+    )
+    volumes = np.logaddexp.accumulate(logs)[signs - 1]
+    size = np.maximum(dim * math.log(2.0) - volumes - 1e-9, 0.0)
+    small = size < 40.0
+    whole = np.ceil(np.exp(np.where(small, size, 0.0)) - 1e-6) - 1.0
+    return np.where(small, np.log(np.maximum(whole, 1.0)), size - 1e-12)
+
+
+# ---- minimax ------------------------------------------------------------------------------------
+
+
+def minimax_gradients(
+    setting: Setting,
+    *,
+    adversary_smoothness: float,
+    diameter: float,
+    strong_concavity: float = 0.0,
+    reach: float | None = None,
+) -> float:
+    """Gradients that Minimax-APPA takes to the accuracy of Corollaries 5.1 and 5.2.
+
+    ``√(κ β_v / α) ρ`` for a function that is concave in the adversary's ``v``, and ``√(κ κ_v)``
+    for one that is strongly so (their Proposition 5.2, after Lin, Jin & Jordan 2020), with the
+    constant 1 and without logarithms.  Each takes the gradients of all records.
+
+    Parameters
+    ----------
+    setting : Setting
+        Strongly convex and smooth.
+    adversary_smoothness : float
+        ``β_v``.
+    diameter : float
+        ``ρ`` of the whole set of ``v``: ``√n`` times that of one record's perturbations.
+    strong_concavity : float, default=0.0
+        ``µ_v``.
+    reach : float or None, default=None
+        ``α`` to reach; None is that of the corollaries, :func:`accuracy`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the setting is not strongly convex and smooth, or a constant is out of range.
+    """
+    if not (setting.smooth and setting.strong_convexity > 0.0):
+        raise ValueError(
+            "setting must be strongly convex and smooth for a minimax bound; got "
+            f"strong_convexity={setting.strong_convexity!r}, smoothness={setting.smoothness!r}."
+        )
+    check_real("adversary_smoothness", adversary_smoothness, low=0.0)
+    check_real("diameter", diameter, low=0.0)
+    check_real("strong_concavity", strong_concavity, low=0.0)
+    if strong_concavity > 0.0:
+        return math.sqrt(setting.kappa * max(1.0, adversary_smoothness / strong_concavity))
+    alpha = accuracy(setting, smooth=True) if reach is None else reach
+    return max(1.0, math.sqrt(setting.kappa * adversary_smoothness / alpha) * diameter)

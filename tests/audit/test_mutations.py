@@ -215,7 +215,7 @@ def test_n_taken_from_filtered_rows(monkeypatch):
             settled = plan(problem, "dp-gd", budget, alpha=1.0, iterations=1, step=1e-6,
                            neighboring_relation="add_or_remove_one")  # fmt: skip
             rng = SecureGenerator(seed)
-            widths.append(-np.abs(whole_fits(settled, problem, rng, lambda o: o.w, 1000)))
+            widths.append(-np.abs(whole_fits(settled, problem, rng, Pair(*problems), 1000)))
         refutes = audit_epsilon(*widths, confidence=0.999).value > budget.epsilon
         return problems[0].shape == problems[1].shape, refutes
 

@@ -28,6 +28,7 @@ import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
 from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
 from dpfast.privacy.calibration import gaussian_epsilon
 from dpfast.random import SecureGenerator
@@ -62,7 +63,7 @@ _FAR = 1e6  # a target so far off that its residual's slope never changes
 
 
 class Multinomial:
-    """The solver of several classes, which is none of the table, as one of two classes."""
+    """The solver of several classes, which is none of the table; of two unless rows have labels."""
 
     budgets, relations = dp_whitened_gd.SOLVER.budgets, dp_whitened_gd.SOLVER.relations
 
@@ -78,16 +79,36 @@ MODULES: dict[str, Any] = {**SOLVERS, "multinomial": Multinomial}
 def settle(problem: Problem, solver: str, budget: Budget, **options: Any) -> Any:
     """The plan of a solver."""
     if solver == "multinomial":
-        return plan_multinomial(problem.shape, 2, budget, **options)
+        return plan_multinomial(problem.shape, options.pop("classes", 2), budget, **options)
     return plan(problem, solver, budget, **options)
+
+
+class Draws(SecureGenerator):
+    """A generator whose public draws are new in every run, as they are where nobody gives a seed.
+
+    A run's own generator for what is drawn in public is a function of the seed alone: the same in
+    all runs of one data set, and another one for the other, it would tell them apart.
+    """
+
+    runs = 0
+
+    def independent(self, purpose: str) -> SecureGenerator:
+        self.runs += 1
+        return super().independent(f"{purpose} of run {self.runs}")
 
 
 def run(settled: Any, problem: Problem, rng: Any, ledger: Any) -> Outcome:
     """Carry out a plan, whosever it is."""
     if settled.parameters.get("classes") is None:
         return carry_out(settled, problem, rng, ledger)
-    labeled = problem.with_labels(0.5 * (1.0 - problem.target))
-    return Multinomial.run(settled, Curator(labeled, ledger, rng))
+    return Multinomial.run(settled, Curator(labeled(problem, settled), ledger, rng))
+
+
+def labeled(problem: Problem, settled: Any) -> Problem:
+    """Of two classes the target is the label; of more the rows have their labels already."""
+    if settled.parameters.get("classes") != 2:
+        return problem
+    return problem.with_labels(0.5 * (1.0 - problem.target))
 
 
 @dataclass(frozen=True)
@@ -118,7 +139,7 @@ class WorstCase:
     pair : callable
         From loss, relation, kind of budget to a Pair.
     sampler : callable
-        From plan, problem, generator, score and a number of samples to that many scores.
+        From plan, problem, generator, pair and a number of samples to that many scores.
     relations, kinds : tuple of str
         What the variant serves; all that the solver does, by default.
     """
@@ -180,7 +201,7 @@ class Cell:
         run(settled, pair.first, SecureGenerator(seed), ledger)
         claim = ledger.guarantee()
         scores = [
-            self.case.sampler(settled, problem, SecureGenerator(seed + k), pair.score, samples)
+            self.case.sampler(settled, problem, Draws(seed + k), pair, samples)
             for k, problem in enumerate((pair.first, pair.second))
         ]
         # Two bounds, of which the better is taken: each may fail half as often.
@@ -243,33 +264,91 @@ def _filter(budget: Budget) -> Any:
 # ---- samplers -----------------------------------------------------------------------------------
 
 
-def whole_fits(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+def whole_fits(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int) -> np.ndarray:
     """Whole runs of the solver."""
     found, have = [], 0
     while have < count:
         ledger = Tally(settled.budget, settled.adaptive)
-        values = np.atleast_1d(score(run(settled, problem, rng, ledger)))
+        values = np.atleast_1d(pair.score(run(settled, problem, rng, ledger)))
         found.append(values)
         have += len(values)
     return np.concatenate(found)[:count]
 
 
-def perturbed(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+def perturbed(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int) -> np.ndarray:
     """Output perturbation: what comes before the noise is one and the same on every run."""
     point = outputs.unperturbed(settled, problem)
     assert np.array_equal(point, outputs.unperturbed(settled, problem))
     found, have = [], 0
     while have < count:
         outcome = Outcome(outputs.perturbed(settled, point, rng))
-        found.append(np.atleast_1d(score(outcome)))
+        found.append(np.atleast_1d(pair.score(outcome)))
         have += len(found[-1])
     return np.concatenate(found)[:count]
 
 
-def ball_draws(settled: Any, problem: Problem, rng: Any, score: Any, count: int) -> np.ndarray:
+def ball_draws(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int) -> np.ndarray:
     """The exponential mechanism's law, of which many points are drawn after one minimization."""
     draws = settled.settings.ball.draws(problem, np.zeros(settled.shape.dim), rng)
     return np.array([next(draws)[0] for _ in range(count)])
+
+
+class Witness(Curator):
+    """Compares each release with the exact values on both data sets, as who has both can.
+
+    `evidence` is the logarithm of the densities' ratio of all releases: the best test of all.
+    """
+
+    evidence = 0.0
+    other: Curator
+
+    def _answer(self, access: Any, fixed: Any, point: tuple[Any, ...]) -> Any:
+        answer = super()._answer(access, fixed, point)
+        assert isinstance(access, Gaussian), access
+        own, others = (
+            np.ravel(access.query(curator._prepare(access.query, fixed), *point))
+            for curator in (self, self.other)
+        )
+        noise = np.ravel(answer) - 0.5 * (own + others)
+        self.evidence += float(noise @ (own - others)) / access.stddev**2
+        return answer
+
+
+class Listener(Curator):
+    """Keeps what was released."""
+
+    answers: list[Any]
+
+    def _answer(self, access: Any, fixed: Any, point: tuple[Any, ...]) -> Any:
+        self.answers.append(super()._answer(access, fixed, point))
+        return self.answers[-1]
+
+
+def heard_fits(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int) -> np.ndarray:
+    """Whole runs, and all that they release: the outcome's history has the `answers`."""
+    found, have = [], 0
+    while have < count:
+        listener = Listener(problem, Tally(settled.budget, settled.adaptive), rng)
+        listener.answers = []
+        outcome = MODULES[settled.solver].run(settled, listener)
+        found.append(pair.score(Outcome(outcome.w, {"answers": listener.answers})))
+        have += len(found[-1])
+    return np.concatenate(found)[:count]
+
+
+def transcripts(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int) -> np.ndarray:
+    """Whole runs, of which every release is looked at."""
+    is_first = problem is pair.first
+    rows = [labeled(p, settled) if "classes" in settled.parameters else p
+            for p in (problem, pair.second if is_first else pair.first)]  # fmt: skip
+    solver = MODULES[settled.solver] if settled.solver in SOLVERS else Multinomial
+    found = np.empty(count)
+    for k in range(count):
+        witness = Witness(rows[0], Tally(settled.budget, settled.adaptive), rng)
+        witness.other = Curator(rows[1], Tally(settled.budget, settled.adaptive), rng)
+        solver.run(settled, witness)
+        found[k] = witness.evidence if is_first else -witness.evidence
+    return found
 
 
 # ---- data ---------------------------------------------------------------------------------------
@@ -295,21 +374,30 @@ def canaries(
     )
 
 
-def tilted_canaries(relation: str, columns: int, tilt: float) -> tuple[Problem, Problem]:
-    """Logistic: canaries ``(tilt, b e_j)`` whose slope is set by the weight of the first column.
-
-    A replaced record exchanges the sign of b, not that of the slope: no pair in one dimension moves
-    a gradient by twice the bound.
-    """
+def tilted_rows(relation: str, columns: int, tilt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows ``(tilt, b e_j)`` of length 1, and what they are on the neighbor."""
     b = np.sqrt(1.0 - tilt**2) * (1.0 - 1e-12)
-    X, y = np.zeros((columns, columns + 1)), np.ones(columns)
+    X = np.zeros((columns, columns + 1))
     X[:, 0] = tilt
     X[:, 1:] = b * np.eye(columns)
     other = X.copy()
     other[:, 1:] *= -1.0 if relation == "replace_one" else 0.0
     if relation != "replace_one":
         other[:, 0] = 0.0
-    return tuple(Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0) for Z in (X, other))
+    return X, other
+
+
+def tilted_canaries(relation: str, columns: int, tilt: float) -> tuple[Problem, Problem]:
+    """Logistic: canaries ``(tilt, b e_j)`` whose slope is set by the weight of the first column.
+
+    A replaced record exchanges the sign of b, not that of the slope: no pair in one dimension moves
+    a gradient by twice the bound.
+    """
+    y = np.ones(columns)
+    return tuple(
+        Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0)
+        for Z in tilted_rows(relation, columns, tilt)
+    )
 
 
 def leverage(relation: str, n: int = 200_000, tilt: float = 0.4) -> tuple[Problem, Problem]:
@@ -480,12 +568,46 @@ def _svrg(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*canaries(loss, relation, columns=_COLUMNS), options, _columns)
 
 
+def _svrg_steps(loss: str, relation: str, kind: str) -> Pair:
+    """Nearly all on the steps, whose differences are at their clip; but the first one's is 0.
+
+    The rest pull the first weight. A row's difference has the sign of the way along it, so that a
+    row that is reflected in all columns but the first pulls back by as much.
+    """
+    steps, size = 20, 1e-3
+    options = {
+        "epochs": 1, "steps_per_epoch": steps, "batch": "full", "snapshot_share": 0.02,
+        "step": size, "clip_norm": 1.0, "difference_clip_norm": 1e-6,
+    }  # fmt: skip
+    rest = np.zeros((1000, _COLUMNS + 1))
+    rest[:, 0] = 1.0
+    pair = []
+    for canaries_of in tilted_rows(relation, _COLUMNS, 0.3):
+        X = np.concatenate([canaries_of, rest])
+        pair.append(Problem(X, np.ones(len(X)), LOSSES[loss], data_norm=1.0, intercept=0.0))
+
+    def without_snapshot(outcome: Any) -> Any:
+        """What the steps added to the way along the snapshot's gradient."""
+        (snapshot, _) = outcome.history["answers"]
+        return -(outcome.w + size * steps * snapshot / len(X))[-_COLUMNS:]
+
+    return Pair(*pair, options, without_snapshot)
+
+
 def _rrpsgd(loss: str, relation: str, kind: str) -> Pair:
     """One record, which every step meets; how many steps there are is known."""
     options: dict[str, Any] = {"steps": 20, "step": 1e-6}
-    if not math.isfinite(LOSSES[loss].at_zero):
+    made = LOSSES[loss]
+    if not math.isfinite(made.at_zero):
         options["initial_gap"] = 1.0  # changes defaults only
-    return Pair(*canaries(loss, relation, columns=1), options)
+    targets = np.clip(made.target_range, -_FAR, _FAR)
+    between = options["step"] * float(made(np.zeros(2), targets)[1].mean())
+
+    def from_between(outcome: Any) -> Any:
+        """How far from the middle of where the two records lead in so many steps."""
+        return outcome.w + outcome.history["rounds"] * between
+
+    return Pair(*canaries(loss, relation, columns=1), options, from_between)
 
 
 def _whitened(loss: str, relation: str, kind: str) -> Pair:
@@ -498,6 +620,37 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
         # Targets of all rows settle the unit of all gradients: only one canary may be exchanged.
         return Pair(*canaries(loss, relation, columns=1, rest=19), options)
     return Pair(*canaries(loss, relation, columns=20), options)
+
+
+def _learned(loss: str, relation: str, kind: str) -> Pair:
+    """All of the budget that can be on the coordinates: moments and correlations at their bounds.
+
+    A replaced record lies across the other one.
+    """
+    options = {
+        "iterations": 1, "rounds": 1, "learning_share": 0.5, "correlation_share": 0.48,
+        "learning_clip": 1.0, "clip": 1e-3, "shrinkage": 0.0, "average": 0.0, "james_stein": False,
+    }  # fmt: skip
+    X, y = np.zeros((20, 2)), np.ones(20)
+    X[0, 0] = 1.0
+    other_X, other_y = np.zeros_like(X), y.copy()
+    if relation == "replace_one":
+        other_X[0, 1], other_y[0] = 1.0, -1.0
+    pair = [
+        Problem(*data, LOSSES[loss], data_norm=1.0, intercept=0.0)
+        for data in ((X, y), (other_X, other_y))
+    ]
+    return Pair(*pair, options)
+
+
+def _three_classes(loss: str, relation: str, kind: str) -> Pair:
+    """As `_whitened`, for three classes, of which the record is in one or another."""
+    options = {**_whitened("logistic", relation, kind).options, "classes": 3}
+    first, second = canaries(loss, relation, columns=1, rest=19)
+    labels = np.zeros(20)
+    other = labels.copy()
+    other[0] = 1.0 if relation == "replace_one" else 0.0
+    return Pair(first.with_labels(labels), second.with_labels(other), options)
 
 
 def _persons(loss: str, relation: str, kind: str) -> Pair:
@@ -517,8 +670,14 @@ def _persons(loss: str, relation: str, kind: str) -> Pair:
 
 
 def _newton(loss: str, relation: str, kind: str) -> Pair:
-    """Scores so small that they are always at their bound, so that steps are in proportion."""
-    return Pair(*canaries(loss, relation, columns=1, rest=19), {"clip": 1e-3})
+    """Scores so small that they are always at their bound; the other rows are short."""
+    X, y = np.full((20, 1), 0.1), np.full(20, -1.0)
+    X[0], y[0] = 1.0, 1.0
+    other = X.copy()
+    other[0] = -1.0 if relation == "replace_one" else 0.0
+    made = LOSSES[loss]
+    pair = [Problem(Z, y, made, data_norm=1.0, intercept=0.0) for Z in (X, other)]
+    return Pair(*pair, {"clip": 1e-3})
 
 
 def _adassp(loss: str, relation: str, kind: str) -> Pair:
@@ -587,9 +746,15 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
     WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
     WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
+    WorstCase(
+        "dp-whitened-gd", "moments and correlations", ("logistic",), _learned, transcripts
+    ),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
+    WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
-    WorstCase("dp-newton", "scores", ("squared", "huber", "logistic"), _newton, whole_fits),
+    WorstCase(
+        "dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts
+    ),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),
@@ -602,6 +767,7 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("dp-sgd", "full batches", _ALL, _sgd, whole_fits),
     WorstCase("dp-sgd", "random batches", ("huberized-hinge",), _sampled_sgd, whole_fits),
     WorstCase("dp-svrg", "snapshot", tuple(n for n in _ALL if n != "hinge"), _svrg, whole_fits),
+    WorstCase("dp-svrg", "steps", ("logistic",), _svrg_steps, heard_fits),
     WorstCase("rrpsgd", "steps", tuple(n for n in _BOUNDED if n != "hinge"), _rrpsgd, whole_fits),
     WorstCase(
         "exponential", "ball", ("huberized-hinge", "logistic", "squared-hinge"), _exponential,

@@ -22,6 +22,7 @@ from dpfast import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NegativeBinomialRegressor,
     PoissonRegressor,
     PrivacyLeakWarning,
     QuantileRegressor,
@@ -30,7 +31,7 @@ from dpfast import (
 from dpfast.estimators import __all__ as names
 from dpfast.privacy.repeats import FITS
 
-ESTIMATORS = [getattr(dpfast, name) for name in sorted(names) if hasattr(dpfast, name)]
+ESTIMATORS = [cls for name in sorted(names) if hasattr(cls := getattr(dpfast, name, None), "fit")]
 OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
 
 
@@ -44,6 +45,7 @@ OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
         PoissonRegressor(delta=0.0),
         GammaRegressor(solver="output-perturbation"),
         TweedieRegressor(),
+        NegativeBinomialRegressor(),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

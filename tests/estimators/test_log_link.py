@@ -5,9 +5,18 @@ import warnings
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.stats
 from sklearn.metrics import d2_tweedie_score
 
-from dpfast import Budget, GammaRegressor, PoissonRegressor, PrivacyLeakWarning, TweedieRegressor
+from dpfast import (
+    Budget,
+    GammaRegressor,
+    HuberRegressor,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
+    PrivacyLeakWarning,
+    TweedieRegressor,
+)
 from dpfast.privacy.calibration import budget_mu
 
 CASES = {
@@ -221,3 +230,145 @@ def test_default_is_whitened_descent_however_many_rows():
     assert settled.solver == "dp-whitened-gd"
     charged = sum(count * access.events()[0].mu ** 2 for access, count in settled.accesses)
     assert charged <= budget_mu(Budget(8.0, 1e-6)) ** 2
+
+
+class TestExposure:
+    """Rows that were watched for different times: an offset in the margin."""
+
+    @staticmethod
+    def watched(n=4000):
+        rng = np.random.default_rng(3)
+        X = rng.uniform(-1.0, 1.0, (n, 2))
+        exposure = rng.uniform(0.2, 2.0, n)
+        return X, rng.poisson(exposure * np.exp(0.5 + X @ [0.8, -0.4])).astype(float), exposure
+
+    @pytest.mark.parametrize(
+        ("cls", "power"), [(PoissonRegressor, 1.0), (TweedieRegressor, 1.5), (GammaRegressor, 2.0)]
+    )
+    def test_it_is_a_fit_to_rates_with_weights(self, cls, power):
+        X, y, exposure = self.watched()
+        y = y + 0.5
+        public = {"data_norm": 1.5, "target_bounds": (0.1, 40.0), "random_state": 0}
+        model = cls(**public, max_exposure=2.0).fit(X, y, exposure=exposure)
+        weights = {"sample_weight": exposure ** (2.0 - power)}
+        rates = cls(**public, max_weight=2.0 ** (2.0 - power)).fit(X, y / exposure, **weights)
+        np.testing.assert_array_equal(model.coef_, rates.coef_)
+        assert model.privacy_.events == rates.privacy_.events
+
+    def test_without_noise_it_is_the_offset(self, noiseless):
+        X, y, exposure = self.watched()
+        model = PoissonRegressor(
+            epsilon=1e4, solver="output-perturbation", alpha=1e-9, data_norm=1.5,
+            target_bounds=(0.0, 60.0), max_exposure=2.0, random_state=0,
+        ).fit(X, y, exposure=exposure)  # fmt: skip
+        rows = np.column_stack([X, np.ones(len(X))])
+
+        def objective(w):
+            margins = rows @ w + np.log(exposure)
+            return (np.exp(margins) - y * margins).mean()
+
+        best = scipy.optimize.minimize(objective, np.zeros(3), tol=1e-10).x
+        np.testing.assert_allclose(np.append(model.coef_, model.intercept_), best, atol=2e-3)
+
+    def test_the_sensitivity_follows_the_longest_exposure(self):
+        """A row that was watched for ten times as long may weigh ten times as much."""
+        X, y, exposure = self.watched(400)
+        public = {"data_norm": 1.5, "target_bounds": (0.0, 40.0), "random_state": 0}
+        noise = [
+            PoissonRegressor(**public, max_exposure=longest)
+            .fit(X, y, exposure=exposure)
+            .privacy_.events[0]
+            .sensitivity
+            for longest in (2.0, 20.0)
+        ]
+        assert noise[1] == pytest.approx(10.0 * noise[0])
+        longer = exposure.copy()
+        longer[0] = 7.0
+        capped = PoissonRegressor(**public, max_exposure=2.0).fit(X, y, exposure=longer)
+        again = PoissonRegressor(**public, max_weight=2.0).fit(
+            X, y / longer, sample_weight=np.minimum(longer, 2.0)
+        )
+        np.testing.assert_array_equal(capped.coef_, again.coef_)
+
+    @pytest.mark.parametrize(
+        ("settings", "given", "error", "match"),
+        [
+            ({}, [1.0] * 9, ValueError, "max_exposure must be given with exposure"),
+            ({"max_exposure": 2.0}, None, ValueError, "exposure must be given to fit with"),
+            (
+                {"max_exposure": 2.0},
+                [0.0] + [1.0] * 8,
+                ValueError,
+                "exposure must hold numbers > 0",
+            ),
+            ({"max_exposure": 2.0}, [np.nan] + [1.0] * 8, ValueError, "exposure must hold finite"),
+            ({"max_exposure": 2.0}, [1.0] * 8, ValueError, r"exposure must have shape \(9,\)"),
+            ({"max_exposure": 0.0}, [1.0] * 9, ValueError, "max_exposure must be"),
+            ({"max_exposure": "2"}, [1.0] * 9, TypeError, "max_exposure must be"),
+        ],
+    )
+    def test_arguments(self, settings, given, error, match):
+        model = PoissonRegressor(data_norm=1.0, target_bounds=(0, 3), **settings)
+        with pytest.raises(error, match=match):
+            model.fit(np.ones((9, 1)), np.ones(9), exposure=given)
+
+    def test_families_without_one(self):
+        for cls in (NegativeBinomialRegressor, HuberRegressor):
+            model = cls(data_norm=1.0, target_bounds=(0, 3))
+            with pytest.raises(TypeError, match="got exposure"):
+                model.fit(np.ones((9, 1)), np.ones(9), exposure=np.ones(9))
+
+
+class TestNegativeBinomial:
+    def test_the_targets_scale_does_not_matter_but_to_the_dispersion(self, noiseless):
+        """It minimizes its own likelihood, with the dispersion of the targets as they are."""
+        rng = np.random.default_rng(2)
+        X = rng.uniform(-1.0, 1.0, (5000, 2))
+        mean = np.exp(1.0 + X @ [0.8, -0.4])
+        y = rng.poisson(rng.gamma(2.0, mean / 2.0)).astype(float)
+        rows = np.column_stack([X, np.ones(len(X))])
+        for dispersion in (0.05, 0.5, 3.0):
+
+            def objective(w, a=dispersion):
+                z = rows @ w
+                return ((y + 1.0 / a) * np.log1p(a * np.exp(z)) - y * z).mean()
+
+            best = scipy.optimize.minimize(objective, np.zeros(3), tol=1e-10).x
+            model = NegativeBinomialRegressor(
+                epsilon=1e4, solver="output-perturbation", alpha=1e-9, data_norm=1.5,
+                target_bounds=(0.0, y.max()), dispersion=dispersion, random_state=0,
+            ).fit(X, y)  # fmt: skip
+            found = np.append(model.coef_, model.intercept_)
+            np.testing.assert_allclose(found, best, atol=3e-3)
+
+    def test_the_score_is_the_share_of_its_deviance(self):
+        y, mean = np.array([0.0, 1.0, 4.0, 2.0]), np.array([0.5, 1.0, 3.0, 1.5])
+        model = NegativeBinomialRegressor(dispersion=0.5)
+        law = scipy.stats.nbinom
+
+        def likelihood(m):
+            return law.logpmf(y, 2.0, 2.0 / (2.0 + m)).sum()
+
+        whole = likelihood(np.where(y > 0, y, 1e-12)) - likelihood(np.full(4, y.mean()))
+        left = likelihood(np.where(y > 0, y, 1e-12)) - likelihood(mean)
+        assert model.deviance_explained(y, mean) == pytest.approx(1.0 - left / whole)
+        assert model.deviance_explained(y, np.full(4, y.mean())) == pytest.approx(0.0)
+        with pytest.raises(ValueError, match="y must hold numbers >= 0"):
+            model.deviance_explained(-y, mean)
+
+    def test_the_default_is_near_the_minimizer(self):
+        rng = np.random.default_rng(4)
+        X = rng.uniform(-1.0, 1.0, (20_000, 3))
+        mean = np.exp(0.5 + X @ [0.8, -0.5, 0.3])
+        y = rng.poisson(rng.gamma(1.0, mean)).astype(float)
+        model = NegativeBinomialRegressor(data_norm=2.0, target_bounds=(0, 60), random_state=0)
+        best = model.deviance_explained(y, mean)
+        assert model.fit(X, y).score(X, y) > 0.8 * best
+
+    @pytest.mark.parametrize("dispersion", [0.0, -1.0, np.inf, "1"])
+    def test_bad_dispersions(self, dispersion):
+        model = NegativeBinomialRegressor(
+            dispersion=dispersion, data_norm=1.0, target_bounds=(0, 3)
+        )
+        with pytest.raises((TypeError, ValueError), match="dispersion must be"):
+            model.fit(np.ones((9, 1)), np.ones(9))

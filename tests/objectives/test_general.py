@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast import Problem
+from dpfast import Budget, CertificateNotReached, Problem, plan, solve
 from dpfast.objectives import Erm, ErmShape, General, GeneralShape
 from dpfast.objectives.linear_term import LinearTerm
 from dpfast.optimizers import OPTIMIZERS
@@ -186,3 +186,121 @@ def test_a_linear_term_shifts_the_gradient(classification):
         LinearTerm(erm, b[:3])
     with pytest.raises(ValueError, match="coefficients must hold 7 finite numbers"):
         LinearTerm(erm, b * np.nan)
+
+
+# ---- kinks --------------------------------------------------------------------------------------
+
+
+class AccuracyAtTop:
+    """Positives that do not rank above every negative, by a margin of 1, and a ridge.
+
+    ``(1/n) Σ_{y_i > 0} max(0, 1 + max_{y_j < 0} x_j·w - x_i·w) + (µ/2)‖w‖²`` (after Boyd, Cortes,
+    Mohri & Radovanovic 2012): neither a mean over records nor smooth.  Rows in the unit ball, so a
+    subgradient of the data's part is no longer than 2, and no positives or negatives are no error.
+    """
+
+    def __init__(self, X, y, mu):
+        self.X, self.y, self.mu = X, y, mu
+
+    def value_and_gradient(self, w):
+        score, positive = self.X @ w, self.y > 0.0
+        value, gradient = 0.5 * self.mu * w @ w, self.mu * w
+        if positive.any() and not positive.all():
+            top = np.flatnonzero(~positive)[np.argmax(score[~positive])]
+            below = positive & (1.0 + score[top] > score)
+            value = value + np.sum(1.0 + score[top] - score[below]) / len(self.y)
+            pull = below.sum() * self.X[top] - self.X[below].sum(axis=0)
+            gradient = gradient + pull / len(self.y)
+        return float(value), gradient
+
+
+def at_the_top(X, y, mu=0.5, **changes):
+    n, d = X.shape
+    constants = {
+        "lipschitz": 2.0,
+        "strong_convexity": mu,
+        "smoothness": np.inf,
+        "n_samples": n,
+        "minimizer_norm": 2.0 / mu,
+        "rounding": lambda norm: 2.0**-50 * (n + d + 64) * (2.0 + mu * norm),
+        "value_rounding": lambda norm: 2.0**-50 * (n + d + 64) * (1.0 + norm) * (1.0 + mu * norm),
+    }
+    return General(AccuracyAtTop(X, y, mu), d, **{**constants, **changes})
+
+
+def ranked(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, np.where(X @ [2.0, -1.0] + 0.3 * rng.standard_normal(n) > 1.0, 1.0, -1.0)
+
+
+def minimum(objective):
+    """The minimizer in the plane, by grids that close in."""
+    center, size = np.zeros(2), 4.0
+    for _ in range(22):
+        steps = np.linspace(-size, size, 9)
+        points = [center + np.array([a, b]) for a in steps for b in steps]
+        values = [objective.value_and_gradient(w)[0] for w in points]
+        center, size = points[int(np.argmin(values))], 0.6 * size
+    return center
+
+
+def test_accuracy_at_the_top_is_certified(noiseless):
+    objective = at_the_top(*ranked())
+    result = solve(objective, "output-perturbation", Budget(1.0, 1e-6))
+    settings = result.plan.settings
+    assert settings.optimizer == "subgradient"
+    assert settings.gradient_tolerance == pytest.approx(0.06 * 2.0)
+    distance = np.linalg.norm(result.w - minimum(objective))
+    assert distance <= settings.gradient_tolerance / 0.5
+    (event,) = result.privacy.events
+    assert event.sensitivity >= 8.0 + 2.0 * settings.gradient_tolerance / 0.5
+    # A smaller tolerance takes more subgradients.
+    closer = solve(objective, "output-perturbation", Budget(1.0, 1e-6), tolerance=0.04)
+    assert np.linalg.norm(closer.w - minimum(objective)) <= 0.04 / 0.5
+    with pytest.raises(CertificateNotReached, match="nothing is released"):
+        solve(objective, "output-perturbation", Budget(1.0, 1e-6), tolerance=1e-4,
+              optimizer_options={"max_passes": 50})  # fmt: skip
+
+
+def test_neighbors_at_the_top_stay_within_the_sensitivity():
+    """One negative that ranks first pulls every positive along: no bound that shrinks with n."""
+    X, y = ranked()
+    moved = X.copy()
+    first = int(np.argmax(np.where(y < 0.0, -np.inf, X @ [2.0, -1.0])))
+    for neighbor, sign in ((X, -1.0), (-X, 1.0)):
+        moved[first] = neighbor[first]
+        labels = y.copy()
+        labels[first] = sign
+        ends = [minimum(at_the_top(*data)) for data in ((X, y), (moved, labels))]
+        assert np.linalg.norm(ends[0] - ends[1]) <= at_the_top(X, y).shape.minimizer_sensitivity(
+            "replace_one"
+        )
+
+
+def test_lines_below_hold_up_to_the_declared_rounding():
+    objective = at_the_top(*ranked())
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        w, v = 3.0 * rng.standard_normal((2, 2))
+        value, gradient = objective.value_and_gradient(w)
+        error, slope = objective.rounding(float(np.linalg.norm(w)))
+        step = v - w
+        line = value + gradient @ step + 0.25 * step @ step - error - slope * np.linalg.norm(step)
+        assert objective.value_and_gradient(v)[0] >= line
+
+
+def test_kinks_need_a_bound_of_the_rounding():
+    X, y = ranked(40)
+    with pytest.raises(ValueError, match="declare value_rounding"):
+        plan(at_the_top(X, y, value_rounding=None).shape, "output-perturbation", Budget(1.0))
+    with pytest.raises(ValueError, match=r"optimizer must be one of 'subgradient', 'sgd'"):
+        plan(at_the_top(X, y).shape, "output-perturbation", Budget(1.0), optimizer="smoothing")
+    with pytest.raises(TypeError, match="value_rounding must be callable"):
+        at_the_top(X, y, value_rounding=1.0)
+    # What floating point cannot certify is not asked for.
+    coarse = at_the_top(X, y, value_rounding=lambda norm: 1e-3)
+    assert coarse.shape.least_tolerance() > 0.06
+    settled = plan(coarse.shape, "output-perturbation", Budget(1.0), tolerance="machine")
+    assert settled.settings.gradient_tolerance == coarse.shape.least_tolerance()

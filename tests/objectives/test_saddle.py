@@ -96,6 +96,20 @@ def test_a_strongly_concave_adversary_is_smooth():
     assert math.isinf(objective(rows([0.6, 0.0, -0.8])).shape.smoothness)
 
 
+def test_plans_tell_how_many_gradients_to_expect():
+    """Proposition 5.2 of Lowy & Razaviyayn 2021, at the accuracy that is certified."""
+    data = rows([0.6, 0.0, -0.8])
+    settled = plan(objective(data, diameter=2.0 * REACH).shape, "output-perturbation", BUDGET)
+    accuracy = settled.settings.certified_accuracy
+    count = settled.expected["minimax_gradients"]
+    assert count == pytest.approx(math.sqrt(2.0 / MU * 2.0 / accuracy) * 2.0 * REACH)
+    strongly = plan(objective(data, strong_concavity=0.5).shape, "output-perturbation", BUDGET)
+    assert strongly.expected["minimax_gradients"] == pytest.approx(math.sqrt(4.0 * 4.0))
+    # Who declares no diameter is told nothing.
+    plain = plan(objective(data).shape, "output-perturbation", BUDGET)
+    assert "minimax_gradients" not in plain.expected
+
+
 def test_the_excess_risk_stays_below_the_bound():
     game = objective(rows([0.6, 0.0, -0.8]), strong_concavity=0.5)
 

@@ -365,3 +365,134 @@ def test_bad_settings_are_refused(change, message):
 def test_smooth_bounds_need_a_smooth_function():
     with pytest.raises(ValueError, match="smoothness must be finite"):
         lowy2021.guarantee(Setting(1.0, 1.0, 3, 10, 1.0), smooth=True)
+
+
+# ---- lower bounds -------------------------------------------------------------------------------
+
+
+def greedy_code(dim, distance):
+    """Words of signs that differ in at least so many places, one after another."""
+    code = []
+    for word in range(2**dim):
+        if all((word ^ other).bit_count() >= distance for other in code):
+            code.append(word)
+    return code
+
+
+def test_codes_are_no_larger_than_those_that_exist():
+    for dim in (1, 4, 7):
+        signs = np.arange(1, dim + 1)
+        for h, log_count in zip(signs, lowy2021._log_code_sizes(dim, signs), strict=True):
+            assert math.exp(log_count) + 1.0 <= len(greedy_code(dim, int(h))) + 1e-6
+            assert log_count >= 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-2])
+def test_no_private_mean_is_better_than_the_lower_bound(delta):
+    """Methods whose error is known: 0, the mean plus noise, and one that picks a record."""
+    for dim, n, epsilon in itertools.product([1, 3, 40], [1, 10, 1000], [0.01, 0.5, 3.0]):
+        found = lowy2021.private_mean_error(dim, n, epsilon, delta)
+        assert 0.0 < found <= 1.0
+        noisy = Setting(1.0, 1.0, dim, n, epsilon, delta)
+        assert found <= noisy.moments(2.0 / n)[1]
+        if delta > 0.0:
+            # Released as it is with probability δ, and 0 otherwise.
+            assert found <= 1.0 - delta + 1e-12
+
+
+def test_randomized_response_is_near_the_lower_bound():
+    """One record, one dimension: the sign with probability e^ε/(1 + e^ε), scaled at best."""
+    for epsilon in (0.1, 1.0, 3.0):
+        keep = 1.0 / (1.0 + math.exp(-epsilon))
+        scale = 2.0 * keep - 1.0
+        error = keep * (1.0 - scale) ** 2 + (1.0 - keep) * (1.0 + scale) ** 2
+        found = lowy2021.private_mean_error(1, 1, epsilon)
+        assert found <= error
+        assert found > 0.4 * (1.0 - keep)
+
+
+def test_the_lower_bound_has_the_rate_of_the_proposition():
+    for dim, epsilon in itertools.product([1, 10, 1000], [0.01, 1.0]):
+        n = int(20 * dim / epsilon)
+        rates = [
+            lowy2021.private_mean_error(dim, m, epsilon) / min(1.0, dim / (epsilon * m)) ** 2
+            for m in (max(1, n // 400), n, 100 * n)
+        ]
+        # The order with a constant: none vanishes, and from some n on they agree.
+        assert min(rates) > 1e-3
+        assert rates[2] == pytest.approx(rates[1], rel=0.2)
+    # With δ the packing gives way at log(1/δ).
+    few = lowy2021.private_mean_error(1000, 10**6, 1.0, 1e-6)
+    assert few < 0.01 * lowy2021.private_mean_error(1000, 10**6, 1.0)
+    assert few > 1e-3 * (math.log(1e6) / 10**6) ** 2
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s.dim}-{s.n_samples}-{s.epsilon}")
+def test_lower_bounds_are_below_the_upper_ones(setting):
+    setting = dataclasses.replace(setting, mean=True, spread=1.0)
+    low = lowy2021.lower_bound(setting)
+    assert 0.0 < low <= setting.lipschitz * setting.radius
+    for smooth in (False, True):
+        assert low <= lowy2021.guarantee(setting, smooth=smooth).exact_risk
+    assert lowy2021.lower_bound(setting, replacements=2) <= low
+
+
+def test_the_hard_function_of_the_lower_bound_is_in_the_class():
+    """Written from the docstring: gradients on the ball, where the bound's size comes from."""
+    for setting in SETTINGS:
+        unit = lowy2021.private_mean_error(
+            setting.dim, setting.n_samples, setting.epsilon, setting.delta
+        )
+        size = lowy2021.lower_bound(setting) / unit
+        scale, radius, mu = setting.lipschitz, setting.radius, setting.strong_convexity
+        possible = [0.5 * mu * min(radius, scale / mu) ** 2] if mu else []
+        for bend in np.geomspace(max(mu, 1e-6), setting.smoothness, 4000):
+            own = min(radius, scale / bend - radius)
+            if own > 0.0:
+                assert bend * (radius + own) <= scale * (1 + 1e-12)
+                possible.append(0.5 * bend * own**2)
+        assert size == pytest.approx(max(possible), rel=1e-2)
+
+
+def test_plans_state_the_lower_bound():
+    shape = Problem(np.eye(3), [1.0, -1.0, 1.0], data_norm=1.0).shape
+    shape = dataclasses.replace(shape, n_samples=10_000)
+    for budget in (Budget(0.5), Budget(0.5, 1e-6)):
+        settled = plan(shape, "output-perturbation", budget, minimizer_norm=2.0)
+        setting = Setting(shape.lipschitz, 2.0, 4, 10_000, 0.5, budget.delta,
+                          smoothness=shape.smoothness)  # fmt: skip
+        assert settled.expected["lower_bound"] == lowy2021.lower_bound(setting)
+        assert settled.expected["lower_bound"] < settled.expected["excess_risk_bound"]
+        other = plan(shape, "output-perturbation", budget, minimizer_norm=2.0,
+                     neighboring_relation="add_or_remove_one")  # fmt: skip
+        assert other.expected["lower_bound"] < settled.expected["lower_bound"]
+    assert "lower_bound" not in plan(shape, "output-perturbation", Budget(mu=1.0)).expected
+
+
+# ---- minimax ------------------------------------------------------------------------------------
+
+
+def test_minimax_gradients_are_those_of_the_corollaries():
+    n, d, beta_v, rho = 400, 3, 0.7, 0.2
+    setting = Setting(1.0, 2.0, d, n, 1.0, strong_convexity=0.1, smoothness=2.0)
+    found = lowy2021.minimax_gradients(
+        setting, adversary_smoothness=beta_v, diameter=math.sqrt(n) * rho
+    )
+    least = min(setting.kappa * (d / 1.0) ** 2, 1.0)
+    # Corollary 5.1, part 2a.
+    assert found == pytest.approx(n**1.5 * math.sqrt(2.0 * beta_v / least) * rho)
+    general = dataclasses.replace(setting, mean=False)
+    found = lowy2021.minimax_gradients(
+        general, adversary_smoothness=beta_v, diameter=math.sqrt(n) * rho
+    )
+    assert found == pytest.approx(math.sqrt(n) * math.sqrt(2.0 * beta_v / least) * rho)
+    strongly = lowy2021.minimax_gradients(
+        setting, adversary_smoothness=beta_v, diameter=1.0, strong_concavity=0.07
+    )
+    assert strongly == pytest.approx(math.sqrt(setting.kappa * 10.0))
+    with pytest.raises(ValueError, match="strongly convex and smooth"):
+        lowy2021.minimax_gradients(
+            dataclasses.replace(setting, smoothness=math.inf),
+            adversary_smoothness=1.0,
+            diameter=1.0,
+        )

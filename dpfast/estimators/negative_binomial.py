@@ -1,0 +1,153 @@
+"""Differentially private negative binomial regression."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from dpfast._validation import check_real
+from dpfast.estimators._log_link import PrivateLogLinkRegressor
+from dpfast.estimators._targets import LogMean, Targets
+from dpfast.losses import Loss
+
+Vector = NDArray[np.float64]
+
+# Of the loss, whose registry has none below.
+_LEAST_DISPERSION = 1e-8
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NegativeBinomialRegressor(PrivateLogLinkRegressor):
+    """Regression of overdispersed counts with an (ε, δ)-differential-privacy guarantee.
+
+    The mean m of the target is ``exp(<x, coef_> + intercept_)``, its variance ``m + a m²``, a the
+    `dispersion`. Minimizes ``(1/n) Σ ((t_i + 1/b) log(1 + b exp(z_i)) - t_i z_i) + (α/2)‖w‖²``
+    privately, ``z_i = <x̃_i, w>``, where ``x̃_i`` is row i scaled into the ball of radius
+    `data_norm`, followed by the constant `intercept_scaling`, ``t_i`` is the target divided by a
+    twentieth of the highest one (by nothing without an intercept), and b is a times what the target
+    is divided by. The slopes of the loss are those of a Poisson regression over ``1 + a m``: large
+    means count less, and their residuals with them.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss ε > 0.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Should be well below ``1 / n_samples``.
+    solver : str, default="auto"
+        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
+        choose it from public quantities.
+    data_norm : float or None, default=None
+        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
+        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant column. The intercept is penalized like the other weights, and the
+        constant counts in the row norm.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What one person's influence means: her record replaced by any other, or absent.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
+        between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    dispersion : float, default=1.0
+        The public a >= 0.000001: of a law of counts, how much more its variance is than the mean,
+        over the square of the mean. It cannot be learned; a wrong one costs accuracy.
+    solver_options : dict or None, default=None
+        Further options of the solver.
+    optimizer : str, default="auto"
+        Non-private inner optimizer, for solvers that have one.
+    accountant : str, default="auto"
+        How privacy is added up; "auto" takes the smallest valid ε.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+    n_jobs : int or None, default=None
+        Threads; None means one, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        1 prints the plan before anything is spent.
+    strict : bool, default=False
+        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    max_weight : float or None, default=None
+        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
+        lowered to it, and the noise is in proportion to it.
+    column_blocks : sequence of ColumnBlock or None, default=None
+        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
+        makes noise matter less. Wrong declarations cost accuracy, never privacy.
+    max_rows_per_group : int or None, default=None
+        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
+        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    prior : None, default=None
+        Losses with a log link take none.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights: how the logarithm of the mean changes.
+    intercept_ : float
+        Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    The number of rows and the shape of X are treated as public.
+
+    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
+    times hurts more than noise that is added once. Fit on all rows at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpfast import NegativeBinomialRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(-1.0, 1.0, 20_000)[:, np.newaxis]
+    >>> y = rng.poisson(rng.gamma(2.0, np.exp(1.0 + X[:, 0]) / 2.0))
+    >>> model = NegativeBinomialRegressor(
+    ...     dispersion=0.5, data_norm=1.0, target_bounds=(0, 40), random_state=0
+    ... )
+    >>> prediction = model.fit(X, y).predict([[0.5]])
+    >>> bool(abs(prediction[0] - np.exp(1.5)) < 1.0), model.privacy_.epsilon <= 1.0
+    (True, True)
+    """
+
+    dispersion: float = 1.0
+
+    def _family(self) -> Loss:
+        return Loss("negative-binomial", self._dispersion())
+
+    def _dispersion(self) -> float:
+        return check_real("dispersion", self.dispersion, low=1e-6, high=1e6)
+
+    def _targets_in(self, low: float, high: float) -> Targets:
+        targets = super()._targets_in(low, high)
+        assert isinstance(targets, LogMean)
+        # Of targets that are divided by c, the variance is m / c + a m² for means m.
+        scaled = self._dispersion() * math.exp(targets.center)
+        bounded = min(max(scaled, _LEAST_DISPERSION), 1.0 / _LEAST_DISPERSION)
+        return replace(targets, loss=replace(targets.loss, parameter=bounded))
+
+    def deviance_explained(
+        self, y: Vector, mean: Vector, sample_weight: Vector | None = None
+    ) -> float:
+        target = np.asarray(y, dtype=np.float64)
+        constant = float(np.average(target, weights=sample_weight))
+        if target.min() < 0.0 or constant == 0.0:
+            raise ValueError("y must hold numbers >= 0, and not zeros alone, for the deviance.")
+        whole = self._deviance(target, np.full(len(target), constant), sample_weight)
+        left = self._deviance(target, mean, sample_weight)
+        return 1.0 - left / whole if whole > 0.0 else float(left == 0.0)
+
+    def _deviance(self, y: Vector, mean: Vector, weight: Vector | None) -> float:
+        a = self._dispersion()
+        spread = (y + 1.0 / a) * np.log((1.0 + a * y) / (1.0 + a * mean))
+        return float(np.average(2.0 * (xlogy(y, y / mean) - spread), weights=weight))
