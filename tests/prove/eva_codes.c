@@ -114,8 +114,10 @@ static void check_sums(dpfast_code type, dpfast_code number, ptrdiff_t n, int si
     dpfast_coded_gather(&rows, 0, n, table, out);
     dpfast_coded_scatter(&rows, 0, n, numbers, table);
     dpfast_coded_fold(&rows, table, gradient);
-    dpfast_coded_gradient(&rows, 0, &beside, &loss, w, any_double(), any_double(), scratch,
-                          PERHAPS(gradient), &loss_sum);
+    dpfast_coded_gradient(&rows, 0, &beside, &loss, w, any_double(), any_double(), scratch, gradient,
+                          &loss_sum);
+    dpfast_coded_gradient(&rows, 0, &beside, &loss, w, any_double(), any_double(), scratch, NULL,
+                          &loss_sum);
 }
 
 /* Any columns of levels. */
