@@ -85,12 +85,12 @@ TINY = {
     ),
     "inference": inference.Sizes(
         3,
-        2,
         3000,
         (8.0,),
         rows=2000,
         wide_rows=2000,
-        families=("power", "no signal", "linear, plain"),
+        persons=1000,
+        families=("power", "no signal", "linear, plain", "huber, outliers", "persons, 0.5 alike"),
         real=False,
     ),
     "kuru2020": kuru2020.Sizes(

@@ -211,6 +211,17 @@ def test_whole_persons_of_several_classes(kind, relation):
     assert max(apart / charge for apart, charge in found) > 0.5
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("most", [None, 5])
+def test_whole_persons_of_estimates(kind, loss, relation, most):
+    data, neighbor = persons(kind, loss, relation, most=most)
+    settled = plan(data, "dp-newton", BUDGETS[0], neighboring_relation=relation, cov_type="cluster")
+    found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found) > 0.5
+
+
 def weighers():
     for name, solver in SOLVERS.items():
         for relation in solver.relations:

@@ -182,6 +182,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Warn of declared bounds with which the model can hardly be of use."""
 
     def _constant(self) -> float:
+        _check_switch("fit_intercept", self.fit_intercept)
         if not self.fit_intercept:
             return 0.0
         return check_real(
@@ -367,8 +368,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         noted by whoever makes it.
         """
         budget = Budget(self.epsilon, self.delta)
-        for name in ("fit_intercept", "strict"):
-            _check_switch(name, getattr(self, name))
+        _check_switch("strict", self.strict)
         y, fit_params = self._by_exposure(X, y, fit_params)
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}

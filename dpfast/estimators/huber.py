@@ -46,8 +46,9 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
         them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     threshold : float, default=0.2
         Residual from which the loss grows linearly, > 0, in units of half the width of
-        `target_bounds` (without an intercept: of the larger absolute value). Public: unlike in
-        scikit-learn there is no scale that is estimated from the data.
+        `target_bounds` (without an intercept: of the larger absolute value), or of the range within
+        these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
+        for budgets with a δ). Unlike in scikit-learn no scale of the residuals is estimated.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str, default="auto"

@@ -505,7 +505,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     if descent.target_range is not None:
         spread = Place(*_target_range.learn_range(descent.target_range, curator))
     coordinates = learn(descent.learning, shape, curator)
-    transform = coordinates.transform
+    # Weights of this run's units: of half the range of numeric targets.
+    transform = coordinates.transform * (1.0 if spread is None else spread.half)
     origin: Vector = np.asarray(np.linalg.solve(transform, prior.w), dtype=np.float64)
     start = origin if believed else None
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
@@ -521,7 +522,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         v = origin + moved
         covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
     history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    told = dp_whitened_gd.lengths_told(shape, transform)
+    told = dp_whitened_gd.lengths_told(shape, coordinates.transform)
     released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
     return Outcome(transform @ v, MappingProxyType(history), told, released)
 

@@ -597,9 +597,17 @@ def _svrg_steps(loss: str, relation: str, kind: str) -> Pair:
 def _rrpsgd(loss: str, relation: str, kind: str) -> Pair:
     """One record, which every step meets; how many steps there are is known."""
     options: dict[str, Any] = {"steps": 20, "step": 1e-6}
-    if not math.isfinite(LOSSES[loss].at_zero):
+    made = LOSSES[loss]
+    if not math.isfinite(made.at_zero):
         options["initial_gap"] = 1.0  # changes defaults only
-    return Pair(*canaries(loss, relation, columns=1), options)
+    targets = np.clip(made.target_range, -_FAR, _FAR)
+    between = options["step"] * float(made(np.zeros(2), targets)[1].mean())
+
+    def from_between(outcome: Any) -> Any:
+        """How far from the middle of where the two records lead in so many steps."""
+        return outcome.w + outcome.history["rounds"] * between
+
+    return Pair(*canaries(loss, relation, columns=1), options, from_between)
 
 
 def _whitened(loss: str, relation: str, kind: str) -> Pair:
@@ -744,7 +752,9 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
-    WorstCase("dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts),
+    WorstCase(
+        "dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts
+    ),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from dpfast import Problem
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS
+from dpfast.optimizers._contract import Progress
 
 NAMES = sorted(OPTIMIZERS)
 # Need the gradients of single rows.
@@ -313,3 +314,20 @@ def test_newton_survives_any_order_of_rows(order):
     assert result.converged
     assert result.passes <= 40
     np.testing.assert_allclose(result.w, reference_minimizer(X, y, 1e-3), atol=1e-6)
+
+
+def test_an_infinite_bound_of_rounding_is_no_reason_to_give_up():
+    """As of the smoothed hinge: of two neighbors one would be given up at the first point."""
+
+    class Unbounded:
+        strong_convexity = 1.0
+
+        def gradient_error(self, w):
+            return np.inf
+
+    progress = Progress(Unbounded(), 1e-3, 100)
+    w = np.zeros(1)
+    progress.examine(w, 1.0, np.array([0.5]))
+    assert progress.affords(1)
+    progress.examine(w, 1.0, np.array([1e-4]))  # as small as it was to become: nothing is left
+    assert not progress.affords(1)

@@ -52,6 +52,14 @@ def test_bound_sums_the_sizes(schedule, n_steps):
     assert got == pytest.approx(expected, rel=2e-2)
 
 
+@pytest.mark.parametrize("n, dim", [(100, 3), (16_384, 1), (16_385, 1), (32_768, 20), (10**7, 999)])
+def test_noise_is_exact_by_default_however_many_rows(n, dim):
+    settled = plan(ProblemShape(n, dim, 1.0, Loss("sigmoid"), intercept=0.0), "rrpsgd", BUDGET)
+    assert settled.settings.noise == "discrete"
+    assert "floating-point" not in settled.events[0].where
+    assert settled.settings.steps == min(n**2, 2**28 // dim)
+
+
 def test_all_steps_are_paid_for_whatever_the_number_taken():
     problem = sigmoid_problem()
     results = [solve(problem, "rrpsgd", BUDGET, random_state=seed) for seed in range(4)]

@@ -17,8 +17,8 @@ steps, one step later than the sum allows.  Here R = k, so that
 ``ε <= 1`` (``calibration="paper"``); by default it is by the ledger's accountant, at every ε, and
 much smaller.
 
-In n² steps the noise is floating-point noise on the secure stream (a billion steps of exact noise
-would take hours); the events say which noise was used.
+The noise is exact, unless floating-point noise is asked for. n² steps of exact noise may take
+hours: by default no more steps are paid for than have 2^28 values of it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ NAME = "rrpsgd"
 _MAX_STEPS = 2**40
 _WHERE = "all steps, taken or not"
 _PROPOSALS = 4096
-# So many values of exact noise take a few seconds, and n² steps may take hours.
-_EXACT_VALUES = 2**24
+# So many values of exact noise take half a minute, and n² steps may take hours.
+_DEFAULT_VALUES = 2**28
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,14 @@ def plan(
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     steps : int or "auto", default="auto"
-        N, the number of steps that are paid for; "auto" is ``n²``.
+        N, the number of steps that are paid for; "auto" is ``n²``, but no more than 2^28 values of
+        exact noise are enough for, unless the calibration is "paper".
     step : float or "auto", default="auto"
         Size of the first step, at most ``1/β``; "auto" is ``min(1/β, D/(σ√N))``.
     schedule : {"constant", "1/sqrt(t)", "1/t"}
         Sizes of the later ones.
     noise : {"auto", "discrete", "gaussian"}
-        See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete") for up to 2^24 values.
+        See :class:`dpfast.fused.SampledSteps`; "auto" is exact ("discrete").
     initial_gap : float or None, default=None
         Bound of ``F(0) - F*``; None is the loss's largest value at margin 0.
     calibration : {"tight", "paper"}
@@ -142,10 +143,11 @@ def plan(
     initial_gap = check_real("initial_gap", initial_gap, low=0.0, low_open=True)
     shape = settle_ridge(alpha, shape)
     if steps == "auto":
-        steps = min(shape.n_samples**2, _MAX_STEPS)
+        most = max(1, _DEFAULT_VALUES // shape.dim)
+        if calibration == "paper" or noise == "gaussian":
+            most = _MAX_STEPS
+        steps = min(shape.n_samples**2, most)
     n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
-    if noise == "auto" and n_steps * shape.dim > _EXACT_VALUES:
-        noise = "gaussian"
     query = BatchSum(shape, "fixed-size", 1, longest)
     steps_of = _paper_steps if calibration == "paper" else least_noisy_steps
     access = steps_of(
