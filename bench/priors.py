@@ -1,7 +1,9 @@
 """What public rows bring to a private fit: ``python -m bench.priors --data DIR``.
 
 Excess log-loss of fits without and with a prior and of the public rows alone, by rows behind one
-weight; and what a prior does that is of other rows, of other labels, or of none.  Not timed.
+weight; and what a prior does that is of other rows, of other labels, or of none.  With --monthly:
+twelve monthly fits, each of which begins with the one before, next to twelve that do not.  Not
+timed.
 """
 
 from __future__ import annotations
@@ -15,10 +17,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bench.problems import Dataset, bank, letter, randhie, wine
-from dpfast import Budget, Ledger, Problem, solve
+from dpfast import Budget, Ledger, Problem, plan, solve
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import from_rows, plan_with_prior
+from dpfast.solvers.prior import (
+    Coefficients,
+    from_rows,
+    known_rows,
+    plan_refit,
+    plan_with_prior,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -75,16 +83,10 @@ def measure(
     """
     problem = Problem(data.X[_PUBLIC:], data.y[_PUBLIC:], "logistic", data_norm=data.data_norm)
     shape = problem.shape
-    best = minimize(
-        lambda w: problem.value_and_gradient(w, 1e-9),
-        np.zeros(shape.dim),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 3000},
-    ).fun
+    best = _least(problem)
 
     def excess(w: Vector) -> float:
-        return problem.objective(w) / shape.n_samples - float(best)
+        return problem.objective(w) / shape.n_samples - best
 
     found = []
     for u in rows_per_weight:
@@ -95,9 +97,9 @@ def measure(
         ]
         for kind, draw in KINDS.items():
             prior = from_rows(shape, *draw(data, np.random.default_rng(3)))
-            plan = plan_with_prior(shape, prior, budget)
+            settled = plan_with_prior(shape, prior, budget)
             fits = [
-                excess(carry_out(plan, problem, SecureGenerator(k), Ledger(budget)).w)
+                excess(carry_out(settled, problem, SecureGenerator(k), Ledger(budget)).w)
                 for k in range(repetitions)
             ]
             means = float(np.mean(alone)), excess(prior.origin), float(np.mean(fits))
@@ -105,17 +107,99 @@ def measure(
     return found
 
 
+_MONTHS = 12
+# Of the budget µ of independent fits: the first month's and the others', whose squares add up to
+# 0.6² of twelve.
+_FIRST, _LATER = 1.0, 0.5494
+
+
+def monthly(
+    data: Dataset, u: float, repetitions: int
+) -> tuple[float, float, float, NDArray[np.float64]]:
+    """Mean excess of independent fits, of them at 60% of the budget, of a chain of re-fits at that.
+
+    Every month has a sample of its own of as many rows as the table has, drawn from it with
+    replacement, and its own minimizer, over whose loss the excess is.
+
+    Parameters
+    ----------
+    data : Dataset
+    u : float
+        Rows behind one weight, times µ, of the independent fits.
+    repetitions : int
+
+    Returns
+    -------
+    independent, cheaper, chain : float
+    by_month : ndarray of shape (12,)
+        Of the chain.
+    """
+    rng, n = np.random.default_rng(5), len(data.y)
+    problems = [
+        Problem(data.X[rows], data.y[rows], "logistic", data_norm=data.data_norm)
+        for rows in (rng.integers(0, n, n) for _ in range(_MONTHS))
+    ]
+    best = [_least(problem) for problem in problems]
+    shape = problems[0].shape
+    mu = 2.0 * u * shape.dim / n
+    found = np.empty((repetitions, 3, _MONTHS))
+    for k in range(repetitions):
+        known: Coefficients | None = None
+        for month, problem in enumerate(problems):
+            seed = 100 * k + month
+
+            def excess(w: Vector, problem: Problem = problem, least: float = best[month]) -> float:
+                return problem.objective(w) / n - least
+
+            for at, factor in ((0, 1.0), (1, 0.6)):
+                budget = Budget(mu=factor * mu)
+                w = solve(problem, "dp-whitened-gd", budget, random_state=seed).w
+                found[k, at, month] = excess(w)
+            budget = Budget(mu=mu * (_FIRST if known is None else _LATER))
+            if known is None:
+                settled = plan(problem, "dp-whitened-gd", budget)
+            else:
+                settled = plan_refit(shape, known, budget)
+            outcome = carry_out(settled, problem, SecureGenerator(seed), Ledger(budget))
+            assert outcome.covariance is not None
+            known = Coefficients(outcome.w, outcome.covariance, known_rows(settled))
+            found[k, 2, month] = excess(outcome.w)
+    means = found.mean(axis=(0, 2))
+    return float(means[0]), float(means[1]), float(means[2]), found[:, 2].mean(axis=0)
+
+
+def _least(problem: Problem) -> float:
+    """The smallest mean loss."""
+    found = minimize(
+        lambda w: problem.value_and_gradient(w, 1e-9),
+        np.zeros(problem.shape.dim),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 3000},
+    )
+    return float(found.fun)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print, a line a table, kind of prior and u."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="directory of the tables; RAND HIE needs none")
     parser.add_argument("--repetitions", type=int, default=8)
+    parser.add_argument("--monthly", action="store_true", help="twelve monthly re-fits instead")
     given = parser.parse_args(arguments)
     tables = [randhie()]
     if given.data is not None:
         tables += [load(given.data) for load in (wine, letter, bank)]
     for table in tables:
         order = np.random.default_rng(5).permutation(len(table.y))
+        if given.monthly:
+            for u in (6.0, 20.0, 60.0):
+                alone, cheaper, chain, months = monthly(table, u, given.repetitions)
+                print(
+                    f"| {table.name} | {u:g} | {alone:.4f} | {cheaper:.4f} | {chain:.4f} | "
+                    f"{chain / alone:.2f} | {months[0]:.4f}, {months[-1]:.4f} |"
+                )
+            continue
         mixed = Dataset(table.name, table.X[order], table.y[order], table.data_norm)
         for kind, u, alone, public, both in measure(mixed, (2.5, 5.9), given.repetitions):
             ratio = both / min(alone, public)

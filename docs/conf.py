@@ -158,7 +158,7 @@ API = {
         "Preprocessing and data",
         {
             "dpfast.preprocessing": None,
-            "dpfast.datasets": ["load_randhie", "make_uniform_classification"],
+            "dpfast.datasets": ["load_ipums", "load_randhie", "make_uniform_classification"],
             "dpfast.column_blocks": ["ColumnBlock"],
         },
     ),

@@ -11,6 +11,7 @@ from dpfast.errors import (
     UnsupportedEvent,
 )
 from dpfast.estimators import (
+    CoefficientPrior,
     GammaRegressor,
     HuberRegressor,
     LinearRegression,
@@ -33,6 +34,7 @@ __all__ = [
     "BudgetAccountant",
     "BudgetExceeded",
     "CertificateNotReached",
+    "CoefficientPrior",
     "DpfastError",
     "GammaRegressor",
     "HuberRegressor",

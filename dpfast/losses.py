@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,6 +172,18 @@ class Loss:
         """The lowest and the highest valid target."""
         low, high = self.spec.target_range()
         return low, high
+
+    def zoomed(self, size: float) -> Loss:
+        """The loss of residuals in units of `size`, up to a factor, of those that are of residuals.
+
+        Examples
+        --------
+        >>> Loss("huber", 0.5).zoomed(0.1).parameter, Loss("pinball", 0.5, 0.2).zoomed(0.5).width
+        (0.05, 0.1)
+        """
+        if self.width is not None:
+            return replace(self, width=self.width * size)
+        return self if self.quadratic else replace(self, parameter=(self.parameter or 0.0) * size)
 
     def __call__(
         self, margin: ArrayLike, target: ArrayLike

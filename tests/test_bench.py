@@ -85,12 +85,12 @@ TINY = {
     ),
     "inference": inference.Sizes(
         3,
-        2,
         3000,
         (8.0,),
         rows=2000,
         wide_rows=2000,
-        families=("power", "no signal", "linear, plain"),
+        persons=1000,
+        families=("power", "no signal", "linear, plain", "huber, outliers", "persons, 0.5 alike"),
         real=False,
     ),
     "kuru2020": kuru2020.Sizes(
@@ -1042,6 +1042,14 @@ def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
     report.write(document, SUITES["sgd"], tmp_path)
     page = (tmp_path / "sgd.md").read_text("utf-8")
     assert "89.3 % / 0.398" in page
+
+
+def test_monthly_fits_are_measured_against_independent_ones():
+    data = problems.synthetic(2000, 3)
+    alone, cheaper, chain, months = priors.monthly(data, 20.0, 1)
+    assert 0.0 < alone < cheaper
+    assert chain < cheaper
+    assert months.shape == (12,)
 
 
 def test_priors_are_measured_against_fits_without_them():

@@ -8,7 +8,14 @@ from replay import replay
 from dpfast import Budget, Loss, Problem, plan
 from dpfast.solvers import SOLVERS, Plan
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
-from dpfast.solvers.prior import from_rows, plan_with_prior, run_with_prior
+from dpfast.solvers.prior import (
+    Coefficients,
+    from_rows,
+    plan_refit,
+    plan_with_prior,
+    run_refit,
+    run_with_prior,
+)
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 BUDGETS = (Budget(2.0, 1e-6), Budget(2.0), Budget(rho=0.2), Budget(mu=1.0))
@@ -112,6 +119,18 @@ def test_public_rows_beforehand(loss, relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["right", "wrong"])
+def test_coefficients_that_are_known(loss, relation, sign):
+    data, neighbor = neighbors(loss, relation)
+    w = sign * np.array([1.0, 0.0, -0.5, 0.2])
+    known = Coefficients(w, 0.1 * np.eye(4), 3.0)
+    settled = plan_refit(data.shape, known, BUDGETS[0], neighboring_relation=relation)
+    found = replay(settled, data, neighbor, run_refit)
+    assert max(apart / charge for apart, charge in found) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_several_classes(relation):
     data, neighbor = neighbors("logistic", relation, classes=3)
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)
@@ -189,6 +208,17 @@ def test_whole_persons_of_several_classes(kind, relation):
     data, neighbor = persons(kind, "logistic", relation, classes=3)
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)
     found = replay(settled, data, neighbor, run_multinomial)
+    assert max(apart / charge for apart, charge in found) > 0.5
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("most", [None, 5])
+def test_whole_persons_of_estimates(kind, loss, relation, most):
+    data, neighbor = persons(kind, loss, relation, most=most)
+    settled = plan(data, "dp-newton", BUDGETS[0], neighboring_relation=relation, cov_type="cluster")
+    found = replay(settled, data, neighbor)
     assert max(apart / charge for apart, charge in found) > 0.5
 
 

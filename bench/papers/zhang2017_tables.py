@@ -172,6 +172,11 @@ def _standardized(X: Rows) -> Rows:
     )
 
 
+def _columns_of_norm_one(X: Rows) -> Rows:
+    norms = np.sqrt(np.einsum("ij,ij->j", X, X))
+    return X / np.maximum(norms, 1e-12)
+
+
 def _unit_rows(X: Rows) -> Rows:
     norms = np.sqrt(np.einsum("ij,ij->i", X, X))
     return X / np.maximum(norms, 1e-12)[:, np.newaxis]
@@ -192,6 +197,8 @@ SCALINGS: dict[str, Callable[[Rows], Rows]] = {
     "standardized, longest row 1": lambda X: _by_the_longest(_standardized(X)),
     "numbers standardized, rows of norm 1": lambda X: _unit_rows(_standardized_numbers(X)),
     "numbers standardized, longest row 1": lambda X: _by_the_longest(_standardized_numbers(X)),
+    "columns of norm 1, rows of norm 1": lambda X: _unit_rows(_columns_of_norm_one(X)),
+    "columns of norm 1, longest row 1": lambda X: _by_the_longest(_columns_of_norm_one(X)),
 }
 
 

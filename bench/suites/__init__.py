@@ -78,7 +78,7 @@ _TABLE: tuple[tuple[Any, Schedule], ...] = (
     (frontier, Schedule(13.0, 0.8)),
     (inference, Schedule(60.0, 0.3)),
     (kuru2020, Schedule(36.0, 0.5, groups=("papers",))),
-    (lee2018, Schedule(20.0, 1.0, groups=("papers",))),
+    (lee2018, Schedule(32.0, 0.7, groups=("papers",))),
     (lowy2021, Schedule(3.0, 0.4, groups=("papers",))),
     (objective, Schedule(2.0, 0.2, timed=True)),
     (peers, Schedule(8.0, 1.3, timed=True)),
@@ -86,7 +86,7 @@ _TABLE: tuple[tuple[Any, Schedule], ...] = (
     (price, Schedule(12.0, 0.4, timed=True)),
     (scaling, Schedule(4.0, 0.4, timed=True)),
     (sgd, Schedule(6.0, 0.3, timed=True)),
-    (zhang2017, Schedule(16.0, 0.5, groups=("papers",))),
+    (zhang2017, Schedule(11.0, 0.5, groups=("papers",))),
 )
 SUITES: dict[str, Suite] = {module.NAME: cast(Suite, module) for module, _ in _TABLE}
 SCHEDULE: dict[str, Schedule] = {module.NAME: schedule for module, schedule in _TABLE}

@@ -113,9 +113,17 @@ def schema_of(arguments: argparse.Namespace) -> TableSchema:
 
 def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     """The model that the arguments of :func:`add_table` and a budget describe."""
-    own = {**dict(arguments.set), **settings.pop("own", {})}
-    if arguments.quantile is not None:
-        own["quantile"] = arguments.quantile
+    options = {**settings.pop("own", {}), "quantile": arguments.quantile}
+    names = [name for name, _ in arguments.set]
+    for name in names:
+        if name in options:
+            option = {"n_jobs": "jobs"}.get(name, name)
+            raise ValueError(f"{name} must be set by --{option}, which it has; got --set {name}.")
+        if names.count(name) > 1:
+            raise ValueError(
+                f"{name} must be set once; got --set {name} {names.count(name)} times."
+            )
+    own = {**dict(arguments.set), **options}
     own = {name: value for name, value in own.items() if value is not None}
     schema = schema_of(arguments)
     family = arguments.family

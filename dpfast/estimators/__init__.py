@@ -1,6 +1,7 @@
 """scikit-learn estimators: validate, build the problem, plan, run."""
 
 from dpfast.estimators._intervals import CoefficientInterval
+from dpfast.estimators._prior import CoefficientPrior
 from dpfast.estimators.gamma import GammaRegressor
 from dpfast.estimators.huber import HuberRegressor
 from dpfast.estimators.linear_regression import LinearRegression
@@ -13,6 +14,7 @@ from dpfast.estimators.tweedie import TweedieRegressor
 
 __all__ = [
     "CoefficientInterval",
+    "CoefficientPrior",
     "GammaRegressor",
     "HuberRegressor",
     "LinearRegression",

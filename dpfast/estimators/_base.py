@@ -44,6 +44,7 @@ from dpfast.estimators._messages import (
     with_promise,
 )
 from dpfast.estimators._one_vs_rest import planned
+from dpfast.estimators._prior import CoefficientPrior
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -55,7 +56,7 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.solvers.prior import FEW, from_rows, plan_with_prior
+from dpfast.solvers.prior import FEW, from_rows, known_rows, plan_refit, plan_with_prior
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -117,7 +118,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_weight: float | None = None
     column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
-    prior: tuple[ArrayLike, ArrayLike] | None = None
+    prior: Any = None
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if text := unknown_parameters(cls, settings):
@@ -181,6 +182,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Warn of declared bounds with which the model can hardly be of use."""
 
     def _constant(self) -> float:
+        _check_switch("fit_intercept", self.fit_intercept)
         if not self.fit_intercept:
             return 0.0
         return check_real(
@@ -366,8 +368,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         noted by whoever makes it.
         """
         budget = Budget(self.epsilon, self.delta)
-        for name in ("fit_intercept", "strict"):
-            _check_switch(name, getattr(self, name))
+        _check_switch("strict", self.strict)
         y, fit_params = self._by_exposure(X, y, fit_params)
         if is_dask(X, y):
             X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
@@ -436,6 +437,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             _noise=WeightNoise.of(settled),
             _constant_column=constant,
             _targets=targets[-1],
+            _covariance=outcomes[0].covariance if len(outcomes) == 1 else None,
+            _known_rows=known_rows(settled, self.accountant),
             **learned,
             **self._estimated(settled, outcomes, targets[-1]),
             **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
@@ -519,7 +522,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Plan of a fit that begins with what public rows tell; None if that would not help."""
         if self.prior is None:
             return None
-        X, y = self._public_rows(shape)
         settings = self._settings()
         relation, accountant = settings.pop("neighboring_relation"), settings.pop("accountant")
         if parts > 1 or self.solver not in ("auto", _WITH_PRIOR) or settings != {"alpha": "auto"}:
@@ -534,21 +536,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "got None."
             )
         (targets,), _ = self._resolve_targets(None)
-        settled = plan_with_prior(
-            shape,
-            from_rows(shape, X, targets(y)),
-            budget,
-            neighboring_relation=relation,
-            accountant=accountant,
-        )
-        return settled if settled.settings.rows_per_weight < FEW else None
+        how = {"neighboring_relation": relation, "accountant": accountant}
+        if isinstance(self.prior, tuple):
+            X, y = self._public_rows(shape)
+            settled = plan_with_prior(shape, from_rows(shape, X, targets(y)), budget, **how)
+            return settled if settled.settings.rows_per_weight < FEW else None
+        prior = self.prior
+        if isinstance(prior, PrivateLinearModel):
+            prior = prior.as_prior()
+        if not isinstance(prior, CoefficientPrior):
+            raise TypeError(
+                "prior must be None, a pair (X, y) of public rows and their targets, a "
+                f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
+            )
+        return plan_refit(shape, prior.coefficients(shape, targets), budget, **how)
 
     def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
         """The rows of the prior, made no longer than private ones may be, and their targets."""
-        if not isinstance(self.prior, tuple) or len(self.prior) != 2:
-            raise TypeError(
-                "prior must be None or a pair (X, y) of public rows and their targets; got "
-                f"{type(self.prior).__name__}."
+        assert isinstance(self.prior, tuple)
+        if len(self.prior) != 2:
+            raise ValueError(
+                "prior must be a pair (X, y) of public rows and their targets; got "
+                f"{len(self.prior)} values."
             )
         X = check_array(self.prior[0], dtype=np.float64, input_name="prior[0]")
         y = column_or_1d(self.prior[1])
@@ -605,6 +614,40 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return
         with shown(problem.source, planned_passes(settled) if parts == 1 else None):
             yield
+
+    def as_prior(self) -> CoefficientPrior:
+        """Coefficients and what the noise may have done to them, for the `prior` of another fit.
+
+        Post-processing of what was released: a fit to other people begins with it for nothing, a
+        fit to the same people pays for what it releases itself.
+
+        Returns
+        -------
+        CoefficientPrior
+
+        Raises
+        ------
+        ValueError
+            If the model has no covariance: it was not fitted by "dp-whitened-gd" in this process
+            (or unpickled), has several classes, a log link or more than 500 coefficients.
+        """
+        check_is_fitted(self)
+        covariance = getattr(self, "_covariance", None)
+        if covariance is None:
+            raise ValueError(
+                "the model must have been fitted by solver='dp-whitened-gd', for one or two "
+                "classes, without a log link and with at most 500 coefficients, to be a prior. "
+                "dpfast.CoefficientPrior takes any coefficients with a covariance."
+            )
+        units = np.full(len(covariance), self._targets.unit)
+        if self._constant_column:
+            units[-1] *= self._constant_column
+        return CoefficientPrior(
+            np.ravel(self.coef_),
+            float(np.ravel(self.intercept_)[0]) if self._constant_column else 0.0,
+            covariance * np.outer(units, units),
+            self._known_rows,
+        )
 
     def noise_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:
         """Intervals for the coefficients that cover **the privacy noise, and nothing else**.

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_flag
+from dpfast._validation import check_choice, check_flag
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Targets
 from dpfast.inference import Estimates, Summary
 from dpfast.privacy import Budget, Event
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan
-from dpfast.solvers.dp_newton import NAME
+from dpfast.solvers.dp_newton import COV_TYPES, NAME
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -55,6 +55,7 @@ class Inferential:
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         check_flag("inference", self.inference)
+        check_choice("cov_type", self.cov_type, COV_TYPES)
         if not self.inference:
             made: tuple[Plan[Any], tuple[Event, ...]] = super()._planned(  # type: ignore[misc]
                 shape, budget, parts

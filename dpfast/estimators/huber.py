@@ -46,8 +46,9 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
         them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     threshold : float, default=0.2
         Residual from which the loss grows linearly, > 0, in units of half the width of
-        `target_bounds` (without an intercept: of the larger absolute value). Public: unlike in
-        scikit-learn there is no scale that is estimated from the data.
+        `target_bounds` (without an intercept: of the larger absolute value), or of the range within
+        these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
+        for budgets with a δ). Unlike in scikit-learn no scale of the residuals is estimated.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str, default="auto"
@@ -80,9 +81,10 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
-    prior : tuple (X, y) or None, default=None
-        Public rows and their targets, like the private ones: the fit begins with what they tell,
-        and does not pay for it. See the guide to priors.
+    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+        Public rows and their targets, like the private ones; or coefficients with a covariance,
+        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
+        not pay for it. See the guide to priors.
 
     Attributes
     ----------

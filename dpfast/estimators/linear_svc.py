@@ -81,9 +81,10 @@ class LinearSVC(PrivateLinearClassifier):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
-    prior : tuple (X, y) or None, default=None
-        Public rows and their targets, like the private ones: the fit begins with what they tell,
-        and does not pay for it. See the guide to priors.
+    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+        Public rows and their targets, like the private ones; or coefficients with a covariance,
+        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
+        not pay for it. See the guide to priors.
 
     Attributes
     ----------

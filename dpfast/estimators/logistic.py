@@ -116,9 +116,10 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
         budget: where probabilities are right, this has the largest mean of the two recalls.
-    prior : tuple (X, y) or None, default=None
-        Public rows and their targets, like the private ones: the fit begins with what they tell,
-        and does not pay for it. See the guide to priors.
+    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+        Public rows and their targets, like the private ones; or coefficients with a covariance,
+        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
+        not pay for it. See the guide to priors.
 
     Attributes
     ----------

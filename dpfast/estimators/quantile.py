@@ -12,6 +12,8 @@ from dpfast.losses import Loss
 
 # A quantile's loss that is rounded off over so many units of the target is questioned.
 _BLURRED = 1000.0
+# Solvers that learn the range of the targets if a delta > 0 allows it.
+_LEARNING = ("auto", "dp-whitened-gd")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,8 +54,10 @@ class QuantileRegressor(PrivateLinearRegressor):
         The quantile to predict, in (0, 1).
     width : float, default=0.1
         Half the width of the rounded-off part of the loss, > 0, in units of half the width of
-        `target_bounds` (without an intercept: of the larger absolute value). The curvature is
-        ``1 / (2 width)``, so a small one costs accuracy under privacy.
+        `target_bounds` (without an intercept: of the larger absolute value), or of the range within
+        these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
+        for budgets with a δ). The curvature is ``1 / (2 width)``, so a small one costs accuracy
+        under privacy.
     solver_options : dict or None, default=None
         Further options of the solver.
     optimizer : str, default="auto"
@@ -78,9 +82,10 @@ class QuantileRegressor(PrivateLinearRegressor):
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
         one so many, chosen evenly.  Solvers that do not clip whole groups need it.
-    prior : tuple (X, y) or None, default=None
-        Public rows and their targets, like the private ones: the fit begins with what they tell,
-        and does not pay for it. See the guide to priors.
+    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+        Public rows and their targets, like the private ones; or coefficients with a covariance,
+        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
+        not pay for it. See the guide to priors.
 
     Attributes
     ----------
@@ -117,7 +122,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     width: float = 0.1
 
     def _question_bounds(self, stacklevel: int = 2) -> None:
-        if self.target_bounds is None:
+        # Whitened descent learns the range of the targets, and rounds off in units of that.
+        if self.target_bounds is None or (self.delta > 0.0 and self.solver in _LEARNING):
             return
         unit = self._resolve_targets(None)[0][-1].unit
         if (blur := self.width * unit) < _BLURRED:
@@ -127,7 +133,7 @@ class QuantileRegressor(PrivateLinearRegressor):
             f"target_bounds = ({low:g}, {high:g}) are wide: quantiles are blurred over {blur:.3g} "
             "units of the target either way, and noise is in proportion, too. If most targets "
             "differ by less, the model is useless: declare narrower bounds or a smaller width, or "
-            'have the range learned (TableModel, "learn": true).',
+            'have the range learned (TableModel, "learn": true, or delta > 0 with solver="auto").',
             QuestionableSettingWarning,
             stacklevel=stacklevel + 1,
         )

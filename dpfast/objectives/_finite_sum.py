@@ -123,9 +123,14 @@ class Smoothable(Protocol):
         """The objective with every kink rounded off over `width` on both sides."""
         ...
 
-    def duality_gap(self, w: Vector, width: float) -> float:
+    def duality_gap(self, w: Vector, width: float, slopes_at: Vector | None = None) -> float:
         """Upper bound of ``F(w) - F(w*)``, rounding included, from the dual point that the
-        derivatives of the smoothed loss make; two passes over the rows."""
+        derivatives of the smoothed loss make at `w`, or elsewhere; two passes over the rows."""
+        ...
+
+    def limit(self, before: Vector, w: Vector, width: float, shrink: float) -> Vector | None:
+        """Where the smoothed minimizers lead, told by those at `width` and before it shrank; None
+        if that is no better than the last."""
         ...
 
 

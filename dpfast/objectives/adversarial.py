@@ -18,6 +18,9 @@ minimizer is what is certified, and the sensitivity below is that of its minimiz
 norm; its certificate ``‖w - w*‖ <= ‖g‖/α`` holds for any subgradient, but an optimizer made for
 smooth functions reaches it only where no weight of the minimizer vanishes.
 
+**The hinge** has kinks of its own.  It asks for ``smoothing = 0``, and its exact objective is
+certified by a duality gap (:meth:`Adversarial.duality_gap`).
+
 **Sensitivity.**  One record's term has the gradient ``τ (±θx̃ + r∇s)``, ``τ = c|ℓ'|`` in
 ``[0, T]``, ``|θ| <= 1``; ``‖∇s‖₂ <= 1`` (l2) or ``√d`` (l∞).  So its norm is at most
 ``L = T √((R + r*)² + intercept²)`` with ``r* = r`` or ``r√d``, the l2 norm of the longest
@@ -34,13 +37,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
 from dpfast._validation import check_choice, check_real
+from dpfast.losses import Loss
 from dpfast.objectives._contract import Risk, RiskShape, checked_weights
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
@@ -67,7 +71,7 @@ class AdversarialShape(RiskShape):
     norm : {"l2", "linf"}, default="l2"
         Norm of the perturbations.
     smoothing : float, default=1e-3
-        Rounds off the kinks, in units of the margin.
+        Rounds off the kinks, in units of the margin; 0 for the hinge.
 
     Raises
     ------
@@ -83,6 +87,8 @@ class AdversarialShape(RiskShape):
     2.0
     """
 
+    smoothable: ClassVar[bool] = True
+
     radius: float = 0.1
     norm: str = "l2"
     smoothing: float = 1e-3
@@ -97,6 +103,11 @@ class AdversarialShape(RiskShape):
             raise ValueError(
                 "loss must be convex and of bounded slope, for adversarial training; "
                 f"got {loss.name!r}."
+            )
+        if not math.isfinite(loss.smoothness) and self.smoothing != 0.0:
+            raise ValueError(
+                f"smoothing must be 0 for the loss {loss.name!r}, whose worst case is certified "
+                f"with its kinks; got {self.smoothing!r}."
             )
         if loss.kind == "regression":
             if not loss.even:  # the closed form is for losses of the residual's absolute value
@@ -155,6 +166,42 @@ class AdversarialShape(RiskShape):
             kinks += self.problem.row_norm**2 / self.residual_width
         rows = loss.smoothness * self.row_norm**2 + loss.lipschitz * kinks
         return self.problem.max_weight * rows + self.alpha
+
+    @property
+    def certificate(self) -> Literal["gradient", "gap"] | None:
+        """The gradient where the kinks are rounded off; a duality gap for the hinge."""
+        if math.isfinite(self.smoothness):
+            return "gradient"
+        return "gap" if self.problem.loss.smoothed is not None else None
+
+    def least_tolerance(self) -> float:
+        """For the hinge ``√(2α gap)`` for 64 times the gap that rounding leaves."""
+        if self.certificate != "gap":
+            return super().least_tolerance()
+        gap = self.gap_error(2.0 * self.minimizer_norm)
+        return math.sqrt(128.0 * self.alpha * (gap + 0.5 * self.dual_error() ** 2 / self.alpha))
+
+    def dual_error(self) -> float:
+        """Bound of the rounding error of the dual point in :meth:`Adversarial.duality_gap`.
+
+        ``‖Δg‖ + r*|Δs̄|`` for sums of n terms, the one by the kernels, the other one after another.
+        """
+        shape = self.problem
+        pull = (shape.additions() + 24) * shape.lipschitz
+        return 1.1 * UNIT * (pull + 2.0 * (shape.most_rows + 16) * shape.max_weight * self._push())
+
+    def gap_error(self, w_norm: float) -> float:
+        """Bound of the rounding error of the other terms of the gap at ``‖w‖ <= w_norm``.
+
+        A worst margin is wrong by ``(D + 8) u ρ'‖w‖``, and a row's term moves no faster; a few
+        units of terms of the size ``1 + ρ'‖w‖`` and of their sum are counted as ``2D + 64``.
+        """
+        reach = self.row_norm * w_norm
+        return UNIT * self.problem.max_weight * (3.0 * self.dim + 72.0) * (1.0 + reach)
+
+    def _push(self) -> float:
+        """l2 norm of the longest perturbation, rounded up."""
+        return self.longest_perturbation * _UP
 
     def hessian_trace(self) -> float:
         """``dβ``: the rounded norm bends in all directions."""
@@ -282,6 +329,122 @@ class Adversarial(Risk):
             self._shorten(vector, gradient, strength)
         return loss_sum / n + 0.5 * shape.alpha * float(vector @ vector), gradient
 
+    # ---- for the hinge --------------------------------------------------------------------------
+
+    def smoothed(self, width: float) -> Adversarial:
+        """The same with the huberized hinge of this `width`, and the norm rounded off by less.
+
+        Raises
+        ------
+        ValueError
+            If the loss is not the hinge.
+        """
+        name = self.shape.problem.loss.smoothed
+        if name is None:
+            raise ValueError(
+                f"loss must be 'hinge', the one with a kink; got {self.shape.problem.loss.name!r}."
+            )
+        problem = self._problem.with_loss(Loss(name, width=width))
+        shape = self.shape
+        return Adversarial(problem, shape.alpha, shape.radius, shape.norm, self._rounding(width))
+
+    def limit(self, before: Vector, w: Vector, width: float, shrink: float) -> Vector | None:
+        """Straight on, with the weights at zero that the rounded norm keeps away from it.
+
+        A strong adversary leaves few weights but the intercept, and every row of a class is at the
+        kink at once.  There the path of the smoothed minimizers is straight, and of the rows'
+        slopes only those on the way tell, not those at its end.
+        """
+        if width > 0.1:
+            return None
+        ahead = w + (w - before) * (shrink / (1.0 - shrink))
+        features = slice(self.shape.problem.n_features)
+        small = np.abs(w[features]) <= 30.0 * self._rounding(width) / self.shape.problem.row_norm
+        ahead[features][small] = 0.0
+        return ahead
+
+    @staticmethod
+    def _rounding(width: float) -> float:
+        """What rounds the norm off where the hinge is rounded off over this width."""
+        return 0.1 * width
+
+    def duality_gap(self, w: Vector, width: float, slopes_at: Vector | None = None) -> float:
+        r"""Upper bound of ``G(w) - G(w*)`` for the hinge, rounding included.
+
+        With ``z_i = 1 - y_i <x̃_i, w> + r‖w‖'``, ``‖·‖'`` the dual norm of the features' weights,
+        and any ``s_i`` in [0, 1], ``max(z_i, 0) >= s_i z_i``.  So ``G(v)`` is for every v at least
+        ``s̄ - <g, v> + r s̄ ‖v‖' + (α/2)‖v‖²``, ``s̄ = (1/n) Σ c_i s_i``, ``g = (1/n) Σ c_i s_i y_i
+        x̃_i``, whose minimum over v is ``s̄ - ‖q‖²/(2α)``: ``q`` is ``g`` shortened by ``r s̄``, as a
+        vector (l2) or entry by entry (l∞); the intercept's entry as it is.  What ``G(w)`` exceeds
+        this by is a sum of terms that are never negative::
+
+            (1/n) Σ c_i (max(z_i, 0) - s_i z_i)  +  ‖αw - q‖²/(2α)  +  r s̄ ‖w‖' - <w, g - q>
+
+        ``s_i`` is the slope of the smoothed objective's loss, at w or at another point.
+
+        Rounding: whatever ``s_i`` were computed lie in [0, 1] and are a dual point, so ``g`` and
+        ``s̄`` are wrong by the rounding of their sums alone.  ``q`` moves by at most
+        ``e = ‖Δg‖ + r*|Δs̄|``, ``r*`` the l2 norm of the longest perturbation, and the gap as a
+        function of both has the slope ``‖αw - q‖/α`` in e, which itself changes by at most e/α: so
+        ``(‖αw - q‖ + e)²`` in the place of ``‖αw - q‖²`` covers it.  The first term moves no faster
+        than ``z_i`` (:meth:`AdversarialShape.gap_error`).
+
+        Parameters
+        ----------
+        w : ndarray of shape (dim,)
+        width : float
+        slopes_at : ndarray of shape (dim,) or None, default=None
+            The other point.
+
+        Returns
+        -------
+        float
+        """
+        shape, problem = self.shape, self._problem
+        vector = checked_weights(w, self.dim)
+        d, alpha, w_norm = shape.problem.n_features, shape.alpha, float(np.linalg.norm(vector))
+        size, weight, target = self._norm(vector)[0], problem.sample_weight, problem.target
+        slack = self._slack(vector)
+        there = self.smoothed(width)._slack(
+            vector if slopes_at is None else checked_weights(slopes_at, self.dim)
+        )
+        share = np.clip((there + width) / (2.0 * width), 0.0, 1.0)
+        terms = np.maximum(slack, 0.0) - share * slack
+        if weight is not None:
+            terms, share = terms * weight, share * weight
+        n = shape.n_samples
+        pull, strength = row_sum(problem, share * target) / n, float(share.sum()) / n
+        short = pull.copy()
+        short[:d] = _shortened(pull[:d], shape.radius * strength, shape.norm)
+        grown = (1.0 + 2.0**-40) * float(np.linalg.norm(alpha * vector - short))
+        grown += shape.dual_error() + 16.0 * UNIT * (float(np.linalg.norm(pull)) + alpha * w_norm)
+        along = shape.radius * strength * size - float(vector @ (pull - short))
+        mean = float(terms.sum()) / n * (1.0 + 2.0**-52 * (shape.problem.most_rows + 16))
+        gap = mean + max(0.0, along) + 0.5 * grown * grown / alpha + shape.gap_error(w_norm)
+        return gap * (1.0 + 2.0**-50)
+
+    def _slack(self, w: Vector) -> Vector:
+        """``1`` minus the worst margins."""
+        problem, push = self._problem, self.shape.radius * self._norm(w)[0]
+        return np.asarray(1.0 - problem.target * problem.margins(w) + push)
+
+    def rounding(self, w_norm: float) -> tuple[float, float]:
+        """Bounds of the rounding errors of a value and of a subgradient, kinks included.
+
+        As in :meth:`dpfast.objectives.Erm.rounding`, for perturbed rows; the direction of the norm
+        is wrong by ``D + 8`` units.
+        """
+        shape, loss = self.shape.problem, self.shape.problem.loss
+        columns = shape.n_features if self.shape.norm == "linf" else 1
+        reach = self.shape.row_norm * w_norm + self.shape.radius * columns * self.shape.width
+        largest = shape.max_weight * (loss.at_zero + loss.lipschitz * reach)
+        depth = shape.additions() + 24
+        value = 2.0 * shape.max_weight * loss.lipschitz * (self.dim + 8) * reach
+        value += depth * (largest + shape.max_weight)
+        value += 8.0 * self.shape.alpha * w_norm**2 * self.dim
+        slope = (depth + self.dim + 8) * self.shape.lipschitz + 4.0 * self.shape.alpha * w_norm
+        return 1.1 * UNIT * value, 1.1 * UNIT * slope
+
     def _shorten(self, w: Vector, gradient: Vector, strength: float) -> None:
         """Least norm: where weights vanish, the norm's subgradient may be chosen freely."""
         d = self.shape.problem.n_features
@@ -335,3 +498,11 @@ class Adversarial(Risk):
         total /= shape.n_samples
         total[np.diag_indices(self.dim)] += shape.alpha
         return total
+
+
+def _shortened(pull: Vector, by: float, norm: str) -> Vector:
+    """What is left of a vector, or of its entries, when its length is taken down by so much."""
+    if norm == "linf":
+        return np.asarray(np.sign(pull) * np.maximum(np.abs(pull) - by, 0.0))
+    length = float(np.linalg.norm(pull))
+    return pull * (max(0.0, 1.0 - by / length) if length > 0.0 else 0.0)

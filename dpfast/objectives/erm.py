@@ -258,7 +258,10 @@ class Erm(Risk):
             )
         return Erm(self._problem.with_loss(Loss(name, width=width)), self._alpha)
 
-    def duality_gap(self, w: Vector, width: float) -> float:
+    def limit(self, before: Vector, w: Vector, width: float, shrink: float) -> None:
+        """Nowhere else: gaps are tight at the smoothed minimizers."""
+
+    def duality_gap(self, w: Vector, width: float, slopes_at: Vector | None = None) -> float:
         r"""Upper bound of ``F(w) - F(w*)`` for the hinge, rounding included.
 
         For every ``s_i`` in the domain of the conjugate ``ℓ_i*``, ``ℓ_i(m) >= s_i m - ℓ_i*(s_i)``,
@@ -285,6 +288,8 @@ class Erm(Risk):
         ----------
         w : ndarray of shape (dim,)
         width : float
+        slopes_at : None
+            Not used.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.objectives import FiniteSum, Objective, Rounded, SaddleProblem, Snapshot
+from dpfast.objectives import FiniteSum, Objective, Rounded, SaddleProblem, Smoothable, Snapshot
 
 Vector = NDArray[np.float64]
 
@@ -277,8 +277,8 @@ class LineWitness(Witness):
         return errors
 
 
-class RowWitness(LineWitness):
-    """The same for a mean over rows, which offers more to ask for."""
+class KinkWitness(LineWitness):
+    """The same for an objective whose kinks can be rounded off."""
 
     def _evidence(self, w: Vector) -> tuple[Vector, float]:
         gradient, gap = super()._evidence(w)
@@ -291,6 +291,26 @@ class RowWitness(LineWitness):
                 width *= 0.5
             gap = self._gap
         return gradient, gap
+
+    def smoothed(self, width: float) -> Any:
+        """The objective with its kinks rounded off; points are not remembered there."""
+        return self._objective.smoothed(width)
+
+    def limit(self, before: Vector, w: Vector, width: float, shrink: float) -> Vector | None:
+        """Where the smoothed minimizers lead."""
+        ahead: Vector | None = self._objective.limit(before, w, width, shrink)
+        return ahead
+
+    def duality_gap(self, w: Vector, width: float, slopes_at: Vector | None = None) -> float:
+        """Upper bound of ``F(w) - F(w*)``, which is remembered."""
+        gap = float(self._objective.duality_gap(w, width, slopes_at))
+        self._look_at(w)
+        self._gap = min(self._gap, gap)
+        return gap
+
+
+class RowWitness(KinkWitness):
+    """The same for a mean over rows, which offers more to ask for."""
 
     @property
     def n_samples(self) -> int:
@@ -322,22 +342,13 @@ class RowWitness(LineWitness):
         """Katyusha's steps."""
         self._objective.katyusha_epoch(*given, **named)
 
-    def smoothed(self, width: float) -> Any:
-        """The objective with its kinks rounded off; points are not remembered there."""
-        return self._objective.smoothed(width)
-
-    def duality_gap(self, w: Vector, width: float) -> float:
-        """Upper bound of ``F(w) - F(w*)``, which is remembered."""
-        gap = float(self._objective.duality_gap(w, width))
-        self._look_at(w)
-        self._gap = min(self._gap, gap)
-        return gap
-
 
 def witness(objective: Objective) -> Witness:
     """The witness that offers an optimizer what the objective does."""
     if isinstance(objective, FiniteSum):
         return RowWitness(objective)
+    if isinstance(objective, Smoothable) and isinstance(objective, Rounded):
+        return KinkWitness(objective)
     return LineWitness(objective) if isinstance(objective, Rounded) else Witness(objective)
 
 

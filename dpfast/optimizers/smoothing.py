@@ -94,11 +94,17 @@ def minimize(
             progress.passes += rest.passes
             found = min(found, rest, key=lambda r: r.gradient_norm)
         progress.passes += found.passes
-        w = found.w
+        before, w = w, found.w
         value, gradient = objective.value_and_gradient(w)
         gap = objective.duality_gap(w, width)
         progress.passes += 3
         progress.examine(w, value, gradient, gap)
+        ahead = objective.limit(before, w, width, _SHRINK)
+        if ahead is not None and progress.affords(4):
+            value, gradient = objective.value_and_gradient(ahead)
+            gap = objective.duality_gap(ahead, width, w)
+            progress.passes += 4
+            progress.examine(ahead, value, gradient, gap)
         if width <= _NARROWEST:
             break
         width *= _SHRINK

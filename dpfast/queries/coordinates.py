@@ -310,10 +310,11 @@ class RelativeGradient(CoordinateGradient):
     cut by their slopes alone, they would be cut on one side where the targets are skewed.  With
     ``l_i`` the length ``‖z_i‖``, at least 1 and at most `longest`, the derivative over s is clamped
     to ``± C / l_i``.  The arguments are the transform, of any number of columns, the weights ``w``
-    of the rows' own columns, and ``s > 0``.
+    of the rows' own columns, ``s > 0``, and, if the loss is to be that of residuals in other units,
+    their size.
 
-    Sensitivity: ``k C c``, c the largest weight, whatever s is: ``ω_i ‖z_i‖ <= l_i``.  And no slope
-    is beyond ``± C``, by which rounding is bounded.
+    Sensitivity: ``k C c``, c the largest weight, whatever s and the loss are: ``ω_i ‖z_i‖ <= l_i``.
+    And no slope is beyond ``± C``, by which rounding is bounded.
 
     Parameters
     ----------
@@ -358,16 +359,19 @@ class RelativeGradient(CoordinateGradient):
         ValueError
         """
         super().check_point(*point)
-        if len(point) > 1 and not 1e-100 <= point[1] <= 1e100:
-            raise ValueError(
-                f"the slope's unit must be between 1e-100 and 1e100; got {point[1]!r}. Nothing was "
-                "spent."
-            )
+        for name, unit in zip(("slope's", "residuals'"), point[1:], strict=False):
+            if not 1e-100 <= unit <= 1e100:
+                raise ValueError(
+                    f"the {name} unit must be between 1e-100 and 1e100; got {unit!r}. Nothing was "
+                    "spent."
+                )
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""
         view, transform = prepared
-        w, unit = point
+        w, unit, *size = point
+        if size:
+            view = view.with_loss(self.shape.loss.zoomed(*size))
         # Less than C by what the product and the division may round up.
         clip_norm = self.clip_norm * unit * (1.0 - 4.0 * UNIT)
         gradient: Vector = transform.T @ view.clipped_gradient(w, clip_norm)[0] / unit

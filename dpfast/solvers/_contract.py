@@ -118,11 +118,14 @@ class Outcome:
         ledger, like `w`.
     said : tuple of str
         What the releases tell of settings that might be better; covered by the ledger, too.
+    covariance : ndarray of shape (dim, dim) or None
+        Of the noise in `w`, roughly, as far as public quantities and the releases tell it.
     """
 
     w: Vector
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
     said: tuple[str, ...] = ()
+    covariance: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)

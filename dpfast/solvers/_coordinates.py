@@ -53,7 +53,7 @@ _SPIKY = 2.0
 _DOUBT, _CERTAIN = 1.0, 3.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
-_CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
+CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
@@ -148,7 +148,7 @@ class Coordinates:
         found /= found.sum()
         return found
 
-    def weights(self, v: Matrix, noise: Callable[[Vector], Vector], unit: float = 1.0) -> Matrix:
+    def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
         """``w = W v``, with as much effect of categories as noise in it lets one believe.
 
         A category has noise, stretched by `W`; where few rows or none have it, slopes do not follow
@@ -160,8 +160,6 @@ class Coordinates:
         v : ndarray of shape (dim,) or (dim, classes)
         noise : callable
             Deviation in a coordinate, of the share of the usual curvature that there is along it.
-        unit : float, default=1.0
-            Of the margin: effects of categories are of this size.
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
@@ -170,8 +168,8 @@ class Coordinates:
         stretch = np.sum(np.square(self.transform[:d, : self.free]), axis=1)
         seen = columns.frequency / columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
-        variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)) / unit)
-        prior = _CATEGORY_EFFECT**2
+        variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
+        prior = CATEGORY_EFFECT**2
         kept = np.where(columns.counted, prior / (prior + variance), 1.0)
         found = (kept * w[:d].T).T
         certain = ~columns.counted | (seen > _CERTAIN)

@@ -43,7 +43,7 @@ from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.solvers.papers import privgene, rrpsgd
-from dpfast.solvers.prior import has_prior, run_with_prior
+from dpfast.solvers.prior import RefitSettings, has_prior, run_refit, run_with_prior
 from dpfast.sums import RowSums
 
 #: Names of scikit-learn's solvers, and what to say of them.
@@ -377,6 +377,8 @@ def carry_out(
         run = run_multinomial
     elif has_prior(plan):
         run = run_with_prior
+    elif isinstance(plan.settings, RefitSettings):
+        run = run_refit
     curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)
     try:
         outcome = run(plan, curator)
@@ -388,6 +390,12 @@ def carry_out(
         raise
     curator.finish()
     return outcome
+
+
+def _kept(outcome: Outcome) -> dict[str, Any]:
+    """What a checkpoint keeps of an outcome."""
+    kept: dict[str, Any] = {"w": outcome.w, "history": outcome.history}
+    return kept if outcome.covariance is None else kept | {"covariance": outcome.covariance}
 
 
 def begin(
@@ -461,7 +469,7 @@ def fit_each(
                 ledger.check(*events)
             outcomes = [carry_out(plan, make(), rng, ledger) for make in problems]
             if log is not None:
-                kept = [{"w": found.w, "history": found.history} for found in outcomes]
+                kept = [_kept(found) for found in outcomes]
                 log.finish(**{str(k): found for k, found in enumerate(kept)})
     report = PrivacyReport.from_ledger(
         ledger, reproducible=rng.reproducible, notes=(*getattr(whole, "leaks", ()), *notes)

@@ -314,7 +314,7 @@ class Steps:
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
         mean = float(max(squares + least, least) / max(counted, least))
-        return found.scale**2 * min(1.0, mean) * found.curvature
+        return found.scale**2 * mean * found.curvature
 
     def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
         """Of the weights of the columns: all of it, and what sampling alone would leave."""

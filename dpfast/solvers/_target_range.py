@@ -23,10 +23,12 @@ from dpfast.shape import ProblemShape
 Vector = NDArray[np.float64]
 
 _RANGE = "range of the targets"
-_BINS = 16
-ROUNDS = 4
+_BINS = 17
+ROUNDS = 6
 # Deviations of the noise by which a tail of the counts must stand out.
 _SEEN = 3.5
+# Share of the rows that the bins of a narrower range must hold.
+_HELD = 0.5
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out, between these ends.
 _ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(_BINS / 2.0), 0.01, 0.1
@@ -49,12 +51,15 @@ class TargetRange:
     rounds : int
     centered : bool
         Whether a constant can take up the center of a range; otherwise ranges are around zero.
+    tail : float
+        Rows on either side that a range need not hold.
     """
 
     histogram: Gaussian
     bound: float
     rounds: int
     centered: bool
+    tail: float = 0.0
 
 
 def planned(
@@ -63,10 +68,16 @@ def planned(
     rounds: int,
     share: float,
     release: Callable[[float, Query, str], Gaussian],
+    tail: float = 0.0,
 ) -> TargetRange:
-    """Settle the accesses; `release` calibrates one from its share of the budget."""
+    """Settle the accesses; `release` calibrates one from its share of the budget.
+
+    With a `tail`, the range need not hold this share of the rows on either side.
+    """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
-    return TargetRange(histogram, bound, rounds, shape.intercept != 0.0)
+    return TargetRange(
+        histogram, bound, rounds, shape.intercept != 0.0, tail * shape.n_samples * shape.max_weight
+    )
 
 
 def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
@@ -75,8 +86,9 @@ def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
     counts, alike = np.zeros(_BINS), 0
     for _ in range(target.rounds):
         counts, alike = counts + curator.release(target.histogram, low, high), alike + 1
-        first, last = _seen(counts, target.histogram.stddev * math.sqrt(alike))
-        if first > last:
+        noise = target.histogram.stddev * math.sqrt(alike)
+        first, last = _seen(counts, noise, target.tail * alike)
+        if first > last or counts[first : last + 1].sum() < _HELD * counts.sum():
             continue  # counts of the same bins add up
         width = (high - low) / _BINS
         room = (last - first + 1) * width
@@ -89,13 +101,13 @@ def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
-def _seen(counts: Vector, noise: float) -> tuple[int, int]:
+def _seen(counts: Vector, noise: float, tail: float = 0.0) -> tuple[int, int]:
     """First and last bin of what stands out of the noise; (1, 0) if nothing does.
 
-    Beyond them the counts together do not stand out; or, where noise hides all but single bins,
-    none alone does.
+    Beyond them the counts together do not stand out, or are those of a tail; or, where noise hides
+    all but single bins, none alone does.
     """
-    level = _SEEN * noise * np.sqrt(np.arange(1.0, len(counts) + 1.0))
+    level = np.maximum(_SEEN * noise * np.sqrt(np.arange(1.0, len(counts) + 1.0)), tail)
     below = np.flatnonzero(np.cumsum(counts) > level)
     above = len(counts) - 1 - np.flatnonzero(np.cumsum(counts[::-1]) > level)
     if len(below) and len(above) and below[0] <= above[0]:

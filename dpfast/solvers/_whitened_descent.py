@@ -85,11 +85,6 @@ class Place:
     center: float
     half: float
 
-    def slope(self, loss: Loss) -> float:
-        """The largest slope of a residual of half the width, over that of a residual of 1."""
-        slopes = np.abs(loss([self.half, -self.half, 1.0, -1.0], np.zeros(4))[1])
-        return float(slopes[:2].max() / slopes[2:].max())
-
 
 def descend(
     settings: Settings,
@@ -97,6 +92,7 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
+    start: Vector | None = None,
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
@@ -110,11 +106,15 @@ def descend(
     coordinates : Coordinates
     spread : Spread, Place or None, default=None
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
+        Where these are, everything is in units of half the width of their range, and so is the
+        loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
+    start : ndarray of shape (dim,) or None, default=None
+        Where the descent begins, in the coordinates; None: at a constant prediction.
 
     Returns
     -------
     v : ndarray of shape (dim,) or (dim, classes)
-        Weights in the coordinates.
+        Weights in the coordinates, for a `Place` in units of its half width.
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the coordinates.
     change : float
@@ -138,15 +138,17 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v: Matrix = _start(shape.loss, coordinates, classes)
+    v: Matrix = np.array(_start(shape.loss, coordinates, classes) if start is None else start)
     last = v
     unit: tuple[float, ...] = ()
-    change = scale = 1.0
+    change = scale = half = 1.0
     if isinstance(spread, Place):
-        scale = change = spread.slope(shape.loss)
-        unit = (scale,)
-        if shape.intercept != 0.0:
-            v[-1] = spread.center
+        half = spread.half
+        scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
+        unit, ridge = (scale, half), ridge * half / scale
+        damped = np.eye(shape.dim) + ridge * step[:, None] * metric
+        if shape.intercept != 0.0 and start is None:
+            v[-1] = spread.center / half
     elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
         relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
@@ -164,7 +166,7 @@ def descend(
     # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
     plain = not isinstance(spread, Spread) and classes is None and pace is None
     stretches = ridge == 0.0 and plain
-    noise = scale * mechanism.stddev / n / curvature
+    noise = mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total = np.zeros_like(v)
     norms = np.empty(steps)
@@ -172,13 +174,13 @@ def descend(
         z = v + momentum * (v - last)
         if pace is not None:
             unit = pace.point
-        noisy = curator.release(mechanism, at, transform @ z, *unit)
+        noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
         if pace is not None:
             noisy = pace.gradient(noisy)
-        noisy = noisy.reshape(v.shape) * (scale / n)
+        noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
-        norms[iteration] = np.linalg.norm(noisy)
+        norms[iteration] = scale * np.linalg.norm(noisy)
         move = step * (noisy + pull * z)
         if stretches:
             line.add(z, noisy / curvature)
@@ -352,15 +354,19 @@ def _drawn_to_prior(
     The noise has this deviation in every coordinate, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    d = shape.n_features
-    precision = np.full(len(v), (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
-    precision[d:] = 0.0
-    if coordinates.anchor is not None:
-        precision[coordinates.anchor] = 0.0
+    precision = moderate_effects(shape, coordinates)
     W = coordinates.transform
     system = np.eye(len(v)) + deviation**2 * (W.T * precision) @ W
-    found: Matrix = np.linalg.solve(system, v)
-    return found
+    return np.asarray(np.linalg.solve(system, v), dtype=np.float64)
+
+
+def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
+    """Precision of the weights if effects of a column's whole range are moderate."""
+    precision: Vector = np.full(shape.dim, (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
+    precision[shape.n_features :] = 0.0
+    if coordinates.anchor is not None:
+        precision[coordinates.anchor] = 0.0
+    return precision
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:

@@ -7,8 +7,8 @@ whose law is known:
 1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss a rough descent is made in
    them, and a first curvature released, which tells the coordinates ``H`` in which the curvature is
    nearly the identity, and the metric ``G`` in which scores are bounded;
-2. scores are released three times, each at the point to which a Newton step from the one before
-   leads, and the curvature ``K`` before the last;
+2. scores are released three times, each at the estimate that those before it give, drawn to where
+   they began as far as noise asks for it, and the curvature ``K`` before the last;
 3. the estimate is one Newton step from the mean of the points, with the mean score: its noise is
    linear in that of the scores, whose law is public.
 

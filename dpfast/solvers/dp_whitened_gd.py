@@ -64,10 +64,16 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import Learning, learn
+from dpfast.solvers._coordinates import CATEGORY_EFFECT, Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
-from dpfast.solvers._whitened_descent import Place, Settings, descend, noise_of_weights
+from dpfast.solvers._whitened_descent import (
+    Place,
+    Settings,
+    descend,
+    moderate_effects,
+    noise_of_weights,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -81,10 +87,14 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _HOPELESS = 2.5
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
+#: Up to so many weights the covariance of what noise does to them is kept.
+MOST_KNOWN = 500
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
+# Share of the targets, on either side, that the range they are in units of need not hold.
+_TAIL = 0.05
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -154,7 +164,7 @@ def plan(
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`; "auto" where steps are full.
     target_rounds : int or "auto"
-        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 6 for losses
         of numbers without a log link, which has its own, and none for classes.
 
     Returns
@@ -275,7 +285,9 @@ def plan(
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
     target_range = None
     if for_range > 0:
-        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release)
+        target_range = _target_range.planned(
+            shape, 1.0, for_range, for_targets, release, tail=_TAIL
+        )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     groups = None
     if grouped:
@@ -452,9 +464,26 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         transform = coordinates.transform
         v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     unit = spread.half if isinstance(spread, Place) else 1.0
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change), unit)
+    noise = noise_of_weights(settings, shape, change)
+    w = unit * coordinates.weights(v, noise)
     history = MappingProxyType({"gradient_norm": norms})
-    return Outcome(w, history, lengths_told(shape, coordinates.transform))
+    covariance = None
+    if shape.dim <= MOST_KNOWN and link is None:
+        flat = float(noise(np.zeros(1))[0])
+        covariance = unit**2 * _covariance(flat, shape, coordinates)
+    return Outcome(w, history, lengths_told(shape, coordinates.transform), covariance)
+
+
+def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
+    """Of the noise in the weights where the loss is flat, and of what else is believed of them.
+
+    `noise` is its deviation in the learned coordinates.
+    """
+    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
+    precision = moderate_effects(shape, coordinates)
+    precision[: shape.n_features] += coordinates.columns.counted / CATEGORY_EFFECT**2
+    found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
+    return np.asarray(found, dtype=np.float64)
 
 
 def lengths_told(shape: ProblemShape, transform: Matrix) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from dpfast import (
 from dpfast.estimators import __all__ as names
 from dpfast.privacy.repeats import FITS
 
-ESTIMATORS = [getattr(dpfast, name) for name in sorted(names) if hasattr(dpfast, name)]
+ESTIMATORS = [cls for name in sorted(names) if hasattr(cls := getattr(dpfast, name, None), "fit")]
 OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
 
 

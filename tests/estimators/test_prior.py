@@ -1,11 +1,17 @@
 """Fits that begin with public rows: what they cost, and whom they believe."""
 
+import pickle
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from dpfast import (
     Budget,
+    BudgetAccountant,
+    CoefficientPrior,
     HuberRegressor,
     Ledger,
     LinearRegression,
@@ -17,7 +23,13 @@ from dpfast import (
 )
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import from_rows, plan_with_prior
+from dpfast.solvers.prior import (
+    Coefficients,
+    from_rows,
+    known_rows,
+    plan_refit,
+    plan_with_prior,
+)
 
 DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
 WEIGHTS = np.array([3.0, -2.0, 0.0, 1.0, 0.0])
@@ -157,7 +169,8 @@ def test_a_prior_is_cloned_with_its_estimator():
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"prior": "last month"}, TypeError, r"prior must be None or a pair \(X, y\)"),
+        ({"prior": "last month"}, TypeError, r"prior must be None, a pair \(X, y\)"),
+        ({"prior": (np.ones((3, 5)),)}, ValueError, r"prior must be a pair \(X, y\)"),
         ({"prior": (np.ones((3, 4)), [0, 1, 0])}, ValueError, "prior must have a target for each"),
         ({"prior": (np.ones((3, 5)), [0, 1])}, ValueError, "prior must have a target for each"),
         ({"prior": (np.full((3, 5), np.nan), [0, 1, 0])}, ValueError, r"prior\[0\] contains NaN"),
@@ -189,3 +202,141 @@ def test_groups_take_none():
     model = LogisticRegression(**DECLARED, classes=[0, 1], prior=table(50, 1))
     with pytest.raises(ValueError, match="where a record is a group"):
         model.fit(X, y, groups=np.arange(100) // 2)
+
+
+class TestCoefficients:
+    """Priors that are coefficients with a covariance: published ones, or an earlier model's."""
+
+    PUBLIC: ClassVar = {**DECLARED, "classes": [0, 1]}
+
+    def fitted(self, seed=0, prior=None, epsilon=0.3, n=3000, **settings):
+        X, y = table(n, seed)
+        given = {**self.PUBLIC, "random_state": seed, **settings}
+        return LogisticRegression(epsilon, **given, prior=prior).fit(X, y)
+
+    def test_a_chain_of_fits_is_nearer_than_single_ones(self):
+        def loss(model):
+            X, y = table(20_000, 99)
+            return -np.mean(np.log(model.predict_proba(X)[np.arange(len(y)), y]))
+
+        alone = [self.fitted(seed, epsilon=0.15) for seed in range(12)]
+        chain = [alone[0]]
+        for seed in range(1, 12):
+            chain.append(self.fitted(seed, chain[-1], epsilon=0.15))
+        least = loss(self.fitted(1, epsilon=30.0, n=20_000))
+        excess = [np.mean([loss(m) - least for m in some[3:]]) for some in (alone, chain)]
+        assert excess[1] < 0.7 * excess[0]
+
+    def test_it_costs_what_a_fit_costs(self):
+        X, y = table()
+        first = self.fitted()
+        for relation in ("replace_one", "add_or_remove_one"):
+            settings = {**self.PUBLIC, "neighboring_relation": relation}
+            model = LogisticRegression(0.3, **settings, prior=first).fit(X, y)
+            assert 0.299 < model.privacy_.epsilon <= 0.3
+            assert model.privacy_.events[0].where == "loss of the prior"
+
+    def test_the_model_and_what_it_stands_for_are_the_same_prior(self):
+        first = self.fitted()
+        found = first.as_prior()
+        np.testing.assert_array_equal(found.coef, first.coef_[0])
+        assert found.intercept == first.intercept_[0]
+        assert found.covariance.shape == (6, 6)
+        one, two = self.fitted(1, first), self.fitted(1, found)
+        np.testing.assert_array_equal(one.coef_, two.coef_)
+        again = self.fitted(1, pickle.loads(pickle.dumps(first)))
+        np.testing.assert_array_equal(again.coef_, one.coef_)
+
+    def test_precise_coefficients_stay_and_vague_ones_do_not_matter(self):
+        exact = CoefficientPrior(WEIGHTS, -0.5, np.full(6, 1e-6))
+        near = self.fitted(prior=exact, epsilon=0.05)
+        np.testing.assert_allclose(near.coef_[0], WEIGHTS, atol=0.05)
+        vague = CoefficientPrior(np.zeros(5), 0.0, np.full(6, 1e4))
+        free, alone = self.fitted(prior=vague, epsilon=3.0), self.fitted(epsilon=3.0)
+        np.testing.assert_allclose(free.coef_, alone.coef_, atol=0.8)
+
+    def test_what_the_rows_contradict_is_left_alone(self):
+        rows = problem(20_000)
+        for signs, believed in ((1.0, True), (-1.0, False)):
+            known = Coefficients(signs * np.append(WEIGHTS, -0.5), 0.01 * np.eye(6), 0.0)
+            budget = Budget(1.0, 1e-6)
+            settled = plan_refit(rows.shape, known, budget)
+            found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
+            assert found.history["believed"] is believed
+            assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
+
+    def test_a_covariance_that_is_far_too_small_is_widened(self):
+        rows = problem(20_000)
+        other = np.append(WEIGHTS[::-1] * 0.5, 0.5)
+        budget = Budget(4.0, 1e-6)
+        settled = plan_refit(rows.shape, Coefficients(other, 1e-6 * np.eye(6), 0.0), budget)
+        found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
+        assert not found.history["believed"] or found.history["wider"] > 50.0
+
+    def test_the_plan_says_what_it_changes(self):
+        rows = problem()
+        known = Coefficients(np.zeros(6), np.eye(6), 40.0)
+        with_prior, without = (
+            plan_refit(rows.shape, replace(known, rows_per_weight=u), Budget(0.5, 1e-6))
+            for u in (40.0, 0.0)
+        )
+        text = str(with_prior)
+        assert "prior_rows_per_weight = 40" in text
+        assert with_prior.settings.clip > without.settings.clip
+        assert known_rows(with_prior) > 36.0 > known_rows(without)
+
+    def test_units_of_targets_and_of_the_constant(self):
+        X = table()[0]
+        z = 100.0 + 20.0 * (X @ WEIGHTS) + np.random.default_rng(0).normal(size=len(X))
+        public = {**DECLARED, "target_bounds": (0, 200), "intercept_scaling": 2.0}
+        exact = CoefficientPrior(20.0 * WEIGHTS, 100.0, np.full(6, 1e-4))
+        model = HuberRegressor(0.05, **public, prior=exact).fit(X, z)
+        np.testing.assert_allclose(model.coef_, 20.0 * WEIGHTS, atol=0.5)
+        assert model.intercept_ == pytest.approx(100.0, abs=0.5)
+        chained = HuberRegressor(0.3, **public, prior=model).fit(X, z)
+        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=2.0)
+
+    def test_rows_in_blocks_and_checkpoints(self, tmp_path):
+        X, y = table()
+        first = self.fitted()
+        source = blocks.from_npy(X, y, block_rows=300)
+        model = LogisticRegression(0.3, **self.PUBLIC, prior=first)
+        one = model.fit(source, checkpoint=tmp_path / "c").coef_
+        two = model.fit(source, checkpoint=tmp_path / "c").as_prior()
+        np.testing.assert_array_equal(one[0], two.coef)
+        np.testing.assert_allclose(model.fit(X, y).coef_, model.fit(source).coef_, atol=1e-3)
+
+    def test_months_of_disjoint_people(self):
+        account = BudgetAccountant(Budget(0.3, 1e-6))
+        parts = account.disjoint("months", Budget(0.3, 1e-6))
+        model = None
+        for month in range(3):
+            with account, parts[f"m{month}"]:
+                model = self.fitted(month, model)
+        assert len(account.events) == 1
+
+    @pytest.mark.parametrize(
+        ("prior", "error", "message"),
+        [
+            (CoefficientPrior([1.0, 2.0], 0.0, np.eye(6)), ValueError, "a coefficient for each of"),
+            (CoefficientPrior(WEIGHTS), ValueError, "covariance of the prior must be given"),
+            (CoefficientPrior(WEIGHTS, 0.0, np.eye(5)), ValueError, "must be for 6 numbers"),
+            (CoefficientPrior(WEIGHTS, 0.0, -np.eye(6)), ValueError, "positive definite"),
+            (CoefficientPrior(WEIGHTS, 0.0, np.triu(np.ones((6, 6)))), ValueError, "symmetric"),
+            (CoefficientPrior(WEIGHTS * np.nan, 0.0, np.eye(6)), ValueError, "finite numbers"),
+            (CoefficientPrior(WEIGHTS, "a", np.eye(6)), TypeError, "intercept of the prior"),
+            (LinearSVC(), Exception, "not fitted yet"),
+        ],
+    )
+    def test_what_is_refused(self, prior, error, message):
+        with pytest.raises(error, match=message):
+            self.fitted(prior=prior)
+
+    def test_models_without_a_covariance(self):
+        pure = self.fitted(delta=0.0, solver="output-perturbation", epsilon=1.0)
+        with pytest.raises(ValueError, match="must have been fitted by solver='dp-whitened-gd'"):
+            self.fitted(1, pure)
+        with pytest.raises(ValueError, match="where a record is a group"):
+            X, y = table(100)
+            model = LogisticRegression(**self.PUBLIC, prior=self.fitted())
+            model.fit(X, y, groups=np.arange(100) // 2)

@@ -16,7 +16,9 @@ from dpfast.preprocessing import BoundedScaler
 from dpfast.solvers import SOLVERS
 
 ESTIMATORS = [
-    getattr(dpfast, name) for name in sorted(dpfast.estimators.__all__) if hasattr(dpfast, name)
+    cls
+    for name in sorted(dpfast.estimators.__all__)
+    if hasattr(cls := getattr(dpfast, name, None), "fit")
 ]
 DECLARED = {"data_norm": 2.0, "random_state": 0, "strict": True}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import objectives as reference
 
-from dpfast import Problem, ProblemShape
+from dpfast import Budget, Problem, ProblemShape, solve
 from dpfast.objectives import Adversarial, AdversarialShape, Erm
 from dpfast.optimizers import OPTIMIZERS
 
@@ -295,3 +295,131 @@ def test_bad_arguments(options, error, message):
     problem = ProblemShape(10, 2, 1.0, options.pop("loss", "logistic"))
     with pytest.raises(error, match=message):
         AdversarialShape(problem, **{"alpha": 0.1, **options})
+
+
+# ---- the hinge ----------------------------------------------------------------------------------
+
+
+def hinge(norm="l2", radius=0.2, n=150, alpha=0.1, seed=0, weights=None, intercept=0.7):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = np.where(X @ [1.0, -1.0, 0.3, 0.0] + 0.4 * rng.standard_normal(n) > 0.2, 1.0, -1.0)
+    most = None if weights is None else 1.0
+    problem = Problem(
+        X, y, "hinge", data_norm=1.0, intercept=intercept, sample_weight=weights, max_weight=most
+    )
+    return Adversarial(problem, alpha, radius, norm, smoothing=0.0), X, y
+
+
+def primal_and_dual(objective, X, y, w, share, weights):
+    """``G(w)`` and the dual value of slopes ``share``, from their definitions."""
+    shape = objective.shape
+    alpha, r, n = shape.alpha, shape.radius, len(y)
+    rows = np.column_stack([X, np.full(n, shape.problem.intercept)])
+    size = np.linalg.norm(w[:-1], 2 if shape.norm == "l2" else 1)
+    slack = 1.0 - y * (rows @ w) + r * size
+    primal = np.mean(weights * np.maximum(slack, 0.0)) + 0.5 * alpha * w @ w
+    pull, mean = rows.T @ (weights * share * y) / n, np.mean(weights * share)
+    # min over v of -<g, v> + r s ‖v‖' + (α/2)‖v‖², by its optimality conditions.
+    if shape.norm == "l2":
+        left = max(0.0, np.linalg.norm(pull[:-1]) - r * mean) ** 2
+    else:
+        left = np.sum(np.maximum(np.abs(pull[:-1]) - r * mean, 0.0) ** 2)
+    return primal, mean - (left + pull[-1] ** 2) / (2.0 * alpha)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gap_of_the_hinge_is_primal_minus_dual(norm, weighted):
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0.1, 1.0, 150) if weighted else np.ones(150)
+    objective, X, y = hinge(norm, weights=weights if weighted else None)
+    for width in (1.0, 0.1, 1e-4):
+        for w in (rng.standard_normal(5), 1e-3 * rng.standard_normal(5), np.zeros(5)):
+            at = w if width < 1.0 else rng.standard_normal(5)
+            smooth = objective.smoothed(width).shape
+            assert smooth.problem.loss.name == "huberized-hinge"
+            slack = 1.0 - y * (X @ at[:-1] + 0.7 * at[-1])
+            if norm == "l2":
+                slack += 0.2 * math.hypot(np.linalg.norm(at[:-1]), smooth.width)
+            else:
+                slack += 0.2 * np.hypot(at[:-1], smooth.width).sum()
+            share = np.clip((slack + width) / (2.0 * width), 0.0, 1.0)
+            primal, dual = primal_and_dual(objective, X, y, w, share, weights)
+            gap = objective.duality_gap(w, width, at)
+            if at is w:
+                assert gap == objective.duality_gap(w, width)
+            assert objective.value_and_gradient(w)[0] == pytest.approx(primal, rel=1e-12)
+            assert primal - dual - 1e-15 <= gap <= primal - dual + 1e-9
+            # The dual value is below the objective everywhere.
+            for v in rng.standard_normal((20, 5)):
+                assert objective.value_and_gradient(v)[0] >= dual - 1e-12
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("radius", "alpha"), [(0.0, 0.1), (0.2, 0.1), (0.2, 0.01), (2.0, 0.1)])
+def test_every_run_of_the_hinge_is_certified(norm, radius, alpha, noiseless):
+    objective, X, y = hinge(norm, radius, alpha=alpha)
+    options = {"objective": "adversarial", "alpha": alpha,
+               "objective_options": {"radius": radius, "norm": norm, "smoothing": 0.0}}  # fmt: skip
+    problem = Problem(X, y, "hinge", data_norm=1.0, intercept=0.7)
+    result = solve(problem, "output-perturbation", Budget(1.0, 1e-6), **options)
+    assert result.plan.settings.optimizer == "smoothing"
+    tolerance = result.plan.settings.gradient_tolerance
+    best = OPTIMIZERS["smoothing"](objective, tolerance=1e-7, max_passes=20_000)
+    assert best.certificate * alpha < 0.1 * tolerance
+    assert np.linalg.norm(result.w - best.w) <= 1.1 * tolerance / alpha
+    # No point is below what the gap of the best one leaves.
+    rng = np.random.default_rng(0)
+    for step in 10.0 ** rng.uniform(-4, 0, 50):
+        v = best.w + step * rng.standard_normal(5)
+        assert objective.value_and_gradient(v)[0] >= best.value - best.certificate**2 * alpha
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("labels", ["one", "random"])
+def test_rows_that_tie_at_the_kink_are_certified(norm, labels, noiseless):
+    """A strong adversary: the intercept alone is left, and a whole class is at the kink."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 10))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = np.ones(3000) if labels == "one" else np.where(rng.random(3000) < 0.3, 1.0, -1.0)
+    problem = Problem(X, y, "hinge", data_norm=1.0)
+    result = solve(
+        problem, "output-perturbation", Budget(1.0, 1e-6), alpha=0.01, objective="adversarial",
+        objective_options={"radius": 0.5, "norm": norm, "smoothing": 0.0},
+    )  # fmt: skip
+    tolerance = result.plan.settings.gradient_tolerance
+    best = np.zeros(11)
+    best[-1] = 1.0 if labels == "one" else -1.0
+    assert np.linalg.norm(result.w - best) <= 1.001 * tolerance / 0.01
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_neighbors_of_the_hinge_stay_within_the_sensitivity(norm):
+    objective, X, y = hinge(norm, 0.05, n=12, alpha=1.0)
+    best = OPTIMIZERS["smoothing"](objective, tolerance=1e-6, max_passes=20_000).w
+    rng = np.random.default_rng(4)
+    largest = 0.0
+    for _ in range(40):
+        row = rng.standard_normal(4)
+        moved, labels = X.copy(), y.copy()
+        moved[0], labels[0] = row / np.linalg.norm(row), rng.choice([-1.0, 1.0])
+        problem = Problem(moved, labels, "hinge", data_norm=1.0, intercept=0.7)
+        other = Adversarial(problem, 1.0, 0.05, norm, smoothing=0.0)
+        found = OPTIMIZERS["smoothing"](other, tolerance=1e-6, max_passes=20_000).w
+        largest = max(largest, float(np.linalg.norm(found - best)))
+    bound = objective.shape.minimizer_sensitivity("replace_one")
+    assert 0.5 * bound < largest <= bound
+
+
+def test_a_gap_of_the_hinge_that_rounding_leaves_can_be_reached():
+    for norm in NORMS:
+        objective, _, _ = hinge(norm)
+        floor = objective.shape.least_tolerance()
+        assert floor < 1e-5
+        found = OPTIMIZERS["smoothing"](objective, tolerance=floor, max_passes=50_000)
+        assert found.converged
+    with pytest.raises(ValueError, match=r"smoothing must be 0 for the loss 'hinge'"):
+        AdversarialShape(objective.shape.problem, 0.1, 0.1)

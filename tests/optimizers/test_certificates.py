@@ -30,9 +30,9 @@ class Counting(Erm):
         self.reads += 2
         return super().snapshot(w)
 
-    def duality_gap(self, w, width):
+    def duality_gap(self, w, width, slopes_at=None):
         self.reads += 2
-        return super().duality_gap(w, width)
+        return super().duality_gap(w, width, slopes_at)
 
 
 @pytest.fixture

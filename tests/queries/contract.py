@@ -598,10 +598,10 @@ def _cases() -> list[Case]:
                         shape_of(loss, size, 3), 0.7, 60.0, columns, longest
                     ),
                     lambda query: [
-                        (transform[:, -query.dimension :], w, unit)
+                        (transform[:, -query.dimension :], w, *units)
                         for transform in (transform_of(query), stretched(query))
                         for w in weights_of(4)
-                        for unit in (1e-3, 1.0, 30.0)
+                        for units in ((1e-3,), (1.0,), (30.0,), (1e-3, 1e-2), (1.0, 30.0))
                     ],
                     ball(3, targets, count=6),
                     problem_of(loss),
@@ -610,6 +610,22 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+    for loss in (HUBER, Loss("pinball", 0.9)):
+        cases.append(
+            Case(
+                f"relative gradient of residuals in other units, {loss.name}",
+                lambda size, loss=loss: RelativeGradient(shape_of(loss, size, 3), 0.7, 60.0, 4),
+                lambda query: [
+                    (stretched(query), w, unit, size)
+                    for w in weights_of(4)
+                    for unit, size in ((1e-3, 1e-2), (1.0, 1.0), (30.0, 30.0))
+                ],
+                ball(3, NUMBERS, count=6),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
+        )
     for loss, options in (
         (LOGISTIC, {}),
         (LOGISTIC, {"clip_norm": 0.7}),

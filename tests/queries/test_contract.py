@@ -83,3 +83,5 @@ def test_scales_that_take_rows_beyond_floating_point_are_refused(scale):
         if isinstance(query, RelativeGradient):
             with pytest.raises(ValueError, match="unit must be between"):
                 query.check_point(np.zeros(4), scale)
+            with pytest.raises(ValueError, match="the residuals' unit must be between"):
+                query.check_point(np.zeros(4), 1.0, scale)

@@ -104,6 +104,20 @@ def test_relative_gradients_against_whole_arrays(sparse, weighted):
                 np.testing.assert_allclose(found, (rows @ transform).T @ slope, rtol=1e-5)
 
 
+@pytest.mark.parametrize("loss", [Loss("pinball", 0.8, 0.2), Loss("huber", 0.3)])
+def test_losses_of_residuals_in_other_units(loss):
+    """The slopes are those of the same rows with targets and weights in these units."""
+    X, _ = correlated(300)
+    y = np.linspace(-1.0, 1.0, 300)
+    w, half = np.linspace(-0.5, 0.5, 7), 0.02
+    problem = Problem(X, half * y, loss, data_norm=9.0)
+    scale = loss.zoomed(half).lipschitz / loss.lipschitz
+    query = RelativeGradient(problem.shape, 1.5, 1e6, 7)
+    found = query.evaluate(problem, np.eye(7), half * w, scale, half)
+    plain = query.evaluate(Problem(X, y, loss, data_norm=9.0), np.eye(7), w, 1.0, 1.0)
+    np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
 def test_the_transform_is_bounded():
     shape = ProblemShape(10, 2, data_norm=1e-3, intercept=2.0)
     W = np.diag([1e9, 1.0, 2.0])

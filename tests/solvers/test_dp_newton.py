@@ -99,6 +99,18 @@ def test_intervals_hold_as_often_as_they_say(loss, cov_type):
     assert np.mean(by_sampling[known] < 1.96) < 0.95 - 2 * 0.014
 
 
+@pytest.mark.parametrize("cov_type", OF_ROWS)
+def test_a_threshold_that_most_residuals_pass(cov_type):
+    loss = Loss("huber", 0.05)
+    X, y, _ = table(loss, 20_000, np.random.default_rng(0))
+    result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
+    w, covariance = reference(X, y, loss, cov_type == "robust")
+    np.testing.assert_allclose(result.w, w, atol=3e-3)
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(result.history["covariance"])), np.sqrt(np.diag(covariance)), rtol=0.04
+    )
+
+
 def panel(loss, n, size, rng):
     """Groups of `size` rows on average whose columns and residuals have much in common."""
     sizes = rng.integers(1, 2 * size, n)

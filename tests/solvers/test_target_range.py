@@ -64,6 +64,26 @@ def test_what_stands_out():
     assert _seen(counts, 1.0) == (5, 8)
     counts[12:] = 10.0
     assert _seen(counts, 1.0) == (5, 15)
+    assert _seen(counts, 1.0, 50.0) == (5, 8)  # forty rows are a tail
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0])
+@pytest.mark.parametrize("quantile", [0.1, 0.9])
+def test_other_quantiles_than_the_median_under_wide_bounds(quantile, factor):
+    """A kink is rounded off in units of the range that was learned, not of that declared."""
+    rng = np.random.default_rng(4)
+    X = np.clip(rng.standard_normal((10_000, 3)) / 3.0, -1.0, 1.0)
+    y = 5.0 * X.sum(axis=1) + rng.standard_normal(10_000)
+
+    def lost(residuals):
+        return np.mean(np.maximum(quantile * residuals, (quantile - 1.0) * residuals))
+
+    bounds = (-15.0 * factor, 15.0 * factor)
+    model = QuantileRegressor(
+        epsilon=1.0, data_norm=2.0, quantile=quantile, target_bounds=bounds, random_state=0
+    )
+    constant = lost(y - np.quantile(y, quantile))
+    assert lost(y - model.fit(X, y).predict(X)) < 0.5 * constant
 
 
 def test_more_rows_pay_less():

@@ -1,0 +1,104 @@
+"""What is known of a model's coefficients before it is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast._validation import check_real
+from dpfast.estimators._targets import Targets
+from dpfast.shape import ProblemShape
+from dpfast.solvers.prior import Coefficients
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientPrior:
+    """Coefficients that are public, and how wrong they may be: the parameter `prior` of estimators.
+
+    Parameters
+    ----------
+    coef : array-like of shape (n_features,)
+        Coefficients of a model of the same columns, scaled alike: published ones, or those of an
+        earlier private fit, which were paid for.
+    intercept : float, default=0.0
+    covariance : array-like of shape (k, k) or (k,)
+        Of what they may be wrong by, with the intercept last if the model has one, so that k is
+        ``n_features + 1``, else ``n_features``; or the variances alone.
+    rows_per_weight : float, default=0.0
+        How much was known: `u` of the fit that they are from, see the guide to priors. 0 if that is
+        not known.
+
+    Examples
+    --------
+    >>> import dpfast
+    >>> published = dpfast.CoefficientPrior([0.8, -0.4], -1.2, covariance=[0.04, 0.04, 0.01])
+    >>> model = dpfast.LogisticRegression(0.1, data_norm=1.5, classes=[0, 1], prior=published)
+    """
+
+    coef: ArrayLike
+    intercept: float = 0.0
+    covariance: ArrayLike | None = None
+    rows_per_weight: float = 0.0
+
+    def coefficients(self, shape: ProblemShape, targets: Targets) -> Coefficients:
+        """Weights of a problem and their covariance, in its units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If shapes do not go together, or numbers are not finite.
+        """
+        coef = _numbers("coef", self.coef)
+        d, dim = shape.n_features, shape.dim
+        if coef.shape not in ((d,), (1, d)):
+            raise ValueError(
+                f"coef of the prior must have a coefficient for each of the {d} columns of X; got "
+                f"shape {coef.shape}."
+            )
+        intercept = check_real("intercept of the prior", self.intercept)
+        if dim == d and intercept != 0.0:
+            raise ValueError(
+                f"intercept of the prior must be 0 without fit_intercept; got {intercept:g}."
+            )
+        covariance = self._covariance(dim)
+        w, units = np.zeros(dim), np.full(dim, targets.unit)
+        w[:d] = coef.ravel() / targets.unit
+        if dim > d:
+            units[-1] *= shape.intercept
+            w[-1] = (intercept - targets.center) / units[-1]
+        u = check_real("rows_per_weight", self.rows_per_weight, low=0.0)
+        return Coefficients(w, covariance / np.outer(units, units), u)
+
+    def _covariance(self, dim: int) -> Matrix:
+        if self.covariance is None:
+            raise ValueError(
+                "covariance of the prior must be given; got None. The squares of published "
+                "standard errors will do, the intercept's last."
+            )
+        given = _numbers("covariance", self.covariance)
+        full = np.diag(given) if given.ndim == 1 else given
+        if full.shape != (dim, dim):
+            raise ValueError(
+                f"covariance of the prior must be for {dim} numbers, the intercept's last if there "
+                f"is one; got shape {given.shape}."
+            )
+        values = np.linalg.eigvalsh(0.5 * (full + full.T))
+        if not np.allclose(full, full.T) or values[0] <= 1e-14 * values[-1]:
+            raise ValueError(
+                "covariance of the prior must be symmetric and positive definite; got another "
+                "matrix. What is known exactly has a small variance, not 0."
+            )
+        return 0.5 * (full + full.T)
+
+
+def _numbers(name: str, values: Any) -> Vector:
+    found = np.asarray(values)
+    if found.dtype.kind not in "fiub" or not np.all(np.isfinite(found)):
+        raise ValueError(f"{name} of the prior must hold finite numbers.")
+    return found.astype(np.float64)
