@@ -71,6 +71,7 @@ from dpfast.solvers._whitened_descent import (
     Place,
     Settings,
     descend,
+    flat_noise,
     moderate_effects,
     noise_of_weights,
 )
