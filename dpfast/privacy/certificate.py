@@ -24,6 +24,7 @@ _NEIGHBORS = {
 }
 _NEIGHBORS |= {relation_of(each, "group"): text for each, text in _NEIGHBORS.items()}
 _UNITS = {"row": "row of the table", "group": "person"}
+_NOUNS = {"row": "record", "group": "person"}
 
 NOT_COVERED = (
     "What was taken for public: the declared ranges, categories and classes, the parameters, the "
@@ -115,7 +116,7 @@ class Certificate:
             variants.append(f"{report.rho:.4g}-zCDP")
         mechanisms = sorted({event.mechanism.replace("_", " ") for event in report.events})
         accesses = sum(event.count for event in report.events)
-        noun = {"row": "record", "group": "person"}[unit]
+        noun = _NOUNS[unit]
         several = (
             "If a person has several rows, k of them are protected with k times epsilon."
             if unit == "row"
@@ -128,7 +129,7 @@ class Certificate:
                 "How strong is delta?",
                 "It is 0: the bound never fails."
                 if report.delta == 0.0
-                else f"{report.delta:.3g}: compare it with one over the number of records, which "
+                else f"{report.delta:.3g}: compare it with one over the number of {noun}s, which "
                 "must be far larger.",
             ),
             ("What is the unit of privacy?", f"A {self.unit}. {several}"),
@@ -228,7 +229,7 @@ class Certificate:
 
     def sections(self) -> list[tuple[str, list[str]]]:
         """The certificate as titles with lines of text."""
-        report, attacks = self.report, self.attacks()
+        report, attacks, noun = self.report, self.attacks(), _NOUNS[self.report.unit]
         sentences = [text for text in str(report).splitlines() if not text.startswith("  ")]
         verdict = (
             ["Nothing in the report speaks against a release."]
@@ -237,7 +238,7 @@ class Certificate:
         )
         subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
         percent = {
-            "An attacker who tells whether a record, or its neighbor, was in the data gains at "
+            f"An attacker who tells whether a {noun}, or its neighbor, was in the data gains at "
             "most": attacks["membership_advantage"],
             **{
                 f"With {float(rate):.1%} false alarms she finds at most": share
@@ -261,7 +262,7 @@ class Certificate:
             ("What is released", [*subject, *verdict]),
             ("The guarantee", sentences[:2]),
             (
-                "What it leaves to an attacker who knows everything but one record",
+                f"What it leaves to an attacker who knows everything but one {noun}",
                 [f"{text} {_percent(share)}." for text, share in percent.items()],
             ),
             ("Accesses to the data", ledger),
