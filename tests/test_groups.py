@@ -306,6 +306,8 @@ def test_reports_state_the_unit():
     certificate = Certificate(report)
     assert certificate.unit == "person"
     assert certificate.to_dict()["guarantee"]["unit"] == "group"
+    titles = [title for title, _ in certificate.sections()]
+    assert "What it leaves to an attacker who knows everything but one person" in titles
     for relation in ("replace_one", "add_or_remove_one"):
         shape = ProblemShape(60, 3, 1.0, unit="group")
         settled = plan(shape, "auto", BUDGET, neighboring_relation=relation)
