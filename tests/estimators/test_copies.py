@@ -1,5 +1,7 @@
 """Files of estimators, by joblib and by skops: the same predictions, promise and no rows."""
 
+import json
+
 import joblib
 import numpy as np
 import pytest
@@ -44,3 +46,9 @@ def test_skops(model, rows, tmp_path):
     trusted = io.get_untrusted_types(file=path)
     assert all(name.startswith(("dpfast.", "numpy.")) for name in trusted), trusted
     check_same(io.load(path, trusted=trusted), model, rows)
+
+
+def test_parameters_that_tools_for_releases_write_down(model):
+    """SACRO-ML's report of a target is the JSON of its parameters."""
+    written = json.loads(json.dumps(model.get_params()))
+    assert (written["epsilon"], written["delta"]) == (model.epsilon, model.delta)
