@@ -2,9 +2,9 @@
 
 One-hot encoding makes as many columns of a column as it has categories, all but one of them zero.
 Held in codes, such a column takes a byte a row, and the table keeps its natural size.  What a code
-stands for is said once, by its level: a row of the encoded columns.  A chunk of rows is written out
-as CSR while it is worked on, so that every sum over rows in codes is, to the last bit, that over
-the same rows in CSR.
+stands for is said once, by its level: a row of the encoded columns.  Margins, losses, gradients and
+sums of columns look levels up and add, and differ from those of the same rows in CSR by rounding
+alone; for every other sum a chunk of rows is written out as CSR while it is worked on.
 """
 
 from __future__ import annotations

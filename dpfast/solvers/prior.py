@@ -506,8 +506,10 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         spread = Place(*_target_range.learn_range(descent.target_range, curator))
     coordinates = learn(descent.learning, shape, curator)
     # Weights of this run's units: of half the range of numeric targets.
-    transform = coordinates.transform * (1.0 if spread is None else spread.half)
-    origin: Vector = np.asarray(np.linalg.solve(transform, prior.w), dtype=np.float64)
+    unit = 1.0 if spread is None else spread.half
+    transform = unit * coordinates.transform
+    back = np.linalg.inv(transform)
+    origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
     start = origin if believed else None
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
@@ -516,13 +518,12 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     covariance: Matrix = variance * np.eye(shape.dim)
     wider = math.inf
     if believed:
-        back = np.linalg.inv(transform)
         precision = np.linalg.inv(_FORGOTTEN * back @ prior.covariance @ back.T)
         moved, wider = _drawn(v - origin, np.full(shape.dim, math.sqrt(variance)), precision)
         v = origin + moved
         covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
     history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    told = dp_whitened_gd.lengths_told(shape, coordinates.transform)
+    told = dp_whitened_gd.lengths_told(shape, unit * back)
     released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
     return Outcome(transform @ v, MappingProxyType(history), told, released)
 
