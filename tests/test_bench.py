@@ -364,6 +364,20 @@ def test_report_shows_the_scores_of_the_json(
     assert "RAND HIE" in page and "quick run" in page
 
 
+def test_tables_of_a_report_are_read_back(documents: dict[str, Document]) -> None:
+    for name, document in documents.items():
+        suite = SUITES[name]
+        found = report.read_tables(report.markdown(document, suite, {}))
+        for table in {table.title: table for table in suite.tables(document)}.values():
+            rows = [[cell.replace("|", "/").strip() for cell in row] for row in table.rows]
+            assert found[table.title] == [dict(zip(table.header, r, strict=True)) for r in rows]
+        facts = {row["what"]: row["value"] for row in found["Where this was measured"]}
+        assert facts["cpu"] == str(document.environment["cpu"])
+    assert [report.number(text) for text in ("1,000", "0.5 ± 0.1", "7 %", "86%", "-2")] == [
+        1000.0, 0.5, 7.0, 86.0, -2.0,
+    ]  # fmt: skip
+
+
 def test_figures_are_pictures(documents: dict[str, Document], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name, document in documents.items():
