@@ -177,7 +177,6 @@ class Run:
     quick: bool = False
     repeat: int = 7
     data: Path | None = None
-    large: bool = False
     notes: list[str] = field(default_factory=list)
     say: Callable[[str], None] = print
     #: Other interpreters in which competitors may be installed.
