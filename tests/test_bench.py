@@ -207,7 +207,7 @@ def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Documen
         *(f"synthetic regression, {k}" for k in ("squared", "huber", "pinball")),
     }
     for r in records:
-        assert r.values["excess"] > -1e-9 and r.values["standard_error"] >= 0.0
+        assert r.values["excess"] > -1e-9 and r.values["excess_standard_error"] >= 0.0
     solvers = {(r.group, r.case["chosen"]) for r in records if r.competitor == frontier.AUTO}
     assert ("few rows", "dp-whitened-gd") in solvers
     assert ("synthetic regression, squared", "dp-adassp") in solvers
@@ -225,19 +225,21 @@ def test_frontier_compares_with_the_best_of_the_others() -> None:
         case = {"relation": "replace_one", "delta": 1e-6, "epsilon": 1.0, "real": 1, "chosen": "x"}
         if competitor == frontier.MAJORITY:
             case = {"relation": "replace_one", "delta": 1e-6}
-        return Record("t", case, competitor, {"excess": excess, "standard_error": 0.0, **more})
+        return Record(
+            "t", case, competitor, {"excess": excess, "excess_standard_error": 0.0, **more}
+        )
 
     records = [
         record(frontier.MAJORITY, 0.1),
-        record(frontier.AUTO, 0.03, standard_error=0.003),
-        record("dp-nag", 0.02, standard_error=0.004),
+        record(frontier.AUTO, 0.03, excess_standard_error=0.003),
+        record("dp-nag", 0.02, excess_standard_error=0.004),
         record("dp-sgd", 0.05),
     ]
     (line,) = frontier.frontier(records)
     assert line["best"].competitor == "dp-nag"
     assert line["ratio"] == pytest.approx(1.5) and line["behind"] == pytest.approx(2.0)
     assert not frontier._worse_than_majority(line)
-    records[1] = record(frontier.AUTO, 0.11, standard_error=0.004)
+    records[1] = record(frontier.AUTO, 0.11, excess_standard_error=0.004)
     assert frontier._worse_than_majority(frontier.frontier(records)[0])
 
 
@@ -597,18 +599,18 @@ def test_splits_part_the_rows() -> None:
 
 
 def test_real_tables_keep_their_bounds(tmp_path: Path) -> None:
-    notes: list[str] = []
-    (randhie,) = problems.real(None, notes.append)
-    assert randhie.X.shape == (20190, 9) and len(notes) == 2
+    randhie = problems.randhie()
+    assert randhie.X.shape == (20190, 9)
     assert np.linalg.norm(randhie.X, axis=1).max() <= randhie.data_norm
 
     header = "age,job=a,job=b,balance,pdays!=-1,y"
     with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
         stream.write(f"{header}\n59,0,1,45000,1,1\n18,1,0,-99999,0,0\n")
-    notes.clear()
-    names = [data.name for data in problems.real(tmp_path, notes.append)]
-    assert names == ["RAND HIE", "Bank"]
-    assert notes == ["Adult left out: adult_train.csv is not there."]
+    loaders = {"Adult": problems.adult, "Bank": problems.bank}
+    settings, nowhere = (Run(data=data, say=lambda text: None) for data in (tmp_path, None))
+    assert [data.name for data in settings.tables(loaders)] == ["Bank"]
+    assert settings.notes == ["Adult left out: adult_train.csv is not there."]
+    assert not list(nowhere.tables(loaders)) and len(nowhere.notes) == 2
     bank = problems.bank(tmp_path)
     np.testing.assert_allclose(bank.X, [[0.0, 0, 1, 0.0, 1], [-1.0, 1, 0, -1.0, 0]])
     np.testing.assert_array_equal(bank.y, [1.0, -1.0])
