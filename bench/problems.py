@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 import scipy.stats
 from numpy.typing import NDArray
 
@@ -56,6 +58,52 @@ def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
     # P(y = 1) = 1 / (1 + exp(-margin))
     y = np.where(rng.logistic(size=n_samples) < margins, 1.0, -1.0)
     return Dataset(f"synthetic {n_samples:,} x {n_features}", X, y, 1.0)
+
+
+def sparse_rows(n: int, d: int, count: int) -> tuple[scipy.sparse.csr_array, Vector]:
+    """Rows in the unit ball with so many non-zeros each, at random columns, and labels."""
+    rng = np.random.default_rng(0)
+    # Columns of a row: one of each of `count` strips, so that they are sorted and differ.
+    edges = np.linspace(0, d, count + 1).astype(np.int64)
+    indices = rng.integers(edges[:-1], edges[1:], (n, count))
+    values = rng.uniform(-1.0, 1.0, (n, count)) / math.sqrt(count)
+    X = scipy.sparse.csr_array(
+        (values.ravel(), indices.ravel().astype(np.int32), np.arange(0, n * count + 1, count)),
+        shape=(n, d),
+    )
+    margins = X @ rng.standard_normal(d)
+    y = np.where(rng.logistic(size=n) < margins * (2.0 / margins.std()), 1.0, -1.0)
+    return X, y
+
+
+def private_fit(
+    X: Any,
+    y: Vector,
+    solver: str,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    data_norm: float = 1.0,
+    **options: Any,
+) -> Callable[[], Vector]:
+    """A fit from rows to weights, validation and norms included; its plan is made before."""
+    from dpfast import Budget, Problem, plan
+    from dpfast.privacy import Ledger
+    from dpfast.random import SecureGenerator
+    from dpfast.solvers import SOLVERS, carry_out
+
+    loss = SOLVERS[solver].loss if solver in SOLVERS else "logistic"
+
+    def problem() -> Problem:
+        return Problem(X, y, loss, data_norm=data_norm)
+
+    settled = plan(problem().shape, solver, Budget(epsilon, delta), **options)
+
+    def fit() -> Vector:
+        ledger = Ledger(settled.budget, adaptive=settled.adaptive)
+        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
+
+    return fit
 
 
 # ---- several rows a person ----------------------------------------------------------------------

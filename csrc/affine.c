@@ -48,6 +48,19 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
     return DPFAST_OK; /* the caller sees a NaN in what it computes of them */
 }
 
+dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,
+                                     const double *shift, double radius, const double *share,
+                                     double *z, double *above, double *below, double *squares)
+{
+    if (!valid_dense(rows, rows->d) || !(radius > 0.0) || factor == NULL || shift == NULL ||
+        z == NULL || above == NULL || below == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    return ops(rows)->part_sums(rows, factor, shift, radius, share, z, above, below, squares)
+               ? DPFAST_OK
+               : DPFAST_ERR_NONFINITE;
+}
+
 static double stored_value(const dpfast_csr *rows, ptrdiff_t k)
 {
     if (rows->values == NULL) {

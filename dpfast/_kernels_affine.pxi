@@ -1,6 +1,7 @@
 # ---- Rows after an affine map of their columns --------------------------------------------------
 
 cdef extern from "dpfast.h" nogil:
+    enum: DPFAST_PART_ROWS
     dpfast_status dpfast_dense_affine_rows(
         const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
         double *out, double *squares)
@@ -10,6 +11,9 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_dense_affine_rows_float(
         const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
         float *out)
+    dpfast_status dpfast_dense_part_sums(
+        const dpfast_dense *rows, const double *factor, const double *shift, double radius,
+        const double *share, double *z, double *above, double *below, double *squares)
     dpfast_status dpfast_csr_quadratic_forms(
         const dpfast_csr *rows, const double *matrix, double *forms)
 
@@ -69,6 +73,33 @@ def affine_rows_float(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop,
         status = dpfast_dense_affine_rows_float(
             &dense, columns, &factor[0], &shift[0], &out[0, 0])
     _check(status, "affine rows")
+
+
+def part_sums(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop,
+              const double[::1] factor not None, const double[::1] shift not None, double radius,
+              const double[::1] share, double[:, ::1] out not None):
+    """out (2 or 3 x columns) += sums over the range's rows: positive parts, negative parts, squares.
+
+    Rows are mapped column by column, shortened to `radius`, and counted `share` times (None: once).
+    """
+    cdef dpfast_dense dense
+    cdef dpfast_status status
+    cdef ptrdiff_t kinds = out.shape[0]
+    cdef double[:, ::1] scratch = np.empty((DPFAST_PART_ROWS, out.shape[1]))
+    _check_affine(rows, start, stop, factor, shift, stop - start, out.shape[1])
+    if kinds not in (2, 3) or out.shape[1] != rows.n_features:
+        raise ValueError(
+            f"out must be of shape (2 or 3, {rows.n_features}); got {kinds, out.shape[1]}.")
+    if not radius > 0.0:
+        raise ValueError(f"radius must be positive; got {radius}.")
+    if share is not None and share.shape[0] != stop - start:
+        raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
+    dense = rows._slice(start, stop)
+    with nogil:
+        status = dpfast_dense_part_sums(
+            &dense, &factor[0], &shift[0], radius, &share[0] if share is not None else NULL,
+            &scratch[0, 0], &out[0, 0], &out[1, 0], &out[2, 0] if kinds == 3 else NULL)
+    _check(status, "column parts")
 
 
 def quadratic_forms(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,

@@ -34,19 +34,15 @@ from bench.suites import (
     GROUPS,
     SUITES,
     baseline,
-    datasets,
     frontier,
     inference,
     kernels,
     kuru2020,
     lee2018,
     lowy2021,
-    objective,
     peers,
     persons,
     price,
-    scaling,
-    sgd,
     zhang2017,
 )
 from dpfast import Budget, Problem, _kernels, plan
@@ -69,7 +65,6 @@ TINY = {
         longest_seconds=0.0,
         solvers=("output-perturbation", "dp-gd"),
     ),
-    "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "frontier": frontier.Sizes(
         epsilons=(8.0,),
         runs=2,
@@ -116,9 +111,6 @@ TINY = {
         draws=2,
         largest=400,
     ),
-    "objective": objective.Sizes(
-        epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
-    ),
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
     "persons": persons.Sizes(
         persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
@@ -131,19 +123,6 @@ TINY = {
         read_entries=100,
         group_seconds=0.0,
     ),
-    "scaling": scaling.Sizes(
-        rows=(300, 900),
-        columns=(2, 9),
-        columns_rows=200,
-        threads=(1, 64),
-        threads_shape=(300, 3),
-        densities=(0.1, 1.0),
-        density_shape=(200, 10),
-        iterations=(1, 4),
-        iterations_shape=(200, 3),
-        group_seconds=0.0,
-    ),
-    "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
     "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": 1}, {"RAND HIE": 1}, 1, 1),
 }
 
@@ -180,7 +159,7 @@ def test_json_is_read_back(name: str, documents: dict[str, Document]) -> None:
         assert all(math.isfinite(value) for value in record.values.values())
 
 
-@pytest.mark.parametrize("name", ["kernels", "baseline", "sgd"])
+@pytest.mark.parametrize("name", ["kernels", "baseline", "price"])
 def test_speeds_are_quotients_of_the_seconds(name: str, documents: dict[str, Document]) -> None:
     records = documents[name].records
     seconds = {
@@ -231,21 +210,6 @@ def test_competitors_agree_without_noise(documents: dict[str, Document]) -> None
     twins = [r for r in documents["baseline"].records if "difference" in r.values]
     assert [r.case["solver"] for r in twins] == ["output-perturbation", "dp-gd"]
     assert all(r.values["difference"] < 1e-6 for r in twins)
-
-
-def test_accuracy_is_between_chance_and_certainty(documents: dict[str, Document]) -> None:
-    scores = {(r.competitor, r.case.get("epsilon")): r for r in documents["datasets"].records}
-    assert set(scores) == {
-        ("dpfast", 0.5),
-        ("dpfast", 8.0),
-        ("scikit-learn", None),
-        ("majority", None),
-    }
-    free, prior = scores["scikit-learn", None], scores["majority", None]
-    assert free.values["log_loss"] < prior.values["log_loss"]
-    assert 0.6 < prior.values["accuracy"] < free.values["accuracy"] < 0.8
-    # On rows held out, a ridge may make up for the little noise of a large epsilon.
-    assert free.values["log_loss"] < scores["dpfast", 8.0].values["log_loss"] + 1e-3
 
 
 def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Document]) -> None:
@@ -349,7 +313,7 @@ def test_report_shows_the_times_and_speeds_of_the_json(
 def test_report_shows_the_scores_of_the_json(
     documents: dict[str, Document], tmp_path: Path
 ) -> None:
-    written = report.write(documents["datasets"], SUITES["datasets"], tmp_path)
+    written = report.write(documents["peers"], SUITES["peers"], tmp_path)
     assert [path.suffix for path in written] == [".json", ".md", ".png"]
     page = written[1].read_text("utf-8")
     for record in Document.from_json(written[0].read_text("utf-8")).records:
@@ -362,6 +326,20 @@ def test_report_shows_the_scores_of_the_json(
             assert row, f"{text} of {record.competitor} is not in the report"
     assert "left out" in page
     assert "RAND HIE" in page and "quick run" in page
+
+
+def test_tables_of_a_report_are_read_back(documents: dict[str, Document]) -> None:
+    for name, document in documents.items():
+        suite = SUITES[name]
+        found = report.read_tables(report.markdown(document, suite, {}))
+        for table in {table.title: table for table in suite.tables(document)}.values():
+            rows = [[cell.replace("|", "/").strip() for cell in row] for row in table.rows]
+            assert found[table.title] == [dict(zip(table.header, r, strict=True)) for r in rows]
+        facts = {row["what"]: row["value"] for row in found["Where this was measured"]}
+        assert facts["cpu"] == str(document.environment["cpu"])
+    assert [report.number(text) for text in ("1,000", "0.5 ± 0.1", "7 %", "86%", "-2")] == [
+        1000.0, 0.5, 7.0, 86.0, -2.0,
+    ]  # fmt: skip
 
 
 def test_figures_are_pictures(documents: dict[str, Document], tmp_path: Path) -> None:
@@ -726,7 +704,7 @@ def test_numpy_twin_needs_a_ridge_and_finite_rows() -> None:
 def test_majority_predicts_the_shares() -> None:
     y = np.where(np.arange(1000) < 300, 1.0, -1.0)
     data = problems.Dataset("d", np.zeros((1000, 2)), y, 1.0)
-    accuracy, log_loss = datasets.evaluate(majority.fit(Task(data.X, y, 1.0)), data)
+    accuracy, log_loss = peers.evaluate(majority.fit(Task(data.X, y, 1.0)), data)
     assert accuracy == 0.7
     entropy = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
     assert log_loss == pytest.approx(entropy, abs=1e-6)
@@ -736,27 +714,10 @@ def test_majority_predicts_the_shares() -> None:
 
 def test_evaluate_by_hand() -> None:
     test = problems.Dataset("d", np.array([[1.0], [2.0], [0.0]]), np.array([1.0, -1.0, -1.0]), 2.0)
-    accuracy, log_loss = datasets.evaluate(np.array([1.0, 0.0]), test)
+    accuracy, log_loss = peers.evaluate(np.array([1.0, 0.0]), test)
     assert accuracy == pytest.approx(2 / 3)
     losses = [math.log1p(math.exp(-1.0)), math.log1p(math.exp(2.0)), math.log(2.0)]
     assert log_loss == pytest.approx(sum(losses) / 3)
-
-
-def test_scores_are_means_with_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = iter([(0.5, 1.0), (0.7, 3.0), (0.9, 5.0)])
-    monkeypatch.setattr(datasets, "evaluate", lambda w, test: next(scores))
-    monkeypatch.setattr(problems, "randhie", lambda: problems.synthetic(50, 2))
-    monkeypatch.setattr(datasets, "COMPETITORS", {"majority": ""})
-    (record,) = datasets.run(Run(say=lambda text: None), datasets.Sizes((1.0,), seeds=3))
-    assert record.values == pytest.approx(
-        {
-            "seeds": 3,
-            "accuracy": 0.7,
-            "accuracy_standard_error": 0.2 / math.sqrt(3),
-            "log_loss": 3.0,
-            "log_loss_standard_error": 2.0 / math.sqrt(3),
-        }
-    )
 
 
 def test_absent_competitors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -943,11 +904,11 @@ def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
 def test_command_line_runs_a_quick_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datasets, "QUICK", TINY["datasets"])
-    assert cli.main(["datasets", "--quick", "--repeat", "1", "--output", str(tmp_path)]) == 0
+    monkeypatch.setattr(peers, "QUICK", TINY["peers"])
+    assert cli.main(["peers", "--quick", "--repeat", "1", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "RAND HIE" in printed and "Adult left out" in printed
-    assert Document.from_json((tmp_path / "datasets.json").read_text("utf-8")).repeat == 1
+    assert Document.from_json((tmp_path / "peers.json").read_text("utf-8")).repeat == 1
 
 
 @pytest.mark.parametrize(
@@ -1013,35 +974,7 @@ def test_text_columns_keep_their_order(tmp_path: Path) -> None:
     assert found["sex"].tolist() == ["F", "M"] and found["race"].tolist() == ["x", "y"]
 
 
-# ---- stochastic gradients -----------------------------------------------------------------------
-
-
-def test_numpy_and_native_epochs_descend_alike() -> None:
-    data = problems.synthetic(20_000, 5)
-    ours = sgd._native(data, "poisson", 141, 141)()
-    theirs = sgd.numpy_epoch(data, 141, np.random.default_rng(0))
-    assert isinstance(ours, np.ndarray)
-    assert np.linalg.norm(ours - theirs) < 0.2 * np.linalg.norm(theirs)
-
-
-def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
-        stream.write("age,job=a,y\n")
-        for age, job in zip(rng.integers(18, 100, 300), rng.integers(0, 2, 300), strict=True):
-            stream.write(f"{age},{job},{int(age > 60)}\n")
-    sizes = sgd.Sizes(
-        (400, 3), (100, 2), 20, epsilons=(0.1, 5.0), seeds=2, whole=(60, 3), whole_runs=1
-    )
-    settings = Run(quick=True, repeat=1, data=tmp_path, say=lambda text: None)
-    document = cli.run_suite("sgd", settings, sizes)
-    scores = [r for r in document.records if r.group == "Bank"]
-    assert [(r.competitor, r.case["epsilon"]) for r in scores] == [
-        (solver, epsilon) for solver in sgd.SOLVERS for epsilon in (0.1, 5.0)
-    ]
-    report.write(document, SUITES["sgd"], tmp_path)
-    page = (tmp_path / "sgd.md").read_text("utf-8")
-    assert "89.3 % / 0.398" in page
+# ---- priors ------------------------------------------------------------------------------------
 
 
 def test_monthly_fits_are_measured_against_independent_ones():

@@ -21,7 +21,7 @@ from bench.competitors import (
     sklearn_nonprivate,
 )
 from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import Dataset, synthetic
+from bench.problems import Dataset, private_fit, synthetic
 from bench.report import Table, duration, plain, scientific, speed, time_share
 from dpfast.cli._numpy_kernels import in_numpy
 
@@ -135,25 +135,15 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
 
 def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[np.float64]]:
     """A run of a solver from arrays to weights; its plan, which needs no rows, is made before."""
-    from dpfast import Budget, Problem, plan
-    from dpfast.privacy import Ledger
-    from dpfast.random import SecureGenerator
-    from dpfast.solvers import SOLVERS, carry_out
-
-    loss = SOLVERS[name].loss
-
-    def problem() -> Problem:
-        return Problem(data.X, data.y, loss, data_norm=data.data_norm)
-
-    pure = name in ("exponential", "localized-exponential")
-    budget = Budget(sizes.epsilon, 0.0 if pure else sizes.delta)
-    settled = plan(problem().shape, name, budget, **_options(name, sizes))
-
-    def fit() -> NDArray[np.float64]:
-        ledger = Ledger(settled.budget, adaptive=settled.adaptive)
-        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
-
-    return fit
+    return private_fit(
+        data.X,
+        data.y,
+        name,
+        epsilon=sizes.epsilon,
+        delta=0.0 if name in ("exponential", "localized-exponential") else sizes.delta,
+        data_norm=data.data_norm,
+        **_options(name, sizes),
+    )
 
 
 def _options(name: str, sizes: Sizes) -> dict[str, Any]:

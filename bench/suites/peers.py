@@ -32,11 +32,10 @@ from bench.competitors import (
     sklearn_nonprivate,
     torch_descent,
 )
-from bench.harness import Document, Record, Run, undisturbed
+from bench.harness import Document, Record, Run
 from bench.machine import ROOT
 from bench.problems import Dataset, real
 from bench.report import Table, duration, mean_and_error, plain
-from bench.suites.datasets import evaluate
 
 NAME = "peers"
 TITLE = "dpfast beside other libraries"
@@ -157,8 +156,7 @@ def _measure(
     file: Path,
 ) -> list[Record]:
     wanted = peer_process.Settings(sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit)
-    with undisturbed():
-        answer = _ask(python, peer_process.arguments(name, str(file), wanted))
+    answer = _ask(python, peer_process.arguments(name, str(file), wanted))
     if isinstance(answer, str):
         settings.note(f"{name} left out on {data.name}: {answer}.")
         return []
@@ -199,6 +197,14 @@ def summary(found: Sequence[tuple[NDArray[np.float64], Dataset]]) -> dict[str, f
         values[metric] = statistics.fmean(sample)
         values[f"{metric}_standard_error"] = spread / math.sqrt(len(sample))
     return values
+
+
+def evaluate(w: NDArray[np.float64], test: Dataset) -> tuple[float, float]:
+    """Share of right signs and mean logistic loss of weights with the intercept last."""
+    margins = test.y * (test.X @ w[:-1] + w[-1])
+    # A margin of zero predicts the negative class, as dpfast and scikit-learn do.
+    right = (margins > 0.0) | ((margins == 0.0) & (test.y < 0.0))
+    return float(np.mean(right)), float(np.mean(np.logaddexp(0.0, -margins)))
 
 
 def auc(margin: NDArray[np.float64], y: NDArray[np.float64]) -> float:

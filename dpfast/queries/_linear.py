@@ -63,32 +63,49 @@ def affine_of(shape: ProblemShape, transform: Matrix, radius: float) -> Affine |
     return Affine(np.diagonal(square).copy(), shift, radius)
 
 
-def entry_sums(
-    problem: RowAccess, *, columns: Affine, functions: Sequence[tuple[Entrywise, int]]
-) -> Matrix:
-    """``Σ_i f_i^p g(z_i)`` over the rows, entry by entry, for each pair of a g and a p.
+def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
+    """Sums over the rows, entry by entry: of ``f_i z_i⁺``, ``f_i z_i⁻`` and ``f_i² z_i²``.
 
-    Where a record is a group, its rows' mean counts.
+    ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
 
     Parameters
     ----------
     problem : RowAccess
     columns : Affine
-    functions : sequence of (callable, int)
-        ``g``, of arrays, and ``p``; ``f_i <= 1`` is what shortens a row to the radius.
+    squares : bool
+        Whether the last of the three is asked for.
 
     Returns
     -------
-    ndarray of shape (len(functions), n_features)
+    ndarray of shape (2 or 3, n_features)
     """
-    of_chunk = _stored_entry_sums if _by_stored_entries(problem, columns) else _dense_entry_sums
+    functions = _FUNCTIONS[: 2 + squares]
+    whole = not problem.sparse
+    of_chunk = _stored_part_sums if _by_stored_entries(problem, columns) else _written_part_sums
     shares = _shares(problem)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
-        return of_chunk(kernel, first, last, columns, functions, shares(start, stop))
+        share = shares(start, stop)
+        if whole:
+            return _dense_part_sums(kernel, first, last, columns, 2 + squares, share)
+        return of_chunk(kernel, first, last, columns, functions, share)
 
     total: Matrix = add_up(problem.map_chunks(work))
     return total
+
+
+def _above(z: Vector) -> Vector:
+    """Positive parts."""
+    return np.maximum(z, 0.0)
+
+
+def _below(z: Vector) -> Vector:
+    """Negative parts, as numbers >= 0."""
+    return np.maximum(-z, 0.0)
+
+
+# Functions of entries, and the power in which shortening a row scales them.
+_FUNCTIONS: tuple[tuple[Entrywise, int], ...] = ((_above, 1), (_below, 1), (np.square, 2))
 
 
 def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
@@ -108,7 +125,18 @@ def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
     return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
 
 
-def _dense_entry_sums(
+def _dense_part_sums(
+    kernel: _kernels.DenseRows, first: int, last: int, columns: Affine, kinds: int, share: Vector
+) -> Matrix:
+    """The sums over a range of dense rows."""
+    total = np.zeros((kinds, len(columns.factor)))
+    _kernels.part_sums(
+        kernel, first, last, columns.factor, columns.shift, columns.radius, share, total
+    )
+    return total
+
+
+def _written_part_sums(
     kernel: Any,
     first: int,
     last: int,
@@ -116,7 +144,7 @@ def _dense_entry_sums(
     functions: Sequence[tuple[Entrywise, int]],
     shares: Vector,
 ) -> Matrix:
-    """The sums over a range of rows."""
+    """The sums over a range of sparse rows that are written out."""
     total = np.zeros((len(functions), len(columns.factor)))
     rows = max(1, _PIECE_ENTRIES // total.shape[1])
     for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
@@ -125,7 +153,7 @@ def _dense_entry_sums(
     return total
 
 
-def _stored_entry_sums(
+def _stored_part_sums(
     kernel: _kernels.CsrRows,
     first: int,
     last: int,
@@ -135,7 +163,7 @@ def _stored_entry_sums(
 ) -> Matrix:
     """What all rows would have at entries of zero, and what the stored ones differ from that."""
     if _in_codes(kernel, first, last):
-        return _coded_entry_sums(kernel, first, last, columns, functions, shares)
+        return _coded_part_sums(kernel, first, last, columns, functions, shares)
     d = len(columns.factor)
     z, at, rows, factors = _stored(kernel, first, last, columns)
     total = np.empty((len(functions), d))
@@ -169,7 +197,7 @@ def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRow
     return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last)
 
 
-def _coded_entry_sums(
+def _coded_part_sums(
     kernel: _kernels.CodedRows,
     first: int,
     last: int,
