@@ -123,24 +123,22 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     budget = Budget(estimator.epsilon, estimator.delta)
     shape = _shape(estimator, schema, n_samples, in_memory)
     if not schema.learns:
-        settled, events = estimator._planned(shape, budget)
-        return FitPlan(schema, shape, in_memory, budget, settled, events, estimator)
+        plan, events = estimator._planned(shape, budget)
+        return FitPlan(schema, shape, in_memory, budget, plan, events, estimator)
     relation = relation_of(estimator.neighboring_relation, shape.unit)
     refused: Exception | None = None
     for learning, epsilon, delta in _shares(budget, schema.learn_share):
         estimator.set_params(epsilon=epsilon, delta=delta)
         search = RangeSearch.plan(n_samples, len(schema.learns), learning, relation)
-        settled, events = estimator._planned(shape, Budget(epsilon, delta))
-        _check_learning(schema, search, settled)
+        plan, events = estimator._planned(shape, Budget(epsilon, delta))
+        _check_learning(schema, search, plan)
         events = (*search.events, *events)
         try:
             Ledger(budget, estimator.accountant).check(*events, alone=True)
         except (BudgetExceeded, UnsupportedEvent) as error:
             refused = error
             continue
-        return FitPlan(
-            schema, shape, in_memory, budget, settled, events, estimator, learning, search
-        )
+        return FitPlan(schema, shape, in_memory, budget, plan, events, estimator, learning, search)
     assert refused is not None
     raise refused
 
@@ -149,12 +147,12 @@ def _noun(schema: TableSchema) -> str:
     return "row" if schema.person is None else "person"
 
 
-def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
+def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
-    if settled.adaptive:
+    if plan.adaptive:
         raise ValueError(
             "solver must fix its accesses to the data beforehand where ranges are learned; got "
-            f"{settled.solver!r}. solver='auto' does."
+            f"{plan.solver!r}. solver='auto' does."
         )
     if search.n_samples < search.rows_needed:
         raise ValueError(

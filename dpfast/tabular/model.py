@@ -237,10 +237,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
-        settled = self.plan(rows.n_records)
-        settled.check_affordable()
+        plan = self.plan(rows.n_records)
+        plan.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
-        return TableFit(settled, rows, unused, self._set_fitted, self.random_state)
+        return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
 
     def plan(self, n_samples: int) -> FitPlan:
         """What a fit to so many rows would do and cost; needs no data and spends nothing.
