@@ -44,9 +44,11 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _CHOICE, _MOMENTS = "loss of the prior", "column moments"
-# Shares of the budget, in units of mu², of the choice between coefficients and zero, and of the
-# moments.
-_FOR_CHOICE, _FOR_MOMENTS = 0.06, 0.1
+# Share of the budget, in units of mu², of the moments.
+_FOR_MOMENTS = 0.1
+# The same of the choice between coefficients and zero: the first, but from so many rows a weight on
+# less in proportion, since losses are known the better the more there are.
+_FOR_CHOICE, _FEW_ROWS, _LEAST_CHOICE = 0.06, 6.0, 0.01
 # Losses are cut at so many times that at zero.
 _LOSS_CLIP = 2.0
 # Deviations of the noise, and a share of the scale, by which a column must differ from the prior's;
@@ -404,11 +406,12 @@ def plan_refit(
     losses = CandidateLosses(
         shape, 2, _loss_clip(shape), float(np.linalg.norm(prior.w)) or 1.0, norm="l2"
     )
-    each = Budget(mu=mu * math.sqrt(_FOR_CHOICE))
+    for_choice = max(_LEAST_CHOICE, _FOR_CHOICE * min(1.0, _FEW_ROWS / u))
+    each = Budget(mu=mu * math.sqrt(for_choice))
     choice = Gaussian.calibrate(each, losses, neighboring_relation, where=_CHOICE)
     descent = dp_whitened_gd.plan(
         shape,
-        Budget(mu=mu * math.sqrt(1.0 - _FOR_CHOICE)),
+        Budget(mu=mu * math.sqrt(1.0 - for_choice)),
         neighboring_relation=neighboring_relation,
         shrinkage=0.0,
         james_stein=False,
