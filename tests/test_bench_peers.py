@@ -1,4 +1,4 @@
-"""Competitors in processes of their own, and the suite about growth."""
+"""Competitors in processes of their own, and their scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from bench import peer_process, problems
 from bench.competitors import COMPETITORS, Task, _descent, dpfast_native
-from bench.harness import Document, Record, Run
-from bench.suites import SUITES, peers, scaling
+from bench.harness import Document, Run
+from bench.suites import peers
 
 # ---- scores -------------------------------------------------------------------------------------
 
@@ -216,25 +216,11 @@ def test_the_suite_without_other_libraries(tmp_path: Path, monkeypatch: pytest.M
     assert len(page[1].rows) == 2
 
 
-# ---- growth -------------------------------------------------------------------------------------
+# ---- sparse rows --------------------------------------------------------------------------------
 
 
 def test_sparse_rows_are_as_sparse_as_they_should_be() -> None:
-    X, y = scaling.sparse_rows(300, 40, 0.1)
+    X, y = problems.sparse_rows(300, 40, 4)
     assert X.has_canonical_format and np.all(np.diff(X.indptr) == 4)
     assert np.linalg.norm(X.toarray(), axis=1).max() <= 1.0
     assert X.indices.min() == 0 and X.indices.max() == 39 and set(y) == {-1.0, 1.0}
-    assert scaling.sparse_rows(10, 5, 1.0)[0].nnz == 50
-
-
-def test_growth_is_an_exponent() -> None:
-    def record(n: int, seconds: float) -> Record:
-        return Record(scaling.ROWS, {"n": n}, "a", {"seconds": seconds})
-
-    records = [record(100, 4.0), record(10, 1.0), record(1000, 400.0)]
-    assert scaling.growth(records, "n") == pytest.approx(2.0)
-    assert math.isnan(scaling.growth(records[:1], "n"))
-
-
-def test_suites_are_in_the_table() -> None:
-    assert {"peers", "scaling"} <= set(SUITES)

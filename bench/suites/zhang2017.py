@@ -73,10 +73,10 @@ class Sizes:
     scaling_runs: int = 8
 
 
-# A run of SGD takes some seconds on Bank and Adult, and minutes with n²/50 steps.
+# A run of SGD takes some seconds on Bank and Adult, and with n²/50 steps on Wine.
 FULL = Sizes(
-    sgd={"Bank": 2, "Adult": 2, "Credit Card": 5, "Wine": 100, "Bike": 10},
-    long_sgd={"Wine": 2},
+    sgd={"Bank": 5, "Adult": 5, "Credit Card": 10, "Wine": 100, "Bike": 20},
+    long_sgd={"Wine": 5},
 )
 QUICK = Sizes(
     runs=10, auto_runs=3, rows=5_000, epsilons=(0.5, 2.0), sgd={"Wine": 2}, scalings=2,

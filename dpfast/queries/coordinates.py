@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,12 +26,11 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import (
     Affine,
-    Entrywise,
     affine_of,
-    entry_sums,
     gram,
     gram_in,
     lengths,
+    part_sums,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -133,10 +132,8 @@ class ColumnParts(Query):
         """The sums for a center and a scale."""
         center, scale = point
         columns = Affine(1.0 / scale, -center / scale, self.radius)
-        functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
-        del functions[2 + self.squares :]
         classes = partial(_class_weights, n_classes=self.n_classes) if self.counted else None
-        work = partial(_parts, columns=columns, functions=functions, classes=classes)
+        work = partial(_parts, columns=columns, squares=self.squares, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
         sums: Vector = np.maximum(_sum_over_blocks(prepared, work), 0.0)
         d = self.shape.n_features
@@ -150,22 +147,12 @@ def _parts(
     problem: RowAccess,
     *,
     columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
+    squares: bool,
     classes: Callable[[RowAccess], Vector] | None,
 ) -> Vector:
     """Sums of entries and weights of classes, in one pass over a block."""
-    sums = entry_sums(problem, columns=columns, functions=functions).ravel()
+    sums = part_sums(problem, columns=columns, squares=squares).ravel()
     return sums if classes is None else np.append(sums, classes(problem))
-
-
-def _above(z: Vector) -> Vector:
-    """Positive parts."""
-    return np.maximum(z, 0.0)
-
-
-def _below(z: Vector) -> Vector:
-    """Negative parts, as numbers >= 0."""
-    return np.maximum(-z, 0.0)
 
 
 def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:

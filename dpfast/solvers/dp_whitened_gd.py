@@ -64,7 +64,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import CATEGORY_EFFECT, Coordinates, Learning, learn
+from dpfast.solvers._coordinates import CATEGORY_EFFECT, Columns, Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
 from dpfast.solvers._whitened_descent import (
@@ -468,33 +468,30 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     noise = noise_of_weights(settings, shape, change)
     w = unit * coordinates.weights(v, noise)
     history = MappingProxyType({"gradient_norm": norms})
-    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
         flat = flat_noise(settings, shape.n_samples) * change
-        covariance = unit**2 * _covariance(flat, shape, coordinates, back)
-    return Outcome(w, history, lengths_told(shape, back), covariance)
+        covariance = unit**2 * _covariance(flat, shape, coordinates)
+    return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance)
 
 
-def _covariance(
-    noise: float, shape: ProblemShape, coordinates: Coordinates, back: Matrix
-) -> Matrix:
+def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
     """Of the noise in the weights where the loss is flat, and of what else is believed of them.
 
-    `noise` is its deviation in the learned coordinates, `back` undoes their transform.
+    `noise` is its deviation in the learned coordinates.
     """
+    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     precision = moderate_effects(shape, coordinates)
     precision[: shape.n_features] += coordinates.columns.counted / CATEGORY_EFFECT**2
     found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 
 
-def lengths_told(shape: ProblemShape, back: NDArray[Any]) -> tuple[str, ...]:
-    """What the released coordinates tell of the rows' lengths: in them, rows are white.
-
-    `back` is the inverse of their transform.
-    """
-    return said_of_lengths(shape, float(np.sum(back[:, : shape.n_features] ** 2)))
+def lengths_told(shape: ProblemShape, columns: Columns) -> tuple[str, ...]:
+    """What the released centers and scales tell of the rows' lengths."""
+    return said_of_lengths(
+        shape, float(columns.center @ columns.center + columns.scale @ columns.scale)
+    )
 
 
 def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:

@@ -215,5 +215,5 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(
         np.ascontiguousarray(w.T),
         MappingProxyType({"gradient_norm": norms}),
-        dp_whitened_gd.lengths_told(shape, np.linalg.inv(coordinates.transform)),
+        dp_whitened_gd.lengths_told(shape, coordinates.columns),
     )

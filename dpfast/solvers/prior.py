@@ -523,7 +523,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         v = origin + moved
         covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
     history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    told = dp_whitened_gd.lengths_told(shape, unit * back)
+    told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
     released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
     return Outcome(transform @ v, MappingProxyType(history), told, released)
 
