@@ -73,7 +73,7 @@ class Sizes:
     scaling_runs: int = 8
 
 
-# A run of SGD takes some seconds on Bank and Adult, and minutes with n²/50 steps.
+# A run of SGD takes some seconds on Bank and Adult, and with n²/50 steps on Wine.
 FULL = Sizes(
     sgd={"Bank": 5, "Adult": 5, "Credit Card": 10, "Wine": 100, "Bike": 20},
     long_sgd={"Wine": 5},
