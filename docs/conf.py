@@ -37,6 +37,8 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_title = "dpfast"
 html_show_sourcelink = False
 html_copy_source = False
