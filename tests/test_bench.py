@@ -92,7 +92,7 @@ TINY = {
         400, 3, (400, 50), (6,), (1.0,), 2, 1, (3, 6), (1.0,), cost_shapes=((300, 3),)
     ),
     "lee2018": lee2018.Sizes(
-        (0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
+        (0.5,), 1, 1, (0.5,), {}, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
     ),
     "lowy2021": lowy2021.Sizes(
         rows=(200,),
