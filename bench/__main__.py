@@ -60,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.quick,
             options.repeat or (3 if options.quick else 7),
             options.data,
-            options.large,
             say=partial(print, flush=True),
             pythons=tuple(options.python),
         )
@@ -87,9 +86,6 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, to try things out")
     parser.add_argument("--repeat", type=int, default=None, help="rounds (default 7, quick 3)")
-    parser.add_argument(
-        "--large", action="store_true", help="kernels: also 5,000,000 rows, 4 GB of memory"
-    )
     parser.add_argument(
         "--output", type=Path, default=_RESULTS, help="directory of the reports (bench/results)"
     )

@@ -14,11 +14,13 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Loaded = TypeVar("Loaded")
 
 FORMAT = "dpfast-bench"
 VERSION = 1
@@ -170,6 +172,18 @@ def timing_records(
     ]
 
 
+def scores(**samples: Sequence[float]) -> dict[str, float]:
+    """Means of samples; standard errors under such names as ``excess_standard_error``."""
+    found: dict[str, float] = {}
+    for name, sample in samples.items():
+        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
+        found |= {
+            name: statistics.fmean(sample),
+            f"{name}_standard_error": spread / math.sqrt(len(sample)),
+        }
+    return found
+
+
 @dataclass
 class Run:
     """Settings of one run, and the remarks that end up in its report."""
@@ -177,7 +191,6 @@ class Run:
     quick: bool = False
     repeat: int = 7
     data: Path | None = None
-    large: bool = False
     notes: list[str] = field(default_factory=list)
     say: Callable[[str], None] = print
     #: Other interpreters in which competitors may be installed.
@@ -188,6 +201,17 @@ class Run:
         if text not in self.notes:
             self.notes.append(text)
             self.say(f"  note: {text}")
+
+    def tables(self, loaders: Mapping[str, Callable[[Path], Loaded]]) -> Iterator[Loaded]:
+        """What the directory of real tables holds of these; what is absent is noted."""
+        for name, load in loaders.items():
+            if self.data is None:
+                self.note(f"{name} left out: give its directory with --data.")
+                continue
+            try:
+                yield load(self.data)
+            except FileNotFoundError as error:
+                self.note(f"{name} left out: {Path(error.filename).name} is not there.")
 
 
 @dataclass(frozen=True)

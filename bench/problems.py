@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 import scipy.sparse
 import scipy.stats
 from numpy.typing import NDArray
@@ -106,6 +107,25 @@ def private_fit(
     return fit
 
 
+def least_loss(problem: Any) -> float:
+    """Smallest mean loss of a problem, up to a ridge that is too small to matter."""
+    from dpfast.objectives import Erm
+    from dpfast.optimizers import OPTIMIZERS
+
+    ridge = 1e-9 * problem.shape.smoothness
+    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
+    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
+    # Where the curvature is zero here and there, Newton's method may stop early.
+    further = scipy.optimize.minimize(
+        lambda v: problem.value_and_gradient(v, ridge),
+        w,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
+    ).x
+    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
+
+
 # ---- several rows a person ----------------------------------------------------------------------
 
 
@@ -182,31 +202,6 @@ def _panel(
 
 
 # ---- real tables --------------------------------------------------------------------------------
-
-
-def real(data: Path | None, note: Callable[[str], None]) -> list[Dataset]:
-    """RAND HIE, which comes with dpfast, and what `data` holds of Adult and Bank.
-
-    Parameters
-    ----------
-    data : Path or None
-        Directory with ``adult_train.csv``, ``adult_test.csv`` (UCI Adult, a header line with the
-        column names of ``docs/examples/adult_bounds.json``) and ``bank_dpagd.csv`` (UCI Bank
-        Marketing in the encoding of Lee & Kifer 2018), each plain or gzipped.
-    note : callable
-        Told what is left out.
-    """
-    found = [randhie()]
-    loaders: dict[str, Callable[[Path], Dataset]] = {"Adult": adult, "Bank": bank}
-    for name, load in loaders.items():
-        if data is None:
-            note(f"{name} left out: give its directory with --data.")
-            continue
-        try:
-            found.append(load(data))
-        except FileNotFoundError as error:
-            note(f"{name} left out: {Path(error.filename).name} is not there.")
-    return found
 
 
 def randhie() -> Dataset:

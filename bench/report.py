@@ -69,6 +69,48 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
+# ---- columns of tables ---------------------------------------------------------------------------
+
+Cell = Callable[["Record"], str]
+
+
+def rows_of(title: str, text: str, records: Sequence[Record], columns: Mapping[str, Cell]) -> Table:
+    """A row for each record, a column for each function."""
+    rows = [tuple(cell(record) for cell in columns.values()) for record in records]
+    return Table(title, text, tuple(columns), rows)
+
+
+def case(key: str) -> Cell:
+    """An entry of the case; a dash where there is none."""
+    return lambda record: plain(record.case[key]) if key in record.case else "-"
+
+
+def value(key: str, show: Callable[[float], str] = plain) -> Cell:
+    """Something measured."""
+    return lambda record: show(record.values[key])
+
+
+def mean(key: str, digits: int, unit: str = "") -> Cell:
+    """A mean ± its standard error; in percent if that is the unit."""
+    scale = 100.0 if unit == " %" else 1.0
+
+    def cell(record: Record) -> str:
+        found = (scale * record.values[name] for name in (key, f"{key}_standard_error"))
+        return mean_and_error(*found, digits) + unit
+
+    return cell
+
+
+def relative(reference: str) -> Cell:
+    """Speed relative to a competitor of the same rounds."""
+    return lambda record: speed(record, reference)
+
+
+NAMED: dict[str, Cell] = {"competitor": lambda record: record.competitor}
+SHAPE: dict[str, Cell] = {"rows": case("n"), "columns": case("d")}
+TIME: dict[str, Cell] = {"time": value("seconds", duration)}
+
+
 # ---- Markdown -----------------------------------------------------------------------------------
 
 

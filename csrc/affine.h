@@ -38,6 +38,17 @@ dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *fac
                                      const double *shift, double radius, const double *share,
                                      double *z, double *above, double *below, double *squares);
 
+/* The same for sparse rows, of which stored entries alone are read: a sum is what all rows would
+ * add with zeros for entries, and what the stored ones change of that.  A term of it is up to twice
+ * as large as that of the row itself where ||shift|| <= radius. */
+dpfast_status dpfast_csr_part_sums(const dpfast_csr *rows, const double *factor,
+                                   const double *shift, double radius, const double *share,
+                                   double *above, double *below, double *squares);
+
+/* out[i] = what those sums shorten row i by. */
+dpfast_status dpfast_csr_shortening(const dpfast_csr *rows, const double *factor,
+                                    const double *shift, double radius, double *out);
+
 #ifdef __cplusplus
 }
 #endif

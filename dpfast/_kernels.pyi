@@ -259,7 +259,7 @@ def affine_rows_float(
     rows: DenseRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F32
 ) -> None: ...
 def part_sums(
-    rows: DenseRows,
+    rows: DenseRows | CsrRows,
     start: int,
     stop: int,
     factor: _F64,
@@ -267,6 +267,9 @@ def part_sums(
     radius: float,
     share: _F64 | None,
     out: _F64,
+) -> None: ...
+def shortening(
+    rows: CsrRows, start: int, stop: int, factor: _F64, shift: _F64, radius: float, out: _F64
 ) -> None: ...
 def quadratic_forms(rows: CsrRows, start: int, stop: int, matrix: _F64, out: _F64) -> None: ...
 def draw_batch(

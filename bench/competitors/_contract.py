@@ -57,7 +57,3 @@ class Competitor(Protocol):
     def fit(self, task: Task) -> Vector:
         """What a user of it would call; the weights (d + 1,), the intercept last."""
         ...
-
-    def minimize(self, task: Task) -> Vector | None:
-        """The minimizer without noise, as exactly as this competitor can; None if it has none."""
-        ...

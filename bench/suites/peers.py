@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -11,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,21 @@ from bench.competitors import (
     sklearn_nonprivate,
     torch_descent,
 )
-from bench.harness import Document, Record, Run
+from bench.harness import Document, Record, Run, scores
 from bench.machine import ROOT
-from bench.problems import Dataset, real
-from bench.report import Table, duration, mean_and_error, plain
+from bench.problems import Dataset, adult, bank, randhie
+from bench.report import (
+    NAMED,
+    TIME,
+    Cell,
+    Table,
+    case,
+    duration,
+    mean,
+    plain,
+    rows_of,
+    value,
+)
 
 NAME = "peers"
 TITLE = "dpfast beside other libraries"
@@ -80,7 +91,8 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     found = interpreters(sizes.names, settings)
     note_versions(found, settings)
     records: list[Record] = []
-    for data in real(settings.data, settings.note)[: sizes.tables]:
+    tables = chain([randhie()], settings.tables({"Adult": adult, "Bank": bank}))
+    for data in islice(tables, sizes.tables):
         if len(data.y) > sizes.rows:
             data = Dataset(data.name, data.X[: sizes.rows], data.y[: sizes.rows], data.data_norm)
         splits = [data.split(seed) for seed in range(sizes.seeds)]
@@ -177,12 +189,11 @@ def _measure(
             "peak_bytes": answer["peak_bytes"],
             "growth_bytes": answer["growth_bytes"],
         }
-        case: dict[str, int | float | str] = {
-            "n": len(data.y), "d": data.X.shape[1], "relation": competitor.RELATION,
-        }  # fmt: skip
+        n, d = data.X.shape
+        where: dict[str, int | float | str] = {"n": n, "d": d, "relation": competitor.RELATION}
         if competitor.RELATION != "none":
-            case |= {"epsilon": epsilon, "delta": sizes.delta if competitor.DELTA else 0.0}
-        records.append(Record(data.name, case, name, values))
+            where |= {"epsilon": epsilon, "delta": sizes.delta if competitor.DELTA else 0.0}
+        records.append(Record(data.name, where, name, values))
     return records
 
 
@@ -190,13 +201,8 @@ def summary(found: Sequence[tuple[NDArray[np.float64], Dataset]]) -> dict[str, f
     """Means and standard errors of the scores; empty if some weights are not finite."""
     if not all(np.all(np.isfinite(w)) for w, _ in found):
         return {}
-    scores = [(*evaluate(w, test), auc(test.X @ w[:-1], test.y)) for w, test in found]
-    values: dict[str, float] = {}
-    for metric, sample in zip(METRICS, zip(*scores, strict=True), strict=True):
-        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
-        values[metric] = statistics.fmean(sample)
-        values[f"{metric}_standard_error"] = spread / math.sqrt(len(sample))
-    return values
+    reached = [(*evaluate(w, test), auc(test.X @ w[:-1], test.y)) for w, test in found]
+    return scores(**dict(zip(METRICS, zip(*reached, strict=True), strict=True)))
 
 
 def evaluate(w: NDArray[np.float64], test: Dataset) -> tuple[float, float]:
@@ -225,20 +231,15 @@ def tables(document: Document) -> list[Table]:
     found = [_promises(document)]
     for name in dict.fromkeys(r.group for r in document.records):
         own = [r for r in document.records if r.group == name]
-        found.append(
-            Table(
-                name,
-                f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
-                "20 % test; mean over the splits ± standard error. Every competitor has a process "
-                "of its own, on one thread. Time is the best fit of the splits after one fit that "
-                "does not count ('first'); memory the peak of the process, and in brackets by how "
-                "much fitting raised it above libraries and rows. Who takes long has the first of "
-                "the splits only, as the last column says.",
-                ("competitor", "relation", "epsilon", "delta", "accuracy", "log-loss", "AUC",
-                 "time", "first", "memory, MiB", "splits"),
-                [_row(r) for r in own],
-            )
-        )  # fmt: skip
+        text = (
+            f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
+            "20 % test; mean over the splits ± standard error. Every competitor has a process of "
+            "its own, on one thread. Time is the best fit of the splits after one fit that does "
+            "not count ('first'); memory the peak of the process, and in brackets by how much "
+            "fitting raised it above libraries and rows. Who takes long has the first of the "
+            "splits only, as the last column says."
+        )
+        found.append(rows_of(name, text, own, _COLUMNS))
     return found
 
 
@@ -265,23 +266,22 @@ def _promises(document: Document) -> Table:
     )
 
 
-def _row(r: Record) -> tuple[str, ...]:
-    values = r.values
-    return (
-        r.competitor,
-        str(r.case["relation"]),
-        plain(r.case["epsilon"]) if "epsilon" in r.case else "-",
-        plain(r.case["delta"]) if "delta" in r.case else "-",
-        mean_and_error(100 * values["accuracy"], 100 * values["accuracy_standard_error"], 2) + " %",
-        mean_and_error(values["log_loss"], values["log_loss_standard_error"], 4),
-        mean_and_error(values["auc"], values["auc_standard_error"], 3),
-        duration(values["seconds"]),
-        duration(values["first_seconds"]),
-        f"{values['peak_bytes'] / _MEBIBYTE:,.0f} ({values['growth_bytes'] / _MEBIBYTE:,.0f})",
-        plain(values["rounds"]),
-    )
+def _memory(record: Record) -> str:
+    peak, growth = (record.values[key] / _MEBIBYTE for key in ("peak_bytes", "growth_bytes"))
+    return f"{peak:,.0f} ({growth:,.0f})"
 
 
+_COLUMNS: dict[str, Cell] = {
+    **NAMED,
+    **{key: case(key) for key in ("relation", "epsilon", "delta")},
+    "accuracy": mean("accuracy", 2, " %"),
+    "log-loss": mean("log_loss", 4),
+    "AUC": mean("auc", 3),
+    **TIME,
+    "first": value("first_seconds", duration),
+    "memory, MiB": _memory,
+    "splits": value("rounds"),
+}
 _STYLES: dict[str, dict[str, Any]] = {
     dpfast_native.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
     dpfast_unbounded.NAME: {"color": "0.35", "linewidth": 2.2, "marker": "o", "linestyle": "--"},

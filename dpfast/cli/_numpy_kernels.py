@@ -398,7 +398,9 @@ def private_epoch(
             average += (1.0 if average_weight is None else average_weight[t]) * w
 
 
-def _reads_losses(method: Callable[..., Any]) -> Callable[..., Any]:
+def reads_losses(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, whose caller reads the sum of the losses, too."""
+
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
         global _readers
@@ -429,7 +431,7 @@ def in_numpy() -> Iterator[None]:
             row_sum=row_sum,
             weighted_gram_block=weighted_gram_block,
         ),
-        mock.patch.object(RowSums, "value_and_gradient", _reads_losses(RowSums.value_and_gradient)),
-        mock.patch.object(Erm, "snapshot", _reads_losses(Erm.snapshot)),
+        mock.patch.object(RowSums, "value_and_gradient", reads_losses(RowSums.value_and_gradient)),
+        mock.patch.object(Erm, "snapshot", reads_losses(Erm.snapshot)),
     ):
         yield

@@ -8,7 +8,7 @@ for a length.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
@@ -79,16 +79,15 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
     -------
     ndarray of shape (2 or 3, n_features)
     """
-    functions = _FUNCTIONS[: 2 + squares]
-    whole = not problem.sparse
-    of_chunk = _stored_part_sums if _by_stored_entries(problem, columns) else _written_part_sums
+    of_chunk = _part_sums
+    if problem.sparse and not _by_stored_entries(problem, columns):
+        of_chunk = _written_part_sums
     shares = _shares(problem)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
-        share = shares(start, stop)
-        if whole:
-            return _dense_part_sums(kernel, first, last, columns, 2 + squares, share)
-        return of_chunk(kernel, first, last, columns, functions, share)
+        sums = np.zeros((2 + squares, len(columns.factor)))
+        of_chunk(kernel, first, last, columns, shares(start, stop), sums)
+        return sums
 
     total: Matrix = add_up(problem.map_chunks(work))
     return total
@@ -125,71 +124,25 @@ def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
     return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
 
 
-def _dense_part_sums(
-    kernel: _kernels.DenseRows, first: int, last: int, columns: Affine, kinds: int, share: Vector
-) -> Matrix:
-    """The sums over a range of dense rows."""
-    total = np.zeros((kinds, len(columns.factor)))
-    _kernels.part_sums(
-        kernel, first, last, columns.factor, columns.shift, columns.radius, share, total
-    )
-    return total
+def _part_sums(
+    kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
+) -> None:
+    """Add the sums over a range of rows to `sums`."""
+    if _in_codes(kernel, first, last):
+        _coded_part_sums(kernel, first, last, columns, shares, sums)
+        return
+    factor, shift = columns.factor, columns.shift
+    _kernels.part_sums(kernel, first, last, factor, shift, columns.radius, shares, sums)
 
 
 def _written_part_sums(
-    kernel: Any,
-    first: int,
-    last: int,
-    columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
-    shares: Vector,
-) -> Matrix:
-    """The sums over a range of sparse rows that are written out."""
-    total = np.zeros((len(functions), len(columns.factor)))
-    rows = max(1, _PIECE_ENTRIES // total.shape[1])
+    kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
+) -> None:
+    """The same of sparse rows that are written out."""
+    rows = max(1, _PIECE_ENTRIES // sums.shape[1])
     for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
-        for row, (function, power) in zip(total, functions, strict=True):
+        for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
             row += (share * factors**power) @ function(z)
-    return total
-
-
-def _stored_part_sums(
-    kernel: _kernels.CsrRows,
-    first: int,
-    last: int,
-    columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
-    shares: Vector,
-) -> Matrix:
-    """What all rows would have at entries of zero, and what the stored ones differ from that."""
-    if _in_codes(kernel, first, last):
-        return _coded_part_sums(kernel, first, last, columns, functions, shares)
-    d = len(columns.factor)
-    z, at, rows, factors = _stored(kernel, first, last, columns)
-    total = np.empty((len(functions), d))
-    for row, (function, power) in zip(total, functions, strict=True):
-        share, empty = shares * factors**power, function(columns.shift)
-        row[:] = np.bincount(at, (function(z) - empty[at]) * share[rows], d)
-        row += share.sum() * empty
-    return total
-
-
-def _stored(
-    kernel: _kernels.CsrRows, first: int, last: int, columns: Affine
-) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp], Vector]:
-    """Entries ``z``, their columns and rows, and what shortens each row."""
-    offsets, indices, values = kernel.entries(first, last)
-    at, count = indices.astype(np.intp), last - first
-    rows = np.repeat(np.arange(count), np.diff(offsets))
-    shift = columns.shift[at]
-    z = values * columns.factor[at] + shift
-    empty = float(columns.shift @ columns.shift)
-    square, replaced = z * z, shift * shift
-    squares = np.bincount(rows, square - replaced, count) + empty
-    # Differences: what rounding did to the terms is added, which keeps this an upper bound.
-    terms = np.bincount(rows, square + replaced, count) + empty
-    squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
-    return z, at, rows, shortening(squares, len(columns.factor), columns.radius)
 
 
 def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
@@ -202,25 +155,23 @@ def _coded_part_sums(
     first: int,
     last: int,
     columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
     shares: Vector,
-) -> Matrix:
-    """The sums of rows in codes: what rows count by level, times what entries of levels are."""
+    sums: Matrix,
+) -> None:
+    """The same of rows in codes: what rows count by level, times what entries of levels are."""
     d = len(columns.factor)
     level, at, values = kernel.parts.entries_of_levels
     z = values * columns.factor[at] + columns.shift[at]
     numbers = _numbers(kernel, first, last, columns)
     factors = _coded_factors(kernel, first, last, columns)
-    counts = {power: shares * factors**power for _, power in functions}
-    by_level = {power: kernel.scatter(first, last, count) for power, count in counts.items()}
-    total = np.empty((len(functions), d))
-    for row, (function, power) in zip(total, functions, strict=True):
-        count, empty = counts[power], function(columns.shift)
-        row[:] = np.bincount(at, (function(z) - empty[at]) * by_level[power][level], d)
+    counts = [shares * factors**power for power in (1, 2)]
+    by_level = [kernel.scatter(first, last, count) for count in counts]
+    for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
+        count, empty = counts[power - 1], function(columns.shift)
+        row += np.bincount(at, (function(z) - empty[at]) * by_level[power - 1][level], d)
         for column, own in numbers:
             row[column] += (function(own) - empty[column]) @ count
         row += count.sum() * empty
-    return total
 
 
 def _numbers(
@@ -234,7 +185,7 @@ def _numbers(
 
 
 def _coded_factors(kernel: _kernels.CodedRows, first: int, last: int, columns: Affine) -> Vector:
-    """What shortens each row to the radius, as `_stored` has it."""
+    """What shortens each row to the radius, as the kernel of stored entries has it."""
     level, at, values = kernel.parts.entries_of_levels
     shift = columns.shift[at]
     z = values * columns.factor[at] + shift
@@ -256,7 +207,9 @@ def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -
     """What shortens each row of a range to the radius."""
     if _in_codes(kernel, first, last):
         return _coded_factors(kernel, first, last, columns)
-    return _stored(kernel, first, last, columns)[3]
+    factors = np.empty(last - first)
+    _kernels.shortening(kernel, first, last, columns.factor, columns.shift, columns.radius, factors)
+    return factors
 
 
 def gram(problem: RowAccess, *, columns: Affine) -> Matrix:

@@ -123,15 +123,11 @@ def descend(
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
     mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
     transform, free = coordinates.transform, coordinates.free
-    metric = transform.T @ transform
     # The ridge in the learned coordinates is the same for all data sets.
     pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
     step: Matrix = np.full(shape.dim, settings.step)
     pull[free:], step[free:] = 0.0, settings.intercept_step
     step /= curvature
-    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
-    # spread that whitening takes from the rows, gradient steps would have to be tiny.
-    damped = np.eye(shape.dim) + ridge * step[:, None] * metric
     if classes is not None:
         pull, step = pull[:, None], step[:, None]
     momentum = settings.momentum
@@ -146,7 +142,6 @@ def descend(
         half = spread.half
         scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
         unit, ridge = (scale, half), ridge * half / scale
-        damped = np.eye(shape.dim) + ridge * step[:, None] * metric
         if shape.intercept != 0.0 and start is None:
             v[-1] = spread.center / half
     elif spread is not None:
@@ -154,15 +149,18 @@ def descend(
         relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
         change = relative / spread.weight
         unit = (relative * float(_log_link.curvature(shape.loss, spread.mean)[0]),)
-        step, pull = step * change, pull / change
-        damped = np.eye(shape.dim) + ridge * step[:, None] / unit[0] * metric
+        step, pull, ridge = step * change, pull / change, ridge / unit[0]
         if shape.intercept != 0.0:
             v[-1] = math.log(spread.mean)
     pace = None
     if settings.groups is not None:
         pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
         step, pull = step / pace.rows, pull * pace.rows
-        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * metric
+    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
+    # spread that whitening takes from the rows, gradient steps would have to be tiny.
+    damped = None
+    if ridge > 0.0:
+        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * (transform.T @ transform)
     # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
     plain = not isinstance(spread, Spread) and classes is None and pace is None
     stretches = ridge == 0.0 and plain
@@ -187,7 +185,7 @@ def descend(
             move = line.stretched(z, move)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
         moved: Matrix = z - move
-        if ridge > 0.0:
+        if damped is not None:
             moved = np.asarray(np.linalg.solve(damped, moved), dtype=np.float64)
         v, last = moved, v
         if iteration >= first:
@@ -355,8 +353,11 @@ def _drawn_to_prior(
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
     precision = moderate_effects(shape, coordinates)
-    W = coordinates.transform
-    system = np.eye(len(v)) + deviation**2 * (W.T * precision) @ W
+    pull = deviation * np.sqrt(precision)[:, None] * coordinates.transform
+    own = np.diagonal(pull)
+    if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
+        return np.asarray((v.T / (1.0 + own**2)).T)
+    system = np.eye(len(v)) + pull.T @ pull
     return np.asarray(np.linalg.solve(system, v), dtype=np.float64)
 
 

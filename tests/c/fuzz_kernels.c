@@ -346,6 +346,12 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
         (void)dpfast_dense_part_sums(&p->dense, e->w, e->w, 1.0, NULL, z, sums, sums + d,
                                      sums + 2 * d);
         free(z);
+    } else {
+        const ptrdiff_t d = p->csr.d;
+        double *sums = buffer(3 * d, sizeof *sums);
+        (void)dpfast_csr_part_sums(&p->csr, e->w, e->w, 1.0, NULL, sums, sums + d, sums + 2 * d);
+        (void)dpfast_csr_shortening(&p->csr, e->w, e->w, 1.0, e->per_row);
+        free(sums);
     }
     free(out);
     free(narrow);
