@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from bench import iteration_cost
 from bench.arrange import grouped, index, legend, mean, panels, pick, ticks
 from bench.competitors import majority
-from bench.harness import Document, Record, Run
+from bench.harness import Document, Record, Run, scores
 from bench.problems import Dataset, a9a, bank, ipums, kddcup99, randhie
 from bench.report import Table, duration, plain
 
@@ -241,29 +240,21 @@ def _effects(settings: Run, data: Dataset, sizes: Sizes) -> list[Record]:
 
 
 def _tables(settings: Run, sizes: Sizes) -> Iterator[Dataset]:
-    found = []
     loaders: dict[str, Callable[[Path], Dataset]] = {
         "Adult": _adult,
         "Bank": bank,
-        **{f"IPUMS-{country}": partial(ipums, country=country) for country in ("US", "BR")},
+        **{
+            f"IPUMS-{country}, which may not be passed on,": partial(ipums, country=country)
+            for country in ("US", "BR")
+        },
         _KDD: partial(kddcup99, largest=sizes.kdd_rows),
     }
-    for name, load in loaders.items():
-        try:
-            if settings.data is None:
-                raise FileNotFoundError
-            found.append(load(settings.data))
-        except FileNotFoundError:
-            where = "it may not be passed on, " if name.startswith("IPUMS") else ""
-            settings.note(f"{name} left out: {where}give its directory with --data.")
-    if not found:
-        found = [randhie()]
-    for data in found:
+    for data in list(settings.tables(loaders)) or [randhie()]:
         X, y = data.X[: sizes.largest].copy(), data.y[: sizes.largest]
         # The paper scales numbers to [0, 1]; indicators stay, and tables that are scaled so.
         numeric = np.any((data.X != 0.0) & (data.X != 1.0), axis=0) & (data.X.min() < 0.0)
         X[:, numeric] = 0.5 * (X[:, numeric] + 1.0)
-        yield Dataset(data.name, X, y, data.data_norm)
+        yield replace(data, X=X, y=y)
 
 
 _KDD = "KDDCup99"
@@ -324,13 +315,13 @@ def _score(
         return None
     if used != loss:
         settings.note(f"{name} takes {used} in place of {loss}.")
-    scores = [
+    found = [
         _fit(part, (loss, used), solver, budget, 1000 * fold + repeat, given)
         for repeat in range(repeats)
         for fold, part in enumerate(parts)
     ]
     case = {"task": task, "epsilon": epsilon, "delta": delta}
-    return Record(group, case, name, _summary(scores))
+    return Record(group, case, name, _summary(found))
 
 
 def _fit(
@@ -364,14 +355,10 @@ def _evaluate(w: NDArray[np.float64], loss: str, part: _Part) -> tuple[float, fl
     return float(np.mean(right)), float(part.problem(loss).value_and_gradient(w, 0.0)[0])
 
 
-def _summary(scores: list[tuple[float, float, float]]) -> dict[str, float]:
-    values: dict[str, float] = {"runs": len(scores)}
-    for name, sample in zip(("accuracy", "objective"), zip(*scores, strict=True), strict=False):
-        values[name] = statistics.fmean(sample)
-        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
-        values[f"{name}_standard_error"] = spread / math.sqrt(len(sample))
-    values["fit_seconds"] = min(score[2] for score in scores)
-    return values
+def _summary(found: list[tuple[float, float, float]]) -> dict[str, float]:
+    accuracy, objective, seconds = zip(*found, strict=True)
+    values = scores(accuracy=accuracy, objective=objective)
+    return {"runs": len(found), **values, "fit_seconds": min(seconds)}
 
 
 def _yardsticks(group: str, task: str, loss: str, parts: list[_Part]) -> list[Record]:
@@ -379,15 +366,15 @@ def _yardsticks(group: str, task: str, loss: str, parts: list[_Part]) -> list[Re
     from dpfast.objectives import Erm
     from dpfast.optimizers import OPTIMIZERS
 
-    scores: dict[str, list[tuple[float, float, float]]] = {NONPRIVATE: [], majority.NAME: []}
+    made: dict[str, list[tuple[float, float, float]]] = {NONPRIVATE: [], majority.NAME: []}
     for part in parts:
         train = part.train
         problem = part.problem(_SMOOTH.get(loss, loss))
         best = OPTIMIZERS["lbfgs"](Erm(problem, 1e-5), tolerance=1e-6).w
         constant = majority.fit(Task(train.X, train.y, train.data_norm))
         for name, w in ((NONPRIVATE, best), (majority.NAME, constant)):
-            scores[name].append((*_evaluate(w, loss, part), 0.0))
-    return [Record(group, {"task": task}, name, _summary(found)) for name, found in scores.items()]
+            made[name].append((*_evaluate(w, loss, part), 0.0))
+    return [Record(group, {"task": task}, name, _summary(found)) for name, found in made.items()]
 
 
 def _noisy_descent(data: Dataset, sizes: Sizes) -> list[Record]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def _scalings(settings: Run, sizes: Sizes) -> list[Record]:
     from dpfast.theory.zhang2017 import convex_iterations, paper_sensitivity
 
     records = []
-    for name, X, y in _classifications(settings):
+    for name, X, y in _loaded(settings, regressions=False):
         for scaling in list(SCALINGS)[: sizes.scalings]:
             settings.say(f"  {name}, {scaling}")
             rows = scaled(X[: sizes.rows], scaling)
@@ -245,15 +246,6 @@ def _scalings(settings: Run, sizes: Sizes) -> list[Record]:
     return records
 
 
-def _classifications(settings: Run) -> Iterator[tuple[str, Rows, Rows]]:
-    for name, load in LOADERS.items():
-        if settings.data is not None and name not in REGRESSIONS:
-            try:
-                yield (name, *load(settings.data))
-            except FileNotFoundError:
-                continue
-
-
 def _record(
     task: _Task, epsilon: float, method: str, errors: list[float], more: dict[str, float]
 ) -> Record:
@@ -274,30 +266,25 @@ def _record(
 # ---- data ---------------------------------------------------------------------------------------
 
 
-def _data(settings: Run) -> list[tuple[str, Rows, Rows, Any]]:
+def _loaded(settings: Run, *, regressions: bool = True) -> list[tuple[str, Rows, Rows]]:
+    def load(data: Path, name: str) -> tuple[str, Rows, Rows]:
+        return (name, *LOADERS[name](data))
+
+    names = [name for name in LOADERS if regressions or name not in REGRESSIONS]
+    return list(settings.tables({name: partial(load, name=name) for name in names}))
+
+
+def _data(settings: Run) -> Iterator[tuple[str, Rows, Rows, Any]]:
     """Rows of norm 1: columns on [0, 1] by their ranges, then every row over its own norm.
 
     The ranges are read off the data, as was usual then; a release would have to declare them.
     """
     from dpfast import Loss
 
-    found: list[tuple[str, Rows, Rows, Any]] = []
-    scaling = next(iter(SCALINGS))
-    for name, load in LOADERS.items():
-        if settings.data is None:
-            settings.note(f"{name} left out: give its directory with --data.")
-            continue
-        try:
-            X, y = load(settings.data)
-        except FileNotFoundError as error:
-            settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
-            continue
+    other = randhie()
+    for name, X, y in _loaded(settings) or [(other.name, other.X, other.y)]:
         loss = Loss("huber", _HUBER) if name in REGRESSIONS else Loss("logistic")
-        found.append((name, scaled(X, scaling), y, loss))
-    if not found:
-        data = randhie()
-        found.append((data.name, scaled(data.X, scaling), data.y, Loss("logistic")))
-    return found
+        yield name, scaled(X, next(iter(SCALINGS))), y, loss
 
 
 # ---- report -------------------------------------------------------------------------------------
