@@ -86,7 +86,7 @@ TINY = {
         400, 3, (400, 50), (6,), (1.0,), 2, 1, (3, 6), (1.0,), cost_shapes=((300, 3),)
     ),
     "lee2018": lee2018.Sizes(
-        (0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
+        (0.5,), 1, 1, (0.5,), {}, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
     ),
     "lowy2021": lowy2021.Sizes(
         rows=(200,),
@@ -720,7 +720,7 @@ def test_lee2018_takes_the_papers_coding_of_adult(tmp_path: Path) -> None:
     (adult,) = lee2018._tables(settings, lee2018.Sizes())
     assert (adult.name, adult.X.shape, adult.data_norm) == ("Adult", (3, 123), math.sqrt(14.0))
     np.testing.assert_array_equal(adult.y, [1.0, -1.0, 1.0])
-    assert len(notes) == 4 and "IPUMS-US left out: it may not be passed on" in notes[1]
+    assert len(notes) == 4 and "IPUMS-US, which may not be passed on, left out" in notes[1]
     assert "KDDCup99 left out" in notes[3]
 
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from dpfast.blocks import Piece
 from dpfast.coded import CodedMatrix
+from dpfast.preprocessing.matching import folded
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import MISSING, Values, WrongValue, folded, texts_of
+from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 
