@@ -42,6 +42,7 @@ from dpfast.queries import (
     RankScores,
     RelativeGradient,
     ResidualSizes,
+    RowLengths,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -365,6 +366,7 @@ WEIGHTED = {
     ScoreProducts: 0.98,
     SquaredSlopes: 0.65,
     ResidualSizes: 0.98,
+    RowLengths: 0.98,
 }
 
 
