@@ -311,10 +311,10 @@ def draw(document: Document, figure: Any) -> None:
         axes[k].set_title(name, fontsize=11)
         _draw_metric(axes[k], own, "accuracy", 100.0)
         _draw_metric(axes[len(names) + k], own, "log_loss", 1.0)
-        axes[len(names) + k].set_xlabel("epsilon (solid: replace_one, dashed: add_or_remove_one)",
-                                        fontsize=7)  # fmt: skip
+        axes[len(names) + k].set_xlabel("epsilon")
     axes[0].set_ylabel("test accuracy, %")
     axes[len(names)].set_ylabel("test log-loss")
+    figure.suptitle("solid: replace_one, dashed: add_or_remove_one", fontsize=9)
     arrange.legend(figure, 3)
 
 
