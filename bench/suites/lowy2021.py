@@ -425,50 +425,38 @@ def _tilted(sizes: Sizes, table: int, delta: float) -> list[Record]:
 # ---- tilted risks and fairness ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Training and test rows, and which test rows belong to which group."""
-
-    name: str
-    train: Dataset
-    test: Dataset
-    groups: dict[str, NDArray[np.bool_]]
+Groups = Mapping[str, NDArray[np.bool_]]
 
 
-def _grouped(data: Path | None, note: Callable[[str], None], largest: int) -> _Table:
-    """Adult by sex, race and sex with income; RAND HIE by health where Adult is missing."""
-    try:
-        if data is None:
-            raise FileNotFoundError
-        whole = adult(data)
-        columns = [text_columns(data, f"adult_{part}.csv", ("sex", "race")) for part in _PARTS]
-    except FileNotFoundError:
-        note("Adult left out: give its directory with --data.")
-        whole = randhie()
-        train, test = whole.split(0)
-        sick = test.X[:, _DISEASES] > np.median(test.X[:, _DISEASES])
-        groups = {"few diseases": ~sick, "many diseases": sick}
-        return _Table(whole.name, _cut(train, largest), test, groups)
-    first = len(columns[0]["sex"])
+def _adult_groups(data: Path) -> tuple[Dataset, Dataset, Groups]:
+    """Training and test rows of Adult, the latter by sex, race and sex with income."""
+    whole = adult(data)
+    first = len(text_columns(data, "adult_train.csv", ("sex",))["sex"])
     train, test = (
-        Dataset(whole.name, whole.X[rows], whole.y[rows], whole.data_norm)
+        dataclasses.replace(whole, X=whole.X[rows], y=whole.y[rows])
         for rows in (slice(first), slice(first, None))
     )
-    sex, race, rich = columns[1]["sex"], columns[1]["race"], test.y > 0.0
+    columns = text_columns(data, "adult_test.csv", ("sex", "race"))
+    sex, race, rich = columns["sex"], columns["race"], test.y > 0.0
     groups = {"men": sex == "Male", "women": sex == "Female"}
     groups |= {value: race == value for value in sorted(set(race.tolist()))}
     for word, income in (("above 50K", rich), ("up to 50K", ~rich)):
         groups |= {f"{who}, {word}": groups[who] & income for who in ("men", "women")}
-    return _Table(whole.name, _cut(train, largest), test, groups)
+    return train, test, groups
 
 
-_PARTS = ("train", "test")
+def _health_groups() -> tuple[Dataset, Dataset, Groups]:
+    train, test = randhie().split(0)
+    sick = test.X[:, _DISEASES] > np.median(test.X[:, _DISEASES])
+    return train, test, {"few diseases": ~sick, "many diseases": sick}
+
+
 # Chronic diseases, of RAND HIE's columns.
 _DISEASES = 5
 
 
 def _cut(data: Dataset, largest: int) -> Dataset:
-    return Dataset(data.name, data.X[:largest], data.y[:largest], data.data_norm)
+    return dataclasses.replace(data, X=data.X[:largest], y=data.y[:largest])
 
 
 def _fairness(settings: Run, sizes: Sizes) -> list[Record]:
@@ -476,67 +464,61 @@ def _fairness(settings: Run, sizes: Sizes) -> list[Record]:
     from dpfast import Problem
     from dpfast.objectives import Erm, Tilted
 
-    table = _grouped(settings.data, settings.note, sizes.largest)
-    train, test = table.train, table.test
+    (train, test, groups), *_ = [*settings.tables({"Adult": _adult_groups}), _health_groups()]
+    train = _cut(train, sizes.largest)
     problem = Problem(train.X, train.y, "logistic", data_norm=train.data_norm)
 
     def make(alpha: float, tilt: float) -> Any:
         return Tilted(problem, alpha, tilt) if tilt else Erm(problem, alpha)
 
     def record(tilt: float, name: str, ws: list[Vector], **case: float) -> Record:
-        scores = [_by_group(w, test, table.groups) for w in ws]
+        scores = [_by_group(w, test, groups) for w in ws]
         values = {key: float(np.mean([score[key] for score in scores])) for key in scores[0]}
-        return Record(_FAIR, {"table": table.name, "tilt": tilt, **case}, name, values)
+        return Record(_FAIR, {"table": train.name, "tilt": tilt, **case}, name, values)
 
     records = []
     for tilt in sizes.tilts:
-        settings.say(f"  {table.name}, tilt {tilt:g}")
+        settings.say(f"  {train.name}, tilt {tilt:g}")
         records.append(record(tilt, NONPRIVATE, [_best(make(_FREE_RIDGE, tilt))]))
         options = {"objective": "tilted", "objective_options": {"tilt": tilt}} if tilt else {}
-        judge = make(_FREE_RIDGE, tilt)
-        points = {}
-        for epsilon in sizes.fair_epsilons:
-            tuned = _tune(
-                problem, epsilon, sizes.fair_ridges, options, sizes.draws,
-                lambda alpha, tilt=tilt: make(alpha, tilt), judge, points,
-            )  # fmt: skip
-            records.append(record(tilt, PRIVATE, tuned[1], epsilon=epsilon, ridge=tuned[0]))
+        for epsilon, alpha, ws in _tuned(
+            problem, sizes.fair_epsilons, sizes.fair_ridges, sizes.draws,
+            partial(make, tilt=tilt), options,
+        ):  # fmt: skip
+            records.append(record(tilt, PRIVATE, ws, epsilon=epsilon, ridge=alpha))
     return records
 
 
-def _tune(
+def _tuned(
     problem: Any,
-    epsilon: float,
+    epsilons: Sequence[float],
     ridges: Sequence[float],
-    options: Mapping[str, Any],
     draws: int,
     make: Callable[[float], Any],
-    judge: Any,
-    points: dict[float, Vector],
-) -> tuple[float, list[Vector]]:
+    options: Mapping[str, Any],
+) -> Iterator[tuple[float, float, list[Vector]]]:
     """Private weights at the ridge of least mean objective without ridge: **not private**.
 
-    The minimizers in `points` serve every budget.
+    By budget, with that ridge; the minimizers serve every budget.
     """
     from dpfast import Budget, plan
 
-    found = []
-    for alpha in ridges:
-        settled = plan(problem, "output-perturbation", Budget(epsilon, _DELTA), alpha=alpha,
-                       **options)  # fmt: skip
-        if alpha not in points:
-            points[alpha] = _minimize(settled, make(alpha))[0]
-        ws = _draws(settled, points[alpha], range(draws))
-        few = ws[: max(3, draws // 3)]
-        values = [judge.value_and_gradient(w)[0] - 0.5 * _FREE_RIDGE * w @ w for w in few]
-        found.append((float(np.mean(values)), alpha, ws))
-    _, alpha, ws = min(found, key=lambda entry: entry[0])
-    return alpha, ws
+    judge, points = make(_FREE_RIDGE), {}
+    for epsilon in epsilons:
+        found = []
+        for alpha in ridges:
+            settled = plan(problem, "output-perturbation", Budget(epsilon, _DELTA), alpha=alpha,
+                           **options)  # fmt: skip
+            if alpha not in points:
+                points[alpha] = _minimize(settled, make(alpha))[0]
+            ws = _draws(settled, points[alpha], range(draws))
+            few = ws[: max(3, draws // 3)]
+            values = [judge.value_and_gradient(w)[0] - 0.5 * _FREE_RIDGE * w @ w for w in few]
+            found.append((float(np.mean(values)), alpha, ws))
+        yield (epsilon, *min(found, key=lambda entry: entry[0])[1:])
 
 
-def _by_group(
-    w: Vector, test: Dataset, groups: Mapping[str, NDArray[np.bool_]]
-) -> dict[str, float]:
+def _by_group(w: Vector, test: Dataset, groups: Groups) -> dict[str, float]:
     margins = test.y * (test.X @ w[:-1] + w[-1])
     losses, right = np.logaddexp(0.0, -margins), margins > 0.0
     found = {"log_loss": float(losses.mean()), "accuracy": float(right.mean())}
@@ -549,18 +531,10 @@ def _by_group(
 # ---- adversarial training -----------------------------------------------------------------------
 
 
-def _robust_tables(settings: Run, sizes: Sizes) -> Iterator[Dataset]:
+def _robust_tables(settings: Run, sizes: Sizes) -> list[Dataset]:
     """Balanced tables: letters, and digits of 7 x 7 pixels."""
-    found = []
-    for load in (letter, _small_digits):
-        try:
-            if settings.data is None:
-                raise FileNotFoundError(2, "no such file", "--data DIRECTORY")
-            found.append(load(settings.data))
-        except FileNotFoundError as error:
-            name = load.__name__.strip("_").replace("_", " ")
-            settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
-    yield from found or [_cut(synthetic(4000, 6), sizes.largest)]
+    found = list(settings.tables({"letters": letter, "small digits": _small_digits}))
+    return found or [_cut(synthetic(4000, 6), sizes.largest)]
 
 
 def _small_digits(data: Path) -> Dataset:
@@ -608,17 +582,13 @@ def _robust_split(
     trained: dict[float, dict[tuple[str, float], list[Vector]]] = {}
     for radius in radii:
         options: dict[str, Any] = {"radius": radius, "norm": norm}
-
-        def make(alpha: float, options: dict[str, Any] = options) -> Any:
-            return Adversarial(problem, alpha, **options)
-
+        make = partial(Adversarial, problem, **options)
         here = trained.setdefault(radius, {(NONPRIVATE, 0.0): [_best(make(_FREE_RIDGE))]})
         given = {"objective": "adversarial", "objective_options": options}
-        points: dict[float, Vector] = {}
-        for epsilon in sizes.robust_epsilons:
-            tuned = _tune(problem, epsilon, sizes.robust_ridges, given, sizes.draws, make,
-                          make(_FREE_RIDGE), points)  # fmt: skip
-            here[PRIVATE, epsilon] = tuned[1]
+        for epsilon, _, ws in _tuned(
+            problem, sizes.robust_epsilons, sizes.robust_ridges, sizes.draws, make, given
+        ):
+            here[PRIVATE, epsilon] = ws
     for radius in radii:
         for adversarial in (False, True):
             for (name, epsilon), ws in trained[radius if adversarial else 0.0].items():
