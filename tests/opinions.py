@@ -212,7 +212,9 @@ class Instance:
         if self.kind == "swapped":
             one, other = self._cells()
             return distributions.from_two_probability_mass_functions(other, one, **rounding)
-        one, other = ({"a": math.log(a), "b": math.log(b)} for a, b in self.masses())
+        # A mass that is none to the last bit is left out: that makes no loss larger.
+        both = [k for k in (0, 1) if min(mass[k] for mass in self.masses()) > 0.0]
+        one, other = ({k: math.log(mass[k]) for k in both} for mass in self.masses())
         return distributions.from_two_probability_mass_functions(other, one, **rounding)
 
     def _cells(self):

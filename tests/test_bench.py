@@ -17,6 +17,7 @@ import pytest
 import bench.__main__ as cli
 from bench import (
     competitors,
+    counts,
     machine,
     priors,
     problems,
@@ -828,10 +829,28 @@ def test_priors_are_measured_against_fits_without_them():
     data = problems.randhie()
     rows = np.random.default_rng(0).permutation(len(data.y))[:3000]
     few = problems.Dataset("few", data.X[rows], data.y[rows], data.data_norm)
-    found = {kind: numbers for kind, *numbers in priors.measure(few, [2.5], 3)}
-    assert set(found) == set(priors.KINDS)
-    assert all(excess > -1e-9 for _, *excesses in found.values() for excess in excesses)
-    _, alone, public, both = found["same"]
+    found = dict(zip(priors.KINDS, priors.measure(few, [2.5], 3)[:, 0], strict=True))
+    assert all((excesses > -1e-9).all() for excesses in found.values())
+    alone, public, both = found["same"]
     assert both < 0.6 * alone
     # Fits without a prior are the same; public rows with other labels are not.
-    assert found["opposite"][1] == alone and found["opposite"][2] > public
+    assert found["opposite"][0] == alone and found["opposite"][1] > public
+
+
+# ---- counts ------------------------------------------------------------------------------------
+
+
+def test_counts_are_measured_by_what_is_explained(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.choice(ends, 4000) for name, ends in problems._CLAIMS.items()}
+    columns["numclaims"] = rng.poisson(np.exp(0.3 * columns["agecat"] - 1.0))
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "claims_panel.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(counts, "TABLES", (counts.claims,))
+    monkeypatch.setattr(counts, "_EPSILONS", (0.1, 8.0))
+    counts.main(["--data", str(tmp_path), "--repetitions", "3"])
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    shares = [float(line[4]) for line in lines]
+    assert shares[0] < shares[1] and 0.9 < shares[1] < 1.001
+    assert lines[0][2].strip() == "(4000, 3)"

@@ -401,8 +401,15 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     Returns
     -------
     ndarray
-        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-        step's noise in the average follows from what a single pulse does.
+    """
+    return way_and_noise(settings, n_samples, curved)[1]
+
+
+def way_and_noise(settings: Settings, n_samples: int, curved: Vector) -> tuple[Vector, Vector]:
+    """Which share of the way to the minimum the average has gone, and the same deviations.
+
+    The recursion of `descend` is linear in gradients at a fixed curvature; so the share of each
+    step's gradient in the average follows from what a single pulse does.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
@@ -420,7 +427,8 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
     deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
-    return deviations
+    way: Vector = -shares.sum(axis=0) * ground * curved * settings.curvature
+    return way, deviations
 
 
 def flat_noise(settings: Settings, n_samples: int) -> float:

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from dpfast.blocks import Piece
 from dpfast.coded import CodedMatrix
+from dpfast.preprocessing.matching import folded
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import Values, WrongValue, texts_of
+from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
+
+_NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 
 # Codes beyond this go to a temporary file, which only this process can open.
 _MEMORY_BYTES = 2**24
@@ -94,9 +97,15 @@ class RowCoder:
 
     def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
-        texts = [text.strip() for text in texts_of(chunk[name])]
-        if "" in texts:
-            raise WrongValue(name, texts.index(""), "whose row it is", "")
+        values = chunk[name]
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.any(values % 1.0 > 0):
+            row = int(np.argmax(values % 1.0 > 0))
+            raise WrongValue(name, row, "whose row it is, no fraction", values[row], _NAMELESS)
+        texts = [text.strip() for text in texts_of(values)]
+        missing = {text for text in set(texts) if folded(text) in MISSING}
+        if missing:
+            row = next(row for row, text in enumerate(texts) if text in missing)
+            raise WrongValue(name, row, "whose row it is", texts[row], _NAMELESS)
         known = self._persons
         return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
 

@@ -147,8 +147,8 @@ class WorstCase:
         From plan, problem, generator, pair and a number of samples to that many scores.
     relations, kinds : tuple of str
         What the variant serves; all that the solver does, by default.
-    slow : bool
-        Whether few samples are taken, even of many in a fit.
+    most : int
+        Samples of each data set, at most.
     """
 
     solver: str
@@ -158,7 +158,7 @@ class WorstCase:
     sampler: Callable[..., np.ndarray]
     relations: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
-    slow: bool = False
+    most: int = CHEAP[0]
 
     def cells(self) -> Iterator[Cell]:
         module = MODULES[self.solver]
@@ -195,9 +195,8 @@ class Cell:
     def samples(self, pair: Pair) -> int:
         """How many samples of each data set the whole suite takes."""
         cheap = self.case.sampler in (perturbed, ball_draws) or pair.columns > 1
-        cheap = cheap and not self.case.slow
         sizes = TRANSCRIPTS if self.case.sampler is transcripts else CHEAP if cheap else DEAR
-        return sizes[0 if self.loss == self.case.losses[0] else 1]
+        return min(self.case.most, sizes[0 if self.loss == self.case.losses[0] else 1])
 
     def audit(self, samples: int | None = None) -> dict[str, Any]:
         """Claim and lower bounds; the same at every call."""
@@ -825,7 +824,7 @@ CASES: tuple[WorstCase, ...] = (
     ),
     WorstCase(
         "output-perturbation", "parts of persons", ("huberized-hinge",), _output_of_parts,
-        perturbed,
+        perturbed, most=10_000,
     ),
     WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
     WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
@@ -835,22 +834,22 @@ CASES: tuple[WorstCase, ...] = (
     ),
     WorstCase(
         "dp-whitened-gd", "persons of one row or many", ("logistic",),
-        _persons([True], [False] * 60), whole_fits,
+        _persons([True], [False] * 60), whole_fits, most=10_000,
     ),
     WorstCase(
         "dp-whitened-gd", "persons of opposed rows", ("logistic",),
-        _persons([True] * 8, [True, False] * 6), whole_fits,
+        _persons([True] * 8, [True, False] * 6), whole_fits, most=10_000,
     ),
     WorstCase(
         "dp-whitened-gd", "persons in several chunks", ("logistic",),
-        _persons([True] * 900, [False] * 700, columns=40), whole_fits, slow=True,
+        _persons([True] * 900, [False] * 700, columns=40), whole_fits, most=10_000,
     ),
     WorstCase(
         "dp-whitened-gd", "persons in blocks", ("logistic",),
-        _persons([True] * 9, [False] * 4, block_rows=16), whole_fits, slow=True,
+        _persons([True] * 9, [False] * 4, block_rows=16), whole_fits, most=10_000,
     ),
     WorstCase(
-        "dp-whitened-gd", "parts of persons", ("poisson",), _counts_of_parts, whole_fits
+        "dp-whitened-gd", "parts of persons", ("poisson",), _counts_of_parts, whole_fits, most=4_000
     ),
     WorstCase(
         "dp-whitened-gd", "moments and correlations", ("logistic",), _learned, transcripts
@@ -859,7 +858,9 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
     WorstCase("multinomial", "persons", ("logistic",), _persons_of_classes, transcripts),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
-    WorstCase("dp-adassp", "parts of persons", ("squared",), _moments_of_parts, whole_fits),
+    WorstCase(
+        "dp-adassp", "parts of persons", ("squared",), _moments_of_parts, whole_fits, most=4_000
+    ),
     WorstCase(
         "dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts
     ),
@@ -867,7 +868,7 @@ CASES: tuple[WorstCase, ...] = (
       for name in _FAMILY),
     WorstCase(
         "dp-gd", "parts of persons", ("huberized-hinge", "squared"), _gradients_of_parts,
-        whole_fits,
+        whole_fits, most=10_000,
     ),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),
     WorstCase(

@@ -313,12 +313,15 @@ def test_missing_and_wrong_columns(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    table = {"x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "who": [1, None, 3], "real": [1.0, 2.0, 3.0]}
+    table = {"x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "who": [1, None, 3], "real": [1.0, 2.0, 3.0],
+             "blank": ["a", "", "b"]}  # fmt: skip
     parquet.write_table(pyarrow.table(table), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"'who': a value is missing. Give every row an id"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="who")
     with pytest.raises(TypeError, match="got floating-point numbers"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="real")
+    with pytest.raises(ValueError, match="at least one is missing"):
+        from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="blank")
     with pytest.raises(DataError, match="has no columns"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="nobody")
     with pytest.raises(ValueError, match="columns must be different"):

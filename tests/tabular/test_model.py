@@ -675,6 +675,20 @@ class TestPersons:
         with pytest.raises(ValueError, match="delta must be below one over the number of groups"):
             fitted(visits, person="who", delta=1e-2)
 
-    def test_a_row_without_a_person_is_refused(self, visits):
-        with pytest.raises(DataError, match="whose row it is"):
-            fitted(visits.assign(who=["", *visits["who"][1:]]), person="who")
+    @pytest.mark.parametrize(
+        "name", ["", "  ", "NA", "nan", None, float("nan"), pd.NA, pd.NaT, "<NA>"]
+    )
+    def test_a_row_without_a_person_is_refused(self, visits, name):
+        who = pd.Series([name, *visits["who"][1:]], dtype=object)
+        with pytest.raises(DataError, match=r"row 1 .*whose row it is.*Give every row an id"):
+            fitted(visits.assign(who=who), person="who")
+
+    def test_dates_and_numbers_may_be_persons_and_fractions_not(self, visits):
+        numbers = visits["who"].astype("category").cat.codes
+        dates = pd.Timestamp("1950-01-01") + pd.to_timedelta(numbers, "D")
+        one, two = (fitted(visits.assign(who=who), person="who") for who in (numbers, dates))
+        assert one.privacy_.epsilon == two.privacy_.epsilon
+        with pytest.raises(DataError, match=r"row 3 .*whose row it is"):
+            fitted(visits.assign(who=dates.where(numbers.index != 2)), person="who")
+        with pytest.raises(DataError, match=r"row 2 .*no fraction"):
+            fitted(visits.assign(who=numbers + np.where(numbers.index == 1, 0.5, 0)), person="who")
