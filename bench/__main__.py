@@ -6,13 +6,15 @@ import argparse
 import dataclasses
 import sys
 import time
+import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import compare, machine, report, schedule
-from bench.harness import Document, Run, give_way, one_thread
-from bench.suites import GROUPS, SCHEDULE, SUITES
+from bench import compare, machine, report
+from bench.harness import Document, Run, one_thread
+from bench.suites import GROUPS, SUITES
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -41,30 +43,31 @@ def run_suite(name: str, settings: Run, sizes: Any = None) -> Document:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the chosen suites and write their reports."""
+    """Run the chosen suites one by one, so that none disturbs another, and write their reports."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["compare"]:
         return compare.main(words[1:])
     if words[:1] == ["render"]:
         return _render(words[1:])
     options = _parse(words)
-    names = _chosen(options.suite)
-    if len(names) == 1:
-        _run_here(names[0], options)
-        return 0
-    command = [sys.executable, "-m", "bench", *_passed_on(options)]
-    jobs = [
-        schedule.Job(
-            name,
-            [*command, name],
-            SCHEDULE[name].quick_minutes if options.quick else SCHEDULE[name].minutes,
-            SCHEDULE[name].timed,
+    asked = {name for word in options.suite or ["all"] for name in GROUPS.get(word, (word,))}
+    failed = []
+    for name in SUITES:
+        if name not in asked:
+            continue
+        print(f"{name}:", flush=True)
+        settings = Run(
+            options.quick,
+            options.repeat or (3 if options.quick else 7),
+            options.data,
+            say=partial(print, flush=True),
+            pythons=tuple(options.python),
         )
-        for name in names
-    ]
-    codes = schedule.run(jobs, options.jobs, _say)
-    failed = [name for name in names if codes[name]]
-    print(f"Reports are in {options.output}." if len(failed) < len(names) else "No report.")
+        try:
+            _written(run_suite(name, settings), options.output)
+        except Exception:  # costs no other suite its results
+            traceback.print_exc()
+            failed.append(name)
     if failed:
         print(f"Failed: {', '.join(failed)}.")
     return int(bool(failed))
@@ -84,12 +87,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes, to try things out")
     parser.add_argument("--repeat", type=int, default=None, help="rounds (default 7, quick 3)")
     parser.add_argument(
-        "--large", action="store_true", help="kernels: also 5,000,000 rows, 4 GB of memory"
-    )
-    parser.add_argument(
         "--output", type=Path, default=_RESULTS, help="directory of the reports (bench/results)"
     )
-    parser.add_argument("--data", type=Path, help="directory with Adult and Bank as CSV files")
+    parser.add_argument("--data", type=Path, help="directory with the real tables")
     parser.add_argument(
         "--python",
         type=Path,
@@ -98,20 +98,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         metavar="PATH",
         help="peers: another interpreter in which to look for those that are not installed here",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=min(2, machine.usable_cores()),
-        help="suites at a time, of those that time nothing (default: 2, or the number of cores)",
-    )
     options = parser.parse_args(words)
     unknown = sorted(set(options.suite) - set(everything))
     if unknown:
         parser.error(f"suite must be any of {', '.join(everything)}; got {', '.join(unknown)}")
-    for name in ("repeat", "jobs"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            parser.error(f"--{name} must be at least 1; got {value}")
+    if options.repeat is not None and options.repeat < 1:
+        parser.error(f"--repeat must be at least 1; got {options.repeat}")
     if options.data is not None and not options.data.is_dir():
         parser.error(f"--data must be a directory; got {options.data}")
     for path in options.python:
@@ -120,44 +112,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _chosen(words: Sequence[str]) -> list[str]:
-    """Suites in the order of the table."""
-    asked = {name for word in words or ["all"] for name in GROUPS.get(word, (word,))}
-    return [name for name in SUITES if name in asked]
-
-
-def _passed_on(options: argparse.Namespace) -> list[str]:
-    """The options, for the process of a single suite, whose folder may be another."""
-    found = ["--output", str(options.output.resolve()), "--jobs", "1"]
-    for name in ("quick", "large"):
-        if getattr(options, name):
-            found.append(f"--{name}")
-    if options.repeat is not None:
-        found += ["--repeat", str(options.repeat)]
-    if options.data is not None:
-        found += ["--data", str(options.data.resolve())]
-    for path in options.python:
-        found += ["--python", str(path.absolute())]
-    return found
-
-
-def _run_here(name: str, options: argparse.Namespace) -> None:
-    print(f"{name}:")
-    start = time.perf_counter()
-    repeat = options.repeat or (3 if options.quick else 7)
-    give_way()
-    settings = Run(
-        options.quick,
-        repeat,
-        options.data,
-        options.large,
-        say=_say_and_give_way,
-        pythons=tuple(options.python),
-    )
-    document = run_suite(name, settings)
-    for path in report.write(document, SUITES[name], options.output):
+def _written(document: Document, output: Path) -> None:
+    for path in report.write(document, SUITES[document.suite], output):
         print(f"  wrote {path}")
-    print(f"  took {schedule.shown(time.perf_counter() - start)}")
 
 
 def _render(words: Sequence[str]) -> int:
@@ -171,18 +128,8 @@ def _render(words: Sequence[str]) -> int:
             document = Document.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             parser.error(f"{path}: {error}")
-        for written in report.write(document, SUITES[document.suite], path.parent):
-            print(f"wrote {written}")
+        _written(document, path.parent)
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _say_and_give_way(line: str) -> None:
-    _say(line)
-    give_way()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     DPFAST_AUDIT_RESULTS=folder python -m pytest -m audit -n 2 tests/audit/test_audit_solvers.py
     python -m bench.audits folder
 
-writes bench/results/audits.json and the table in docs/audits.md; without a folder it only makes the
-table anew from the JSON.
+brings the rows that the folder has results of into the table of docs/audits.md, which is the
+record.  A row is of all the losses of a solver: it is replaced whole.
 """
 
 from __future__ import annotations
@@ -13,93 +13,108 @@ import argparse
 import json
 import math
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.report import markdown_table, number, read_tables
+
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results" / "audits.json"
 PAGE = ROOT / "docs" / "audits.md"
+TITLE = "The table"
 BEGIN, END = "<!-- table: python -m bench.audits -->\n", "<!-- end of the table -->\n"
 
 Result = Mapping[str, Any]
+Row = dict[str, str]
+Key = tuple[str, str, str, str]
 
 
-def key(result: Result) -> tuple[str, ...]:
-    """What names a cell."""
-    return tuple(result[name] for name in ("solver", "variant", "loss", "relation", "kind"))
+def key(row: Row) -> Key:
+    """What names a row: solver, variant, relation, kind of budget."""
+    kind = "pure" if row["at δ"] == "0" else "approximate"
+    relation = row["neighbors"].replace(" ", "_")
+    return row["solver"].strip("`"), row["what is attacked"], relation, kind
 
 
-def merged(old: Iterable[Result], new: Iterable[Result]) -> list[Result]:
-    """All results, the newer ones in the place of older ones of the same cell."""
-    return list({key(result): result for result in (*old, *new)}.values())
+def cell_row(cell: Any) -> Key:
+    """The row that a cell of the suite belongs to."""
+    return cell.case.solver, cell.case.variant, cell.relation, cell.kind
 
 
-def table(results: Sequence[Result]) -> str:
-    """A row for each solver, variant, relation and budget: the losses' best audit, and all."""
-    groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+def cells_of_rows(cells: Iterable[Any]) -> Counter[Key]:
+    """How many cells of the suite, a loss each, belong to every row."""
+    return Counter(map(cell_row, cells))
+
+
+def losses(row: Row) -> int:
+    """How many losses a row is of."""
+    return int(row["losses"].split(",")[0])
+
+
+def rows(results: Sequence[Result]) -> list[Row]:
+    """One for each solver, variant, relation and budget: the losses' best audit, and all."""
+    groups: dict[Key, list[Result]] = defaultdict(list)
     for result in results:
-        groups[result["solver"], result["variant"], result["relation"], result["kind"]].append(
-            result
+        solver, variant, relation, kind = (
+            str(result[name]) for name in ("solver", "variant", "relation", "kind")
         )
-    lines = [
-        "| solver | what is attacked | neighbors | claimed ε | at δ | measured ε at least | of it "
-        "| with | losses | samples |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for (solver, variant, relation, _), found in groups.items():
-        best = max(found, key=lambda r: float(r["measured_epsilon"]) / r["claimed_epsilon"])
-        shares = [float(r["measured_epsilon"]) / r["claimed_epsilon"] for r in found]
-        cells = [
-            f"`{solver}`",
-            variant,
-            relation.replace("_", " "),
-            f"{math.ceil(1e3 * best['claimed_epsilon']) / 1e3:.3f}",
-            f"{best['delta']:g}",
-            f"{math.floor(1e3 * best['measured_epsilon']) / 1e3:.3f}",
-            f"{max(shares):.0%}",
-            best["loss"],
-            str(len(found)) if len(found) == 1 else f"{len(found)}, from {min(shares):.0%}",
-            f"{2 * sum(r['samples'] for r in found):,}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        groups[solver, variant, relation, kind].append(result)
+    return [_row(found) for found in groups.values()]
 
 
-def summary(results: Sequence[Result], cells: int) -> str:
+def _row(found: Sequence[Result]) -> Row:
+    best = max(found, key=lambda r: float(r["measured_epsilon"]) / r["claimed_epsilon"])
+    shares = [float(r["measured_epsilon"]) / r["claimed_epsilon"] for r in found]
+    return {
+        "solver": f"`{best['solver']}`",
+        "what is attacked": best["variant"],
+        "neighbors": best["relation"].replace("_", " "),
+        "claimed ε": f"{math.ceil(1e3 * best['claimed_epsilon']) / 1e3:.3f}",
+        "at δ": f"{best['delta']:g}",
+        "measured ε at least": f"{math.floor(1e3 * best['measured_epsilon']) / 1e3:.3f}",
+        "of it": f"{max(shares):.0%}",
+        "with": best["loss"],
+        "losses": str(len(found)) if len(found) == 1 else f"{len(found)}, from {min(shares):.0%}",
+        "samples": f"{2 * sum(r['samples'] for r in found):,}",
+    }
+
+
+def summary(table: Sequence[Row], cells: int) -> str:
     """What the table adds up to, of the suite's so many cells."""
-    above = sum(r["measured_epsilon"] > r["claimed_epsilon"] for r in results)
-    samples = 2 * sum(r["samples"] for r in results)
+    above = sum(number(r["measured ε at least"]) > number(r["claimed ε"]) for r in table)
+    samples = int(sum(number(row["samples"]) for row in table))
     return (
-        f"Recorded: {len(results)} of the suite's {cells} cells, {samples:,} samples; lower bounds "
-        f"above the claim: {above}.\n"
+        f"Recorded: {sum(map(losses, table))} of the suite's {cells} cells, {samples:,} samples; "
+        f"lower bounds above the claim: {above}.\n"
     )
 
 
-def page(text: str, results: Sequence[Result], cells: int) -> str:
-    """The page with its table made anew."""
+def recorded(text: str) -> list[Row]:
+    """The rows that the page has."""
+    return read_tables(text)[TITLE]
+
+
+def page(text: str, results: Sequence[Result], cells: Mapping[Key, int]) -> str:
+    """The page with the rows of these results anew, and without rows of what is audited no more."""
+    found = {key(row): row for row in (*recorded(text), *rows(results))}
+    table = [found[name] for name in sorted(found) if name in cells]
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
-    return f"{head}{BEGIN}\n{summary(results, cells)}\n{table(results)}\n{END}{tail}"
+    body = markdown_table(tuple(table[0]), [tuple(row.values()) for row in table])
+    return f"{head}{BEGIN}\n{summary(table, sum(cells.values()))}\n{body}\n\n{END}{tail}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read, merge, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.audits", description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, help="where the audit wrote its results")
+    parser.add_argument("folder", type=Path, help="where the audit wrote its results")
     folder = parser.parse_args(arguments).folder
     sys.path.insert(0, str(ROOT / "tests"))
     from audit.worst_cases import cells
 
-    known = {(c.case.solver, c.case.variant, c.loss, c.relation, c.kind) for c in cells()}
-    results: list[Result] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
-    if folder is not None:
-        new = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-        results = sorted((r for r in merged(results, new) if key(r) in known), key=key)
-        lines = ",\n".join(json.dumps(result) for result in results)
-        RESULTS.write_text(f"[\n{lines}\n]\n")
-    text = page(PAGE.read_text(encoding="utf-8"), results, len(known))
+    results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    text = page(PAGE.read_text(encoding="utf-8"), results, cells_of_rows(cells()))
     PAGE.write_text(text, encoding="utf-8")
 
 

@@ -10,54 +10,37 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.harness import Document, Record
-from bench.report import duration, plain
+from bench.report import duration, markdown_table, plain
 
 #: Times are never trusted more than this, whatever the rounds say: they share one process.
 LEAST_NOISE = 0.03
 #: Scores differ when they are so many standard errors apart.
 ERRORS_APART = 3.0
-# The pairs of a value and its standard error that suites write, with whether more is better.
-_SCORES = {
-    "accuracy": ("accuracy_standard_error", True),
-    "auc": ("auc_standard_error", True),
-    "log_loss": ("log_loss_standard_error", False),
-    "excess": ("standard_error", False),
-}
+# Scores that suites write with their standard errors, and whether more is better.
+_SCORES = {"accuracy": True, "auc": True, "log_loss": False, "excess": False}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One value of one record in both files.
+    """One value of one record in both files; a ratio within ``1 ± noise`` says nothing."""
 
-    Attributes
-    ----------
-    group, case, competitor, what : str
-    before, after : float
-    ratio : float
-        ``after / before``.
-    noise : float
-        A ratio within ``1 ± noise`` says nothing.
-    verdict : {"same", "better", "worse"}
-    """
-
-    group: str
-    case: str
-    competitor: str
+    record: Record
     what: str
     before: float
     after: float
-    ratio: float
     noise: float
-    verdict: str
+    verdict: str  # "same", "better", "worse"
+
+    @property
+    def ratio(self) -> float:
+        if not self.before:
+            return math.copysign(math.inf, self.after)
+        return self.after / self.before
 
 
 def compare(before: Document, after: Document) -> list[Difference]:
@@ -81,12 +64,6 @@ def compare(before: Document, after: Document) -> list[Difference]:
     return found
 
 
-def missing(before: Document, after: Document) -> tuple[int, int]:
-    """Records that only the one and only the other file has."""
-    first, second = ({_key(r) for r in document.records} for document in (before, after))
-    return len(first - second), len(second - first)
-
-
 def _key(record: Record) -> str:
     # What a solver chose is a result; so is the ridge, which is settled from the shape.
     case = {k: v for k, v in record.case.items() if k not in ("chosen", "alpha")}
@@ -94,12 +71,12 @@ def _key(record: Record) -> str:
 
 
 def _times(before: Record, after: Record) -> list[Difference]:
-    if not (before.values.get("seconds") and after.values.get("seconds")):
+    first, second = (record.values.get("seconds", 0.0) for record in (before, after))
+    if not (first and second):
         return []
-    first, second = before.values["seconds"], after.values["seconds"]
     noise = max(_wavering(before) + _wavering(after), LEAST_NOISE)
     beyond = abs(math.log(second / first)) > math.log1p(noise)
-    return [_difference(after, "time", first, second, noise, beyond, second < first)]
+    return [Difference(after, "time", first, second, noise, _verdict(beyond, second < first))]
 
 
 def _wavering(record: Record) -> float:
@@ -109,33 +86,21 @@ def _wavering(record: Record) -> float:
 
 def _scores(before: Record, after: Record) -> list[Difference]:
     found = []
-    for name, (error, upwards) in _SCORES.items():
+    for name, upwards in _SCORES.items():
+        error = f"{name}_standard_error"
         if not all(key in record.values for key in (name, error) for record in (before, after)):
             continue
         first, second = before.values[name], after.values[name]
         width = ERRORS_APART * math.hypot(before.values[error], after.values[error])
         beyond = abs(second - first) > max(width, 1e-9 * abs(first))
         noise = width / abs(first) if first else math.inf
-        better = (second > first) is upwards
-        found.append(_difference(after, name, first, second, noise, beyond, better))
+        verdict = _verdict(beyond, (second > first) is upwards)
+        found.append(Difference(after, name, first, second, noise, verdict))
     return found
 
 
-def _difference(
-    record: Record,
-    what: str,
-    before: float,
-    after: float,
-    noise: float,
-    beyond: bool,
-    better: bool,
-) -> Difference:
-    verdict = "same" if not beyond else "better" if better else "worse"
-    case = ", ".join(f"{key}={plain(value)}" for key, value in record.case.items())
-    ratio = after / before if before else math.copysign(math.inf, after)
-    return Difference(
-        record.group, case, record.competitor, what, before, after, ratio, noise, verdict
-    )
+def _verdict(beyond: bool, better: bool) -> str:
+    return "same" if not beyond else "better" if better else "worse"
 
 
 # ---- command line -------------------------------------------------------------------------------
@@ -166,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = compare(before, after)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    show(before, after, found, everything=options.all)
+    print(shown(before, after, found, everything=options.all))
     return int(options.fail_above is not None and bool(failures(found, options.fail_above)))
 
 
@@ -175,66 +140,50 @@ def failures(found: Sequence[Difference], fail_above: float) -> list[Difference]
     return [d for d in found if d.verdict == "worse" and (d.what != "time" or d.ratio > fail_above)]
 
 
-def show(
-    before: Document,
-    after: Document,
-    found: Sequence[Difference],
-    *,
-    everything: bool = False,
-    console: Console | None = None,
-) -> None:
+def shown(
+    before: Document, after: Document, found: Sequence[Difference], *, everything: bool = False
+) -> str:
     """A table of what differs, or of everything, and a summary."""
-    screen = console or Console(file=sys.stdout)
-    table = Table(title=f"{before.suite}: {_origin(before)} → {_origin(after)}")
-    for name in ("group", "case", "competitor", "what"):
-        table.add_column(name, overflow="fold")
-    for name in ("before", "after", "ratio", "noise"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    shown = [d for d in found if everything or d.verdict != "same"]
-    for d in shown:
-        color = {"better": "green", "worse": "red"}.get(d.verdict, "")
-        table.add_row(
-            d.group,
-            d.case,
-            d.competitor,
-            d.what,
-            *(duration(v) if d.what == "time" else f"{v:.5g}" for v in (d.before, d.after)),
-            f"{d.ratio:.3f}",
-            f"± {100.0 * d.noise:.0f} %",
-            f"[{color}]{d.verdict}[/]" if color else d.verdict,
-        )
-    if shown:
-        screen.print(table)
-    counts = {verdict: sum(d.verdict == verdict for d in found) for verdict in ("better", "worse")}
+    header = ("group", "case", "competitor", "what", "before", "after", "ratio", "noise", "verdict")
+    rows = [_row(d) for d in found if everything or d.verdict != "same"]
+    lines = [f"{before.suite}: {_origin(before)} → {_origin(after)}"]
+    lines += [markdown_table(header, rows)] if rows else []
+    better, worse = (sum(d.verdict == verdict for d in found) for verdict in ("better", "worse"))
+    lines.append(f"{len(found)} values in both files: {better} better and {worse} worse.")
     times = [math.log(d.ratio) for d in found if d.what == "time"]
-    screen.print(
-        f"{len(found)} values in both files: {counts['better']} better and {counts['worse']} worse "
-        "beyond noise."
-    )
     if times:
         mean = math.exp(sum(times) / len(times))
-        screen.print(f"Times, geometric mean of after/before: {mean:.3f}.")
-    gone, new = missing(before, after)
-    if gone or new:
-        screen.print(f"{gone} records only in the first file, {new} only in the second.")
-    for text in _cautions(before, after):
-        screen.print(f"Caution: {text}")
+        lines.append(f"Times, geometric mean of after/before: {mean:.3f}.")
+    first, second = ({_key(r) for r in document.records} for document in (before, after))
+    if first != second:
+        lines.append(
+            f"{len(first - second)} records only in the first file, {len(second - first)} only in "
+            "the second."
+        )
+    for key in ("cpu", "cores"):
+        old, new = before.environment.get(key), after.environment.get(key)
+        if old != new:
+            lines.append(f"Caution: {key} is {old} in the first file and {new} in the second.")
+    for name, document in (("first", before), ("second", after)):
+        load, cores = (document.environment.get(key) for key in ("load_average", "cores"))
+        if load is not None and cores and load > cores:
+            lines.append(f"Caution: the machine was busy for the {name} file (load {load:g}).")
+    return "\n\n".join(lines)
+
+
+def _row(d: Difference) -> tuple[str, ...]:
+    return (
+        d.record.group,
+        ", ".join(f"{key}={plain(value)}" for key, value in d.record.case.items()),
+        d.record.competitor,
+        d.what,
+        *(duration(v) if d.what == "time" else f"{v:.5g}" for v in (d.before, d.after)),
+        f"{d.ratio:.3f}",
+        f"± {100.0 * d.noise:.0f} %",
+        d.verdict,
+    )
 
 
 def _origin(document: Document) -> str:
     commit = (document.environment.get("git") or {}).get("commit", "")
     return f"{document.environment.get('date', '?')} {commit[:8]}".strip()
-
-
-def _cautions(before: Document, after: Document) -> list[str]:
-    found = []
-    for key in ("cpu", "cores"):
-        first, second = before.environment.get(key), after.environment.get(key)
-        if first != second:
-            found.append(f"{key} is {first} in the first file and {second} in the second.")
-    for name, document in (("first", before), ("second", after)):
-        load, cores = (document.environment.get(key) for key in ("load_average", "cores"))
-        if load is not None and cores and load > cores:
-            found.append(f"the machine was busy when the {name} file was made (load {load:g}).")
-    return found

@@ -5,13 +5,12 @@
 Workers are processes with one thread each.  What is timed is the sum of the rows' clipped
 gradients, which every full-batch method takes in every iteration; the least of several rounds, in
 which all settings take turns.  The same sum over partitions of 64 rows is what a pass costs
-however few rows there are.  Results go to dask_scaling.json and dask_scaling.md.
+however few rows there are.  The page is dask_scaling.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from contextlib import ExitStack
@@ -20,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine import describe, load_average
+from bench.machine import describe
+from bench.report import measured
 
 _TINY_ROWS = 64
 
@@ -72,14 +72,12 @@ def report(result: dict[str, Any]) -> str:
     """The measurement as a page."""
     seconds, n = result["seconds"], result["rows"]
     alone = seconds["in memory, threads: 1"]
-    load = "unknown" if result["load"] is None else f"{result['load']:.1f}"
     lines = [
         "# A pass over dask partitions",
         "",
         f"{n:,} rows x {result['columns']} columns in {result['partitions']} partitions; one pass "
         "is one clipped gradient, least of "
-        f"{result['rounds']} rounds. The load average before was {load} on "
-        f"{result['machine']['cores']} cores, which client, scheduler and workers share.",
+        f"{result['rounds']} rounds. Client, scheduler and workers share the cores.",
         "",
         "| where | time of a pass | million rows a second | of one thread in memory |",
         "| --- | ---: | ---: | ---: |",
@@ -88,7 +86,7 @@ def report(result: dict[str, Any]) -> str:
         count = _TINY_ROWS * result["partitions"] if "few rows" in name else n
         share = "" if "few rows" in name else f"{alone / value:.2f} x"
         lines.append(f"| {name} | {1e3 * value:.1f} ms | {count / value / 1e6:.1f} | {share} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", measured(result["machine"]), ""])
 
 
 def main() -> int:
@@ -101,18 +99,15 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("bench/results"))
     options = parser.parse_args()
     machine = describe()
-    load = load_average()
     result = {
         "rows": options.rows,
         "columns": options.columns,
         "partitions": options.partitions,
         "rounds": options.rounds,
-        "load": load,
         "machine": machine,
         "seconds": measure(options.rows, options.columns, options.partitions, options.rounds),
     }
     page = report(result)
-    (options.output / "dask_scaling.json").write_text(json.dumps(result, indent=1) + "\n")
     (options.output / "dask_scaling.md").write_text(page)
     print(page)
     return 0

@@ -9,24 +9,21 @@ not.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import math
-import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Loaded = TypeVar("Loaded")
 
 FORMAT = "dpfast-bench"
 VERSION = 1
-
-#: Names the folder through which suites that run at once let each other time undisturbed.
-TURNS_VARIABLE = "DPFAST_BENCH_TURNS"
 
 # A sample shorter than this is repeated in a loop: timer and scheduler noise would dominate it.
 _SHORTEST_SAMPLE = 0.01
@@ -78,20 +75,6 @@ def interleave(
     """
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1; got {repeat}.")
-    with undisturbed():
-        return _interleave(
-            contestants, repeat, shortest_sample, group_seconds, fewest_rounds, clock
-        )
-
-
-def _interleave(
-    contestants: Mapping[str, Callable[[], object]],
-    repeat: int,
-    shortest_sample: float,
-    group_seconds: float,
-    fewest_rounds: int,
-    clock: Callable[[], float],
-) -> dict[str, Timing]:
     loops = {}
     for name, call in contestants.items():
         seconds = _sample(call, 1, clock)
@@ -125,76 +108,6 @@ def _sample(call: Callable[[], object], loops: int, clock: Callable[[], float]) 
     finally:
         if collecting:
             gc.enable()
-
-
-# ---- several suites at once ----------------------------------------------------------------------
-
-# Taken out of the environment: a child of this process must not wait for its own parent.
-_turns: str | None = os.environ.pop(TURNS_VARIABLE, None)
-# How deep this process is in `undisturbed`, and its lock of the shared kind.
-_depth = 0
-_shared: Any = None
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Time here: other suites of the same command pause at their next :func:`give_way`.
-
-    Does nothing in a suite that runs on its own, or where files cannot be locked.
-    """
-    global _depth
-    if _depth or not _takes_turns():
-        yield
-        return
-    _release()
-    with _held("gate", exclusive=True), _held("machine", exclusive=True):
-        _depth += 1
-        try:
-            yield
-        finally:
-            _depth -= 1
-    give_way()
-
-
-def give_way() -> None:
-    """Let those who wait for an undisturbed machine have it; called wherever a suite speaks."""
-    global _shared
-    if _depth or not _takes_turns():
-        return
-    _release()
-    # Whoever waits to time holds the gate, so nobody gets past it and keeps the machine busy.
-    with _held("gate", exclusive=False):
-        _shared = _lock("machine", exclusive=False)
-
-
-def _release() -> None:
-    global _shared
-    if _shared is not None:
-        _shared.close()
-        _shared = None
-
-
-def _takes_turns() -> bool:
-    return bool(_turns) and importlib.util.find_spec("fcntl") is not None
-
-
-def _lock(name: str, *, exclusive: bool) -> Any:
-    """A locked file; closing it, or the end of the process, lets go."""
-    import fcntl
-
-    assert _turns is not None
-    file = open(Path(_turns) / name, "a")  # noqa: SIM115
-    fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-    return file
-
-
-@contextmanager
-def _held(name: str, *, exclusive: bool) -> Iterator[None]:
-    file = _lock(name, exclusive=exclusive)
-    try:
-        yield
-    finally:
-        file.close()
 
 
 @contextmanager
@@ -259,6 +172,18 @@ def timing_records(
     ]
 
 
+def scores(**samples: Sequence[float]) -> dict[str, float]:
+    """Means of samples; standard errors under such names as ``excess_standard_error``."""
+    found: dict[str, float] = {}
+    for name, sample in samples.items():
+        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
+        found |= {
+            name: statistics.fmean(sample),
+            f"{name}_standard_error": spread / math.sqrt(len(sample)),
+        }
+    return found
+
+
 @dataclass
 class Run:
     """Settings of one run, and the remarks that end up in its report."""
@@ -266,7 +191,6 @@ class Run:
     quick: bool = False
     repeat: int = 7
     data: Path | None = None
-    large: bool = False
     notes: list[str] = field(default_factory=list)
     say: Callable[[str], None] = print
     #: Other interpreters in which competitors may be installed.
@@ -277,6 +201,17 @@ class Run:
         if text not in self.notes:
             self.notes.append(text)
             self.say(f"  note: {text}")
+
+    def tables(self, loaders: Mapping[str, Callable[[Path], Loaded]]) -> Iterator[Loaded]:
+        """What the directory of real tables holds of these; what is absent is noted."""
+        for name, load in loaders.items():
+            if self.data is None:
+                self.note(f"{name} left out: give its directory with --data.")
+                continue
+            try:
+                yield load(self.data)
+            except FileNotFoundError as error:
+                self.note(f"{name} left out: {Path(error.filename).name} is not there.")
 
 
 @dataclass(frozen=True)

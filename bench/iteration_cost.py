@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import Document, Record, Run, undisturbed
+from bench.harness import Document, Record, Run
 from bench.problems import synthetic
 from bench.report import Table, duration
 
@@ -40,14 +40,13 @@ def measure(
                 calls[f"{name} {length}"] = partial(_fit, problem, name, length)
         best = dict.fromkeys(calls, math.inf)
         counts: dict[str, int] = {}
-        with undisturbed():
-            for _ in range(max(3, settings.repeat)):
-                for name, call in calls.items():
-                    # Of the processor: other processes on the machine should not count.
-                    start = time.process_time()
-                    found = call()
-                    best[name] = min(best[name], time.process_time() - start)
-                    counts[name] = found if isinstance(found, int) else 1
+        for _ in range(max(3, settings.repeat)):
+            for name, call in calls.items():
+                # Of the processor: other processes on the machine should not count.
+                start = time.process_time()
+                found = call()
+                best[name] = min(best[name], time.process_time() - start)
+                counts[name] = found if isinstance(found, int) else 1
         case = {"n": n, "d": d}
         for name in (READ, PRODUCT):
             records.append(_record(case, name, best[name], best))

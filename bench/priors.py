@@ -30,7 +30,8 @@ from dpfast.solvers.prior import (
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-_PUBLIC = 300
+_PUBLIC, _DRAWS = 300, 3
+_ROWS_PER_WEIGHT = (2.5, 5.9, 7.9)
 
 
 def same(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
@@ -67,19 +68,19 @@ KINDS: dict[str, Callable[[Dataset, np.random.Generator], tuple[Matrix, Vector]]
 
 def measure(
     data: Dataset, rows_per_weight: Sequence[float], repetitions: int
-) -> list[tuple[str, float, float, float, float]]:
-    """Kind of prior, u, and mean excess of the fit without it, of the prior and of the fit with it.
+) -> NDArray[np.float64]:
+    """Mean excess of the fit without a prior, of the prior and of the fit with it, by kind and u.
 
     Parameters
     ----------
     data : Dataset
-        In random order; its first rows are public.
+        Its first rows are public.
     rows_per_weight : sequence of float
     repetitions : int
 
     Returns
     -------
-    list of tuple
+    ndarray of shape (kinds, len(rows_per_weight), 3)
     """
     problem = Problem(data.X[_PUBLIC:], data.y[_PUBLIC:], "logistic", data_norm=data.data_norm)
     shape = problem.shape
@@ -88,22 +89,21 @@ def measure(
     def excess(w: Vector) -> float:
         return problem.objective(w) / shape.n_samples - best
 
-    found = []
-    for u in rows_per_weight:
+    found = np.empty((len(KINDS), len(rows_per_weight), 3))
+    for j, u in enumerate(rows_per_weight):
         budget = Budget(mu=2.0 * u * shape.dim / shape.n_samples)
         alone = [
             excess(solve(problem, "dp-whitened-gd", budget, random_state=k).w)
             for k in range(repetitions)
         ]
-        for kind, draw in KINDS.items():
+        for i, draw in enumerate(KINDS.values()):
             prior = from_rows(shape, *draw(data, np.random.default_rng(3)))
             settled = plan_with_prior(shape, prior, budget)
             fits = [
                 excess(carry_out(settled, problem, SecureGenerator(k), Ledger(budget)).w)
                 for k in range(repetitions)
             ]
-            means = float(np.mean(alone)), excess(prior.origin), float(np.mean(fits))
-            found.append((kind, u, *means))
+            found[i, j] = np.mean(alone), excess(prior.origin), np.mean(fits)
     return found
 
 
@@ -184,14 +184,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print, a line a table, kind of prior and u."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="directory of the tables; RAND HIE needs none")
-    parser.add_argument("--repetitions", type=int, default=8)
+    parser.add_argument("--repetitions", type=int, default=6)
     parser.add_argument("--monthly", action="store_true", help="twelve monthly re-fits instead")
     given = parser.parse_args(arguments)
     tables = [randhie()]
     if given.data is not None:
         tables += [load(given.data) for load in (wine, letter, bank)]
     for table in tables:
-        order = np.random.default_rng(5).permutation(len(table.y))
         if given.monthly:
             for u in (6.0, 20.0, 60.0):
                 alone, cheaper, chain, months = monthly(table, u, given.repetitions)
@@ -200,13 +199,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     f"{chain / alone:.2f} | {months[0]:.4f}, {months[-1]:.4f} |"
                 )
             continue
-        mixed = Dataset(table.name, table.X[order], table.y[order], table.data_norm)
-        for kind, u, alone, public, both in measure(mixed, (2.5, 5.9), given.repetitions):
-            ratio = both / min(alone, public)
-            print(
-                f"| {table.name} | {kind} | {u:g} | {alone:.3f} | {public:.3f} | {both:.3f} | "
-                f"{both / alone:.2f} | {ratio:.2f} |"
-            )
+        found = []
+        for draw in range(_DRAWS):
+            order = np.random.default_rng(50 + draw).permutation(len(table.y))
+            mixed = Dataset(table.name, table.X[order], table.y[order], table.data_norm)
+            found.append(measure(mixed, _ROWS_PER_WEIGHT, given.repetitions))
+        for kind, by_u in zip(KINDS, np.mean(found, axis=0), strict=True):
+            for u, (alone, public, both) in zip(_ROWS_PER_WEIGHT, by_u, strict=True):
+                print(
+                    f"| {table.name} | {kind} | {u:g} | {alone:.3f} | {public:.3f} | {both:.3f} | "
+                    f"{both / alone:.2f} | {both / min(alone, public):.2f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.optimize
+import scipy.sparse
 import scipy.stats
 from numpy.typing import NDArray
 
@@ -20,22 +23,28 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows with labels -1 and +1, and a public bound of the rows' norms."""
+    """Rows with labels -1 and +1, and a public bound of the rows' norms.
+
+    `blocks` says how columns were declared, as kind, start and stop of a
+    :class:`dpfast.column_blocks.ColumnBlock`; empty where that is not known.
+    """
 
     name: str
     X: Rows
     y: Vector
     data_norm: float
+    blocks: tuple[tuple[str, int, int], ...] = ()
 
     def split(self, seed: int, test_share: float = 0.2) -> tuple[Dataset, Dataset]:
         """Random training and test parts."""
         order = np.random.default_rng(seed).permutation(len(self.y))
         cut = round(len(order) * test_share)
         test, train = order[:cut], order[cut:]
-        return (
-            Dataset(self.name, self.X[train], self.y[train], self.data_norm),
-            Dataset(self.name, self.X[test], self.y[test], self.data_norm),
-        )
+        return self.rows(train), self.rows(test)
+
+    def rows(self, which: Any) -> Dataset:
+        """Some of the rows."""
+        return replace(self, X=self.X[which], y=self.y[which])
 
 
 def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
@@ -56,6 +65,71 @@ def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
     # P(y = 1) = 1 / (1 + exp(-margin))
     y = np.where(rng.logistic(size=n_samples) < margins, 1.0, -1.0)
     return Dataset(f"synthetic {n_samples:,} x {n_features}", X, y, 1.0)
+
+
+def sparse_rows(n: int, d: int, count: int) -> tuple[scipy.sparse.csr_array, Vector]:
+    """Rows in the unit ball with so many non-zeros each, at random columns, and labels."""
+    rng = np.random.default_rng(0)
+    # Columns of a row: one of each of `count` strips, so that they are sorted and differ.
+    edges = np.linspace(0, d, count + 1).astype(np.int64)
+    indices = rng.integers(edges[:-1], edges[1:], (n, count))
+    values = rng.uniform(-1.0, 1.0, (n, count)) / math.sqrt(count)
+    X = scipy.sparse.csr_array(
+        (values.ravel(), indices.ravel().astype(np.int32), np.arange(0, n * count + 1, count)),
+        shape=(n, d),
+    )
+    margins = X @ rng.standard_normal(d)
+    y = np.where(rng.logistic(size=n) < margins * (2.0 / margins.std()), 1.0, -1.0)
+    return X, y
+
+
+def private_fit(
+    X: Any,
+    y: Vector,
+    solver: str,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    data_norm: float = 1.0,
+    **options: Any,
+) -> Callable[[], Vector]:
+    """A fit from rows to weights, validation and norms included; its plan is made before."""
+    from dpfast import Budget, Problem, plan
+    from dpfast.privacy import Ledger
+    from dpfast.random import SecureGenerator
+    from dpfast.solvers import SOLVERS, carry_out
+
+    loss = SOLVERS[solver].loss if solver in SOLVERS else "logistic"
+
+    def problem() -> Problem:
+        return Problem(X, y, loss, data_norm=data_norm)
+
+    settled = plan(problem().shape, solver, Budget(epsilon, delta), **options)
+
+    def fit() -> Vector:
+        ledger = Ledger(settled.budget, adaptive=settled.adaptive)
+        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
+
+    return fit
+
+
+def least_loss(problem: Any) -> float:
+    """Smallest mean loss of a problem, up to a ridge that is too small to matter."""
+    from dpfast.objectives import Erm
+    from dpfast.optimizers import OPTIMIZERS
+
+    ridge = 1e-9 * problem.shape.smoothness
+    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
+    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
+    # Where the curvature is zero here and there, Newton's method may stop early.
+    further = scipy.optimize.minimize(
+        lambda v: problem.value_and_gradient(v, ridge),
+        w,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
+    ).x
+    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
 
 
 # ---- several rows a person ----------------------------------------------------------------------
@@ -136,31 +210,6 @@ def _panel(
 # ---- real tables --------------------------------------------------------------------------------
 
 
-def real(data: Path | None, note: Callable[[str], None]) -> list[Dataset]:
-    """RAND HIE, which comes with dpfast, and what `data` holds of Adult and Bank.
-
-    Parameters
-    ----------
-    data : Path or None
-        Directory with ``adult_train.csv``, ``adult_test.csv`` (UCI Adult, a header line with the
-        column names of ``docs/examples/adult_bounds.json``) and ``bank_dpagd.csv`` (UCI Bank
-        Marketing in the encoding of Lee & Kifer 2018), each plain or gzipped.
-    note : callable
-        Told what is left out.
-    """
-    found = [randhie()]
-    loaders: dict[str, Callable[[Path], Dataset]] = {"Adult": adult, "Bank": bank}
-    for name, load in loaders.items():
-        if data is None:
-            note(f"{name} left out: give its directory with --data.")
-            continue
-        try:
-            found.append(load(data))
-        except FileNotFoundError as error:
-            note(f"{name} left out: {Path(error.filename).name} is not there.")
-    return found
-
-
 def randhie() -> Dataset:
     """Any visit to a doctor in the year; columns scaled to [-1, 1] by their public bounds."""
     from dpfast.datasets import load_randhie
@@ -185,7 +234,8 @@ def adult(data: Path) -> Dataset:
         parts.append((schema.transform(table), schema.encode_target(table)))
     X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))
     y = np.concatenate([part[1] for part in parts])
-    return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound)
+    blocks = tuple((b.kind, b.start, b.stop) for b in schema.column_blocks)
+    return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound, blocks)
 
 
 # Public bounds of Adult's numbers: years, years of education, dollars, hours a week.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,48 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
+# ---- columns of tables ---------------------------------------------------------------------------
+
+Cell = Callable[["Record"], str]
+
+
+def rows_of(title: str, text: str, records: Sequence[Record], columns: Mapping[str, Cell]) -> Table:
+    """A row for each record, a column for each function."""
+    rows = [tuple(cell(record) for cell in columns.values()) for record in records]
+    return Table(title, text, tuple(columns), rows)
+
+
+def case(key: str) -> Cell:
+    """An entry of the case; a dash where there is none."""
+    return lambda record: plain(record.case[key]) if key in record.case else "-"
+
+
+def value(key: str, show: Callable[[float], str] = plain) -> Cell:
+    """Something measured."""
+    return lambda record: show(record.values[key])
+
+
+def mean(key: str, digits: int, unit: str = "") -> Cell:
+    """A mean ± its standard error; in percent if that is the unit."""
+    scale = 100.0 if unit == " %" else 1.0
+
+    def cell(record: Record) -> str:
+        found = (scale * record.values[name] for name in (key, f"{key}_standard_error"))
+        return mean_and_error(*found, digits) + unit
+
+    return cell
+
+
+def relative(reference: str) -> Cell:
+    """Speed relative to a competitor of the same rounds."""
+    return lambda record: speed(record, reference)
+
+
+NAMED: dict[str, Cell] = {"competitor": lambda record: record.competitor}
+SHAPE: dict[str, Cell] = {"rows": case("n"), "columns": case("d")}
+TIME: dict[str, Cell] = {"time": value("seconds", duration)}
+
+
 # ---- Markdown -----------------------------------------------------------------------------------
 
 
@@ -78,11 +121,12 @@ def markdown(document: Document, suite: Suite, figures: Mapping[str, str]) -> st
         parts.append("**A quick run on small sizes: fit for trying out, not for quoting.**")
     parts += [f"![{title}]({name})" for name, title in figures.items()]
     for table in suite.tables(document):
-        parts += [f"## {table.title}", table.text, _table(table.header, table.rows)]
-    parts += ["## Competitors", _table(("name", "what it promises"), _items(document.competitors))]
+        parts += [f"## {table.title}", table.text, markdown_table(table.header, table.rows)]
+    promises = list(document.competitors.items())
+    parts += ["## Competitors", markdown_table(("name", "what it promises"), promises)]
     if document.notes:
         parts += ["## Notes", "\n".join(f"- {note}" for note in document.notes)]
-    parts += ["## Where this was measured", _table(("what", "value"), _facts(document))]
+    parts += [measured(document.environment)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -96,20 +140,21 @@ def _summary(document: Document) -> str:
         else ""
     )
     return (
-        f"{how}Written by `python -m bench {document.suite}`; the numbers are in "
-        f"`{document.suite}.json`."
+        f"{how}Written by `python -m bench {document.suite}`, whose records are in "
+        f"`{document.suite}.json` after a run."
     )
 
 
-def _facts(document: Document) -> list[tuple[str, str]]:
+def measured(environment: Mapping[str, Any]) -> str:
+    """The section on the machine."""
     facts = []
-    for key, value in document.environment.items():
+    for key, value in environment.items():
         label = key.replace("_", " ")
         if isinstance(value, Mapping):
             facts += [(f"{label}: {name}", _shown(item)) for name, item in value.items()]
         else:
             facts.append((label, _shown(value)))
-    return facts
+    return f"## Where this was measured\n\n{markdown_table(('what', 'value'), facts)}"
 
 
 def _shown(value: Any) -> str:
@@ -120,13 +165,27 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _items(mapping: Mapping[str, str]) -> list[tuple[str, str]]:
-    return list(mapping.items())
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def read_tables(text: str) -> dict[str, list[dict[str, str]]]:
+    """The tables of a report: under each title, the rows as mappings from header to cell."""
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        title, *rest = section.splitlines()
+        lines = [line.rstrip() for line in rest if line.startswith("|")]
+        cells = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+        if cells:
+            found[title] = [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
+    return found
+
+
+def number(cell: str) -> float:
+    """The number that a cell begins with, such as 1,000 or 0.5 ± 0.1."""
+    return float(cell.split()[0].replace(",", "").rstrip("%"))
 
 
 # ---- files --------------------------------------------------------------------------------------

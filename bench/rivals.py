@@ -1,4 +1,4 @@
-"""What single kernels are compared with; each function imports its library itself.
+"""What single kernels are compared with, beside the rows' passes in NumPy that dpfast has.
 
 These are parts of algorithms, not whole fits: whole fits are in :mod:`bench.competitors`.  All are
 for logistic regression with an intercept of 1, the last weight.
@@ -7,17 +7,13 @@ for logistic regression with an intercept of 1, the last weight.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-
-_TORCH_ROWS = 4096  # of one tensor of per-sample gradients
-
 
 # ---- whole arrays: NumPy, and SciPy for sparse X ------------------------------------------------
 
@@ -48,31 +44,17 @@ def clipped_gradient(
     return np.append(X.T @ s, s.sum()), float(loss_sum)
 
 
-def loss_sums(margins: Iterator[Vector], y: Vector, loss_clip: float) -> Vector:
-    """Sum of the clipped losses of every vector of margins."""
+def line_search(
+    X: Any, y: Vector, w: Vector, direction: Vector, steps: Vector, loss_clip: float
+) -> Vector:
+    """Sums of clipped losses, with a product with X for every step size."""
     sums = []
-    for margin in margins:
-        margin *= y
-        loss = np.log1p(np.exp(-np.abs(margin)))
+    for step in steps:
+        margin, e = _exponentials(X, y, w - step * direction)
+        loss = np.log1p(e)
         loss -= np.minimum(margin, 0.0)
         sums.append(np.minimum(loss, loss_clip, out=loss).sum())
     return np.array(sums)
-
-
-def line_search_from_rows(
-    X: Any, y: Vector, w: Vector, direction: Vector, steps: Vector, loss_clip: float
-) -> Vector:
-    """A product with X for every step size."""
-    points = (w - step * direction for step in steps)
-    return loss_sums((_margins(X, point) for point in points), y, loss_clip)
-
-
-def line_search_from_margins(
-    X: Any, y: Vector, w: Vector, direction: Vector, steps: Vector, loss_clip: float
-) -> Vector:
-    """Two products with X, then vectors only."""
-    margin, direction_margin = _margins(X, w), _margins(X, direction)
-    return loss_sums((margin - step * direction_margin for step in steps), y, loss_clip)
 
 
 def _margins(X: Any, w: Vector) -> Vector:
@@ -89,64 +71,16 @@ def _exponentials(X: Any, y: Vector, w: Vector) -> tuple[Vector, Vector]:
     return margin, np.exp(e, out=e)
 
 
-# ---- PyTorch ------------------------------------------------------------------------------------
-
-
-def torch_missing() -> str | None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        return "torch is not installed"
-    return None
-
-
-@contextmanager
-def torch_on_one_thread() -> Iterator[None]:
-    """Hold PyTorch to one thread, where it is installed."""
-    if torch_missing() is not None:
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def per_sample_gradients(
-    X: NDArray[Any], y: Vector, w: Vector, clip_norm: float, loss_clip: float
-) -> Callable[[], tuple[Vector, float]]:
-    """The clipped sums as per-sample-gradient libraries take them: every gradient is stored.
-
-    A tensor of gradients for each batch of 4096 rows, its norms, the factors that clip, and the
-    sum.  The derivatives come from a formula, not from automatic differentiation, which would only
-    be slower.
-    """
-    import torch
-
-    rows, labels = torch.from_numpy(X), torch.from_numpy(y).to(torch.from_numpy(X).dtype)
-    weights = torch.from_numpy(w).to(rows.dtype)
-    n, d = X.shape
-
-    def run() -> tuple[Vector, float]:
-        total = torch.zeros(d + 1, dtype=rows.dtype)
-        loss_sum = 0.0
-        for start in range(0, n, _TORCH_ROWS):
-            x, t = rows[start : start + _TORCH_ROWS], labels[start : start + _TORCH_ROWS]
-            margin = t * torch.addmv(weights[-1], x, weights[:-1])
-            loss_sum += torch.nn.functional.softplus(-margin).clamp(max=loss_clip).sum().item()
-            s = -t * torch.sigmoid(-margin)
-            gradients, intercepts = s[:, None] * x, s
-            norms = torch.hypot(torch.linalg.vector_norm(gradients, dim=1), intercepts)
-            factors = (clip_norm / norms.clamp(min=1e-12)).clamp(max=1.0)
-            total[:-1] += factors @ gradients
-            total[-1] += factors @ intercepts
-        return total.double().numpy(), loss_sum
-
-    return torch.no_grad()(run)
+def categorical(rows: int, *, ones: bool) -> tuple[scipy.sparse.csr_array, Vector]:
+    """One of some categories in each of 14 columns; values of magnitude at most 1."""
+    rng = np.random.default_rng(2)
+    categories = np.array([len(part) for part in np.array_split(np.arange(120), 14)])
+    first = np.cumsum(categories) - categories
+    indices = (first + rng.integers(0, categories, (rows, 14))).astype(np.int32).ravel()
+    values = np.ones(14 * rows) if ones else rng.uniform(-1.0, 1.0, 14 * rows)
+    indptr = np.arange(0, 14 * rows + 1, 14, dtype=np.int32)
+    y = np.where(rng.random(rows) < 0.3, 1.0, -1.0)
+    return scipy.sparse.csr_array((values, indices, indptr), shape=(rows, 120)), y
 
 
 # ---- scikit-learn's SAGA ------------------------------------------------------------------------

@@ -48,6 +48,19 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
     return DPFAST_OK; /* the caller sees a NaN in what it computes of them */
 }
 
+dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,
+                                     const double *shift, double radius, const double *share,
+                                     double *z, double *above, double *below, double *squares)
+{
+    if (!valid_dense(rows, rows->d) || !(radius > 0.0) || factor == NULL || shift == NULL ||
+        z == NULL || above == NULL || below == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    return ops(rows)->part_sums(rows, factor, shift, radius, share, z, above, below, squares)
+               ? DPFAST_OK
+               : DPFAST_ERR_NONFINITE;
+}
+
 static double stored_value(const dpfast_csr *rows, ptrdiff_t k)
 {
     if (rows->values == NULL) {
@@ -95,4 +108,106 @@ dpfast_status dpfast_csr_affine_rows(const dpfast_csr *rows, ptrdiff_t columns,
         squares[i] = csr_affine_row(rows, i, columns, factor, shift, out + i * columns);
     }
     return all_finite(rows->n, squares) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+static double positive(double x) { return x > 0.0 ? x : 0.0; }
+
+/* Column and mapped value of the stored entry k of a row. */
+static double mapped(const dpfast_csr *rows, ptrdiff_t k, double scale, const double *factor,
+                     const double *shift, ptrdiff_t *column)
+{
+    *column = (ptrdiff_t)dpfast_index_at(rows->indices, rows->index_type, k);
+    return stored_value(rows, k) * scale * factor[*column] + shift[*column];
+}
+
+static double sum_of_squares(ptrdiff_t d, const double *x)
+{
+    double sum = 0.0;
+    ptrdiff_t j;
+    for (j = 0; j < d; j++) {
+        sum += x[j] * x[j];
+    }
+    return sum;
+}
+
+/* What shortens row i to the radius, rounded down; `empty` is the square of the shift's norm.  The
+ * square of the row's is a sum of differences: what rounding did to the terms is added to it, which
+ * makes it an upper bound.  A NaN if it is not finite. */
+static double shortening(const dpfast_csr *rows, ptrdiff_t i, const double *factor,
+                         const double *shift, double radius, double empty)
+{
+    const double unit = 0x1p-53 * (double)(rows->d + 8);
+    const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
+    const ptrdiff_t end = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i + 1);
+    ptrdiff_t k = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i);
+    double square = 0.0, terms = empty, norm;
+    for (; k < end; k++) {
+        ptrdiff_t j;
+        const double z = mapped(rows, k, scale, factor, shift, &j);
+        square += z * z - shift[j] * shift[j];
+        terms += z * z + shift[j] * shift[j];
+    }
+    norm = sqrt(positive(square + empty) + 2.0 * unit * terms) * (1.0 + unit);
+    if (!isfinite(norm)) {
+        return NAN;
+    }
+    return norm > radius ? radius / norm : 1.0;
+}
+
+static int valid_csr_map(const dpfast_csr *rows, const double *factor, const double *shift,
+                         double radius)
+{
+    return valid_columns(rows->n, rows->d, rows->intercept, rows->d) && rows->indptr != NULL &&
+           factor != NULL && shift != NULL && radius > 0.0;
+}
+
+dpfast_status dpfast_csr_shortening(const dpfast_csr *rows, const double *factor,
+                                    const double *shift, double radius, double *out)
+{
+    double empty;
+    ptrdiff_t i;
+    if (!valid_csr_map(rows, factor, shift, radius) || out == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    empty = sum_of_squares(rows->d, shift);
+    for (i = 0; i < rows->n; i++) {
+        out[i] = shortening(rows, i, factor, shift, radius, empty);
+    }
+    return all_finite(rows->n, out) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+dpfast_status dpfast_csr_part_sums(const dpfast_csr *rows, const double *factor,
+                                   const double *shift, double radius, const double *share,
+                                   double *above, double *below, double *squares)
+{
+    double empty, counts = 0.0, quadratic = 0.0;
+    ptrdiff_t i, j, k;
+    if (!valid_csr_map(rows, factor, shift, radius) || above == NULL || below == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    empty = sum_of_squares(rows->d, shift);
+    for (i = 0; i < rows->n; i++) {
+        const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
+        const ptrdiff_t end = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i + 1);
+        const double shorter = shortening(rows, i, factor, shift, radius, empty);
+        const double count = share != NULL ? share[i] * shorter : shorter;
+        counts += count;
+        quadratic += count * shorter;
+        for (k = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i); k < end; k++) {
+            const double z = mapped(rows, k, scale, factor, shift, &j);
+            above[j] += count * (positive(z) - positive(shift[j]));
+            below[j] += count * (positive(-z) - positive(-shift[j]));
+            if (squares != NULL) {
+                squares[j] += count * shorter * (z * z - shift[j] * shift[j]);
+            }
+        }
+    }
+    for (j = 0; j < rows->d; j++) {
+        above[j] += counts * positive(shift[j]);
+        below[j] += counts * positive(-shift[j]);
+        if (squares != NULL) {
+            squares[j] += quadratic * shift[j] * shift[j];
+        }
+    }
+    return isfinite(counts) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }

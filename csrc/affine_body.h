@@ -2,6 +2,44 @@
  * of entries; SCALAR, LOAD, LOAD_PART and NAME are those of dense_body.h.  Deliberately no include
  * guard. */
 
+/* One row of d columns into out; returns its sum of squares. */
+DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double row_scale,
+                                      ptrdiff_t d, const double *DPFAST_RESTRICT factor,
+                                      const double *DPFAST_RESTRICT shift,
+                                      double *DPFAST_RESTRICT out)
+{
+    const vec scale = vec_set(row_scale);
+    vec s0 = vec_set(0.0), s1 = s0;
+    ptrdiff_t j = 0;
+    for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
+        const ptrdiff_t k = j + DPFAST_LANES;
+        const vec a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
+                                  vec_load(shift + j));
+        const vec b = vec_mul_add(vec_mul(LOAD(x + k), scale), vec_load(factor + k),
+                                  vec_load(shift + k));
+        vec_store(out + j, a);
+        vec_store(out + k, b);
+        s0 = vec_mul_add(a, a, s0);
+        s1 = vec_mul_add(b, b, s1);
+    }
+    while (j < d) {
+        const ptrdiff_t count = d - j < DPFAST_LANES ? d - j : DPFAST_LANES;
+        vec a;
+        if (count == DPFAST_LANES) {
+            a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
+                            vec_load(shift + j));
+            vec_store(out + j, a);
+        } else {
+            a = vec_mul_add(vec_mul(LOAD_PART(x + j, count), scale),
+                            vec_load_part(factor + j, count), vec_load_part(shift + j, count));
+            vec_store_part(out + j, a, count);
+        }
+        s0 = vec_mul_add(a, a, s0);
+        j += count;
+    }
+    return vec_sum(vec_add(s0, s1));
+}
+
 static void NAME(affine_rows)(const dpfast_dense *rows, ptrdiff_t columns,
                               const double *DPFAST_RESTRICT factor,
                               const double *DPFAST_RESTRICT shift, double *DPFAST_RESTRICT out,
@@ -11,44 +49,76 @@ static void NAME(affine_rows)(const dpfast_dense *rows, ptrdiff_t columns,
     ptrdiff_t i;
     for (i = 0; i < rows->n; i++) {
         const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
-        const vec scale = vec_set(rows->row_scale != NULL ? rows->row_scale[i] : 1.0);
-        vec s0 = vec_set(0.0), s1 = s0;
+        const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
         double constant = 0.0;
-        ptrdiff_t j = 0;
-        for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
-            const ptrdiff_t k = j + DPFAST_LANES;
-            const vec a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
-                                      vec_load(shift + j));
-            const vec b = vec_mul_add(vec_mul(LOAD(x + k), scale), vec_load(factor + k),
-                                      vec_load(shift + k));
-            vec_store(out + j, a);
-            vec_store(out + k, b);
-            s0 = vec_mul_add(a, a, s0);
-            s1 = vec_mul_add(b, b, s1);
-        }
-        while (j < d) {
-            const ptrdiff_t count = d - j < DPFAST_LANES ? d - j : DPFAST_LANES;
-            vec a;
-            if (count == DPFAST_LANES) {
-                a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
-                                vec_load(shift + j));
-                vec_store(out + j, a);
-            } else {
-                a = vec_mul_add(vec_mul(LOAD_PART(x + j, count), scale),
-                                vec_load_part(factor + j, count), vec_load_part(shift + j, count));
-                vec_store_part(out + j, a, count);
-            }
-            s0 = vec_mul_add(a, a, s0);
-            j += count;
-        }
+        squares[i] = NAME(affine_row)(x, scale, d, factor, shift, out);
         if (d < columns) {
             constant = rows->intercept * factor[d] + shift[d];
             out[d] = constant;
         }
-        squares[i] = vec_sum(vec_add(s0, s1)) + constant * constant;
+        squares[i] += constant * constant;
         out += columns;
     }
 }
+
+/* Adds what DPFAST_PART_ROWS rows of z, d apart, give the columns from j on, see part_sums. */
+#define ADD_PARTS(load, store)                                                                     \
+    do {                                                                                           \
+        vec up = load(above + j), down = load(below + j);                                          \
+        vec both = squares != NULL ? load(squares + j) : zero;                                     \
+        for (r = 0; r < DPFAST_PART_ROWS; r++) {                                                   \
+            const vec entry = load(z + r * d + j), part = vec_mul(entry, vec_set(count[r]));       \
+            const vec positive = vec_at_least(part, zero);                                         \
+            up = vec_add(up, positive);                                                            \
+            down = vec_add(down, vec_sub(positive, part));                                         \
+            both = vec_mul_add(vec_mul(part, entry), vec_set(shorter[r]), both);                   \
+        }                                                                                          \
+        store(above + j, up);                                                                      \
+        store(below + j, down);                                                                    \
+        if (squares != NULL) {                                                                     \
+            store(squares + j, both);                                                              \
+        }                                                                                          \
+    } while (0)
+#define LOAD_COUNT(p) vec_load_part(p, d - j)
+#define STORE_COUNT(p, v) vec_store_part(p, v, d - j)
+
+/* Some rows at a time, for one read and one write of the sums; those beyond the last count 0. */
+static int NAME(part_sums)(const dpfast_dense *rows, const double *factor, const double *shift,
+                           double radius, const double *share, double *DPFAST_RESTRICT z,
+                           double *DPFAST_RESTRICT above, double *DPFAST_RESTRICT below,
+                           double *DPFAST_RESTRICT squares)
+{
+    const ptrdiff_t d = rows->d;
+    const double grow = 1.0 + (double)(d + 8) * 0x1p-53;
+    const vec zero = vec_set(0.0);
+    int finite = 1;
+    ptrdiff_t i, j;
+    for (i = 0; i < rows->n; i += DPFAST_PART_ROWS) {
+        double count[DPFAST_PART_ROWS], shorter[DPFAST_PART_ROWS];
+        int r;
+        for (r = 0; r < DPFAST_PART_ROWS; r++) {
+            const ptrdiff_t k = i + r < rows->n ? i + r : rows->n - 1;
+            const SCALAR *x = (const SCALAR *)rows->x + k * rows->row_stride;
+            const double scale = rows->row_scale != NULL ? rows->row_scale[k] : 1.0;
+            const double square = NAME(affine_row)(x, scale, d, factor, shift, z + r * d);
+            const double norm = sqrt(square) * grow;
+            finite &= isfinite(square) != 0;
+            shorter[r] = norm > radius ? radius / norm : 1.0;
+            count[r] = i + r > k ? 0.0 : shorter[r] * (share != NULL ? share[k] : 1.0);
+        }
+        for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+            ADD_PARTS(vec_load, vec_store);
+        }
+        if (j < d) {
+            ADD_PARTS(LOAD_COUNT, STORE_COUNT);
+        }
+    }
+    return finite;
+}
+
+#undef ADD_PARTS
+#undef LOAD_COUNT
+#undef STORE_COUNT
 
 static void NAME(affine_rows_float)(const dpfast_dense *rows, ptrdiff_t columns,
                                     const double *DPFAST_RESTRICT factor,

@@ -10,6 +10,10 @@ typedef struct dpfast_affine_ops {
                         const double *shift, double *out, double *squares);
     void (*affine_rows_float)(const dpfast_dense *rows, ptrdiff_t columns, const double *factor,
                               const double *shift, float *out);
+    /* Returns whether all rows were finite; squares may be NULL. */
+    int (*part_sums)(const dpfast_dense *rows, const double *factor, const double *shift,
+                     double radius, const double *share, double *z, double *above, double *below,
+                     double *squares);
 } dpfast_affine_ops;
 
 /* dpfast_affine_ops_<isa> is indexed by dpfast_scalar. */

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import pkgutil
 import warnings
 from pathlib import Path
@@ -36,6 +37,8 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_title = "dpfast"
 html_show_sourcelink = False
 html_copy_source = False
@@ -167,6 +170,8 @@ API = {
         "Parts underneath",
         {
             "dpfast.mechanisms": None,
+            "dpfast.queries": None,
+            "dpfast.fused": None,
             "dpfast.objectives": None,
             "dpfast.optimizers": None,
             "dpfast.random": ["SecureGenerator"],
@@ -211,6 +216,7 @@ def _api_pages():
                 entries += [f".. {kind}:: {n}", *members, ""]
         lines = [title, "=" * len(title), "", *tables, *entries]
         _write(folder / f"{page}.rst", "\n".join(lines))
+    _documents_page(folder)
     toctree = [
         "API",
         "===",
@@ -218,10 +224,42 @@ def _api_pages():
         ".. toctree::",
         "   :maxdepth: 1",
         "",
-        *(f"   {p}" for p in API),
+        *(f"   {p}" for p in (*API, "documents")),
         "",
     ]
     _write(folder / "index.rst", "\n".join(toctree))
+
+
+def _documents_page(folder):
+    """What dpfast writes about privacy: the fields of each document, and its schema as a file."""
+    schemas = importlib.import_module("dpfast.privacy.schemas")
+    lines = ["Documents", "=========", "", ".. module:: dpfast.privacy.schemas", ""]
+    lines += [inspect.cleandoc(schemas.__doc__), ""]
+    for name in ("CERTIFICATE", "LEDGER", "REPORT"):
+        schema = getattr(schemas, name)
+        _write(folder / f"{name.lower()}.schema.json", json.dumps(schema, indent=1))
+        title = name.capitalize()
+        lines += [title, "-" * len(title), "", f":download:`{name.lower()}.schema.json`", ""]
+        lines += [".. list-table::", "   :header-rows: 1", "", "   * - field", "     - type"]
+        lines += ["     - always there"]
+        for field, kind in schema["properties"].items():
+            always = "yes" if field in schema["required"] else "no"
+            lines += [f"   * - ``{field}``", f"     - {_kind(kind)}", f"     - {always}"]
+        lines.append("")
+    _write(folder / "documents.rst", "\n".join(lines))
+
+
+def _kind(schema):
+    """The type of a field, in words."""
+    if "const" in schema:
+        return f"``{schema['const']}``"
+    if "enum" in schema:
+        return ", ".join(f"``{value}``" for value in schema["enum"])
+    for several in ("oneOf", "anyOf"):
+        if several in schema:
+            return " or ".join(dict.fromkeys(_kind(one) for one in schema[several]))
+    kind = schema.get("type", "any")
+    return kind if isinstance(kind, str) else " or ".join(kind)
 
 
 def _directive(value):

@@ -258,6 +258,19 @@ def affine_rows(
 def affine_rows_float(
     rows: DenseRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F32
 ) -> None: ...
+def part_sums(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    factor: _F64,
+    shift: _F64,
+    radius: float,
+    share: _F64 | None,
+    out: _F64,
+) -> None: ...
+def shortening(
+    rows: CsrRows, start: int, stop: int, factor: _F64, shift: _F64, radius: float, out: _F64
+) -> None: ...
 def quadratic_forms(rows: CsrRows, start: int, stop: int, matrix: _F64, out: _F64) -> None: ...
 def draw_batch(
     stream: Stream, sampling: str, n: int, batch: int, capacity: int

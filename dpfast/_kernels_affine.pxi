@@ -1,6 +1,7 @@
 # ---- Rows after an affine map of their columns --------------------------------------------------
 
 cdef extern from "dpfast.h" nogil:
+    enum: DPFAST_PART_ROWS
     dpfast_status dpfast_dense_affine_rows(
         const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
         double *out, double *squares)
@@ -10,6 +11,15 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_dense_affine_rows_float(
         const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
         float *out)
+    dpfast_status dpfast_dense_part_sums(
+        const dpfast_dense *rows, const double *factor, const double *shift, double radius,
+        const double *share, double *z, double *above, double *below, double *squares)
+    dpfast_status dpfast_csr_part_sums(
+        const dpfast_csr *rows, const double *factor, const double *shift, double radius,
+        const double *share, double *above, double *below, double *squares)
+    dpfast_status dpfast_csr_shortening(
+        const dpfast_csr *rows, const double *factor, const double *shift, double radius,
+        double *out)
     dpfast_status dpfast_csr_quadratic_forms(
         const dpfast_csr *rows, const double *matrix, double *forms)
 
@@ -69,6 +79,69 @@ def affine_rows_float(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop,
         status = dpfast_dense_affine_rows_float(
             &dense, columns, &factor[0], &shift[0], &out[0, 0])
     _check(status, "affine rows")
+
+
+cdef int _check_map(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor,
+                    const double[::1] shift, double radius) except -1:
+    """Refuse a map that is not of all columns but the intercept's, and a radius of nothing."""
+    _check_affine(rows, start, stop, factor, shift, stop - start, rows.n_features)
+    if not radius > 0.0:
+        raise ValueError(f"radius must be positive; got {radius}.")
+    return 0
+
+
+def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor not None,
+              const double[::1] shift not None, double radius, const double[::1] share,
+              double[:, ::1] out not None):
+    """out (2 or 3 x columns) += sums over the range's rows: positive parts, negative parts, squares.
+
+    Rows are mapped column by column, shortened to `radius`, and counted `share` times (None: once).
+    """
+    cdef dpfast_dense dense
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    cdef double[:, ::1] scratch
+    cdef const double *counts = NULL
+    cdef double *squares = NULL
+    _check_map(rows, start, stop, factor, shift, radius)
+    if out.shape[0] not in (2, 3) or out.shape[1] != rows.n_features:
+        raise ValueError(
+            f"out must be of shape (2 or 3, {rows.n_features}); got "
+            f"{out.shape[0], out.shape[1]}.")
+    if share is not None:
+        if share.shape[0] != stop - start:
+            raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
+        counts = &share[0]
+    if out.shape[0] == 3:
+        squares = &out[2, 0]
+    if isinstance(rows, DenseRows):
+        dense = (<DenseRows>rows)._slice(start, stop)
+        scratch = np.empty((DPFAST_PART_ROWS, out.shape[1]))
+        with nogil:
+            status = dpfast_dense_part_sums(
+                &dense, &factor[0], &shift[0], radius, counts, &scratch[0, 0], &out[0, 0],
+                &out[1, 0], squares)
+    else:
+        sparse = (<CsrRows>rows)._slice(start, stop)
+        with nogil:
+            status = dpfast_csr_part_sums(
+                &sparse, &factor[0], &shift[0], radius, counts, &out[0, 0], &out[1, 0], squares)
+    _check(status, "column parts")
+
+
+def shortening(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
+               const double[::1] factor not None, const double[::1] shift not None, double radius,
+               double[::1] out not None):
+    """out[i] = what :func:`part_sums` shortens row `start` + i by."""
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    _check_map(rows, start, stop, factor, shift, radius)
+    if out.shape[0] != stop - start:
+        raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+    sparse = rows._slice(start, stop)
+    with nogil:
+        status = dpfast_csr_shortening(&sparse, &factor[0], &shift[0], radius, &out[0])
+    _check(status, "lengths of rows")
 
 
 def quadratic_forms(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,

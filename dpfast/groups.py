@@ -22,6 +22,10 @@ _FLOATS = (
     "groups must hold integers, texts or other exact ids; got floating-point numbers. Ids with "
     "missing values are often read as such: give every row an id, and convert them to integers."
 )
+_MISSING = (
+    "groups must name a group for every row; at least one is missing. A row without an id would be "
+    "protected alone: give it one, a new one if nobody else's row it is."
+)
 
 
 @dataclass(frozen=True)
@@ -174,27 +178,38 @@ def refuse_floats(ids: NDArray[Any]) -> None:
         raise TypeError(_FLOATS)
 
 
+def refuse_masks(ids: Any) -> Any:
+    """`ids` themselves, of which none is masked: a plain array would show what the mask hides.
+
+    Raises
+    ------
+    ValueError
+    """
+    if np.ma.is_masked(ids):
+        raise ValueError(_MISSING)
+    return ids
+
+
 def check_ids(values: Iterable[Any]) -> None:
-    """Refuse ids that are missing or floating-point numbers, without quoting one.
+    """Refuse ids that are missing or floating-point numbers, or have such a part, quoting none.
 
     Raises
     ------
     TypeError, ValueError
     """
     for value in values:
-        if _is_missing(value):
-            raise ValueError(
-                "groups must name a group for every row; at least one is missing. A row without "
-                "an id would be protected alone: give it one, a new one if nobody else's row it is."
-            )
-        if isinstance(value, float):
+        if isinstance(value, tuple):
+            check_ids(value)
+        elif _is_missing(value):
+            raise ValueError(_MISSING)
+        elif isinstance(value, float | complex | np.inexact):
             raise TypeError(_FLOATS)
 
 
 def _as_array(groups: Any) -> NDArray[Any]:
     """Groups as an array in which no id has become another."""
     if not isinstance(groups, list | tuple):
-        return np.asarray(groups)
+        return np.asarray(refuse_masks(groups))
     raw = np.fromiter(groups, dtype=object, count=len(groups))
     whole = all(type(value) is int for value in groups)
     return raw.astype(np.int64) if whole and _fits(groups) else raw
@@ -205,6 +220,8 @@ def _fits(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if isinstance(value, str | bytes):
+        return not value.strip()
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and value != value
+    return bool(value != value)

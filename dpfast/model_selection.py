@@ -134,7 +134,7 @@ def _has(name: str) -> Callable[[Any], bool]:
 
 
 @dataclass(frozen=True)
-class _Settled:
+class _SearchPlan:
     """What a search will do, from public quantities."""
 
     event: SelectionEvent | PureSelectionEvent
@@ -156,14 +156,14 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
     """
 
     def __init__(
-        self, estimator: Any, candidates: list[dict[str, Any]], settled: _Settled, score: Scorer
+        self, estimator: Any, candidates: list[dict[str, Any]], plan: _SearchPlan, score: Scorer
     ) -> None:
         self._estimator, self._candidates = estimator, candidates
-        self._settled, self._score = settled, score
+        self._plan, self._score = plan, score
 
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return the event of the search."""
-        return (replace(self._settled.event, count=count * self._settled.event.count),)
+        return (replace(self._plan.event, count=count * self._plan.event.count),)
 
     def answer(
         self, prepared: Any, rng: SecureGenerator, *point: Any
@@ -177,7 +177,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their number would tell that of the runs
-            return best_of_runs(self._settled.event, run, rng)
+            return best_of_runs(self._plan.event, run, rng)
 
     def _run(self, index: int, parts: Any, rng: SecureGenerator) -> tuple[float, Any]:
         """Fit one candidate and release its score."""
@@ -188,15 +188,15 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
         model = None
         with suppress(Exception):
             model = self._fit(index, training, rng)
-        ledger = Ledger(self._settled.run_budget, accounts=())
+        ledger = Ledger(self._plan.run_budget, accounts=())
         noisy = Curator((held_out, records), ledger, rng).release(
-            self._settled.score, partial(self._scores, model)
+            self._plan.score, partial(self._scores, model)
         )
         return float(noisy[0]) / len(records), model
 
     def _fit(self, index: int, training: tuple[Any, Any, Any], rng: SecureGenerator) -> Any:
         """The model of one candidate."""
-        budget, params = self._settled.run_budget, self._candidates[index]
+        budget, params = self._plan.run_budget, self._candidates[index]
         seed = int(rng.uint64(1)[0] >> np.uint64(1)) if rng.reproducible else None
         model = clone(self._estimator).set_params(
             **params, epsilon=budget.epsilon, delta=budget.delta, accountant="auto",
@@ -205,7 +205,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
         X, y, groups = training
         model._fit(X, y, {} if groups is None else {"groups": groups}, accounts=(), alone=False)
         report = model.privacy_
-        if not report.adaptive and _counted(report.events) != _counted(self._settled.fits[index]):
+        if not report.adaptive and _counted(report.events) != _counted(self._plan.fits[index]):
             raise RuntimeError(
                 f"the fit of {params!r} made other accesses than were planned and paid for; "
                 "nothing is released. Please report this."
@@ -377,10 +377,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_target(candidates, target)
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])
         check_promise(budget, count, shape.unit)
-        settled = self._settle(budget, candidates, shape, held_out)
+        plan = self._planned(budget, candidates, shape, held_out)
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
-        search = _Search(self.estimator, candidates, settled, score)
+        search = _Search(self.estimator, candidates, plan, score)
         # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
         order = np.argsort(rng.uint64(count), kind="stable")
         training, tested = (
@@ -478,13 +478,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             targets, _ = clone(self.estimator).set_params(**params)._resolve_targets(y)
             targets[-1](y)
 
-    def _settle(
+    def _planned(
         self,
         budget: Budget,
         candidates: list[dict[str, Any]],
         shape: ProblemShape,
         held_out: int,
-    ) -> _Settled:
+    ) -> _SearchPlan:
         """Find the largest budget of a run with which the search is within `budget`."""
         mean_runs = self.mean_runs
         if mean_runs is None:
@@ -522,7 +522,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 event = PureSelectionEvent(epsilon_of_run=largest, **settings)
             affordable = Ledger(budget, accounts=()).can_afford(event)
             if affordable:
-                return _Settled(event, run_budget, score, fits)
+                return _SearchPlan(event, run_budget, score, fits)
             # Prices are nearly proportional to a run's epsilon.
             spent = ACCOUNTANTS["rdp" if budget.delta > 0.0 else "pure"].spent([event], budget)
             run_epsilon *= min(max(budget.limit / spent, 0.3), _SHRINKAGE)
@@ -677,15 +677,15 @@ def _events_of(
         columns=estimator._columns(),
         max_rows_per_group=estimator.max_rows_per_group,
     )
-    settled, events = estimator._planned(shape, budget)
-    if settled.adaptive:
+    plan, events = estimator._planned(shape, budget)
+    if plan.adaptive:
         # Whatever it chooses along the way, it stays within one limit fixed beforehand.
         limited = budget_filter(budget, estimator.accountant)
-        return (limited.as_event(settled.neighboring_relation, "accesses along the way"),)
+        return (limited.as_event(plan.neighboring_relation, "accesses along the way"),)
     if budget.delta > 0.0 and not all(map(ACCOUNTANTS["rdp"].supports, events)):
         raise ValueError(
             "solver must have Renyi divergences for a search with a delta; got "
-            f"{settled.solver!r}. Take another, such as 'dp-whitened-gd', or delta=0."
+            f"{plan.solver!r}. Take another, such as 'dp-whitened-gd', or delta=0."
         )
     return events
 

@@ -1,7 +1,8 @@
-"""What two libraries that share no code with this one say of a ledger's events.
+"""What libraries that share no code with this one say of a ledger's events.
 
 dp-accounting (privacy loss distributions, Renyi divergences) and prv-accountant (privacy random
-variables, Gopi, Lee & Wutschitz 2021), whose answer is an interval that holds the truth.
+variables, Gopi, Lee & Wutschitz 2021), whose answer is an interval that holds the truth; where it
+is installed also opake-accounting (distributions in Rust), for the mechanisms that it has.
 
 **Like with like.** An upper bound of another method that is above a claim says nothing: it may be
 the looser one. What refutes a claim is a *lower* bound above it. So a claim is compared with the
@@ -11,7 +12,8 @@ price, from below, of an instance: mechanisms with a known law that do what the 
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache, wraps
+from functools import cache, reduce, wraps
+from importlib import metadata, util
 from typing import ClassVar
 
 import dp_accounting
@@ -38,6 +40,25 @@ from dpfast.privacy.accountants import AdditiveAccountant
 from dpfast.privacy.ledger import merged
 
 ERROR = 2e-3  # of the interval, relative to epsilon
+
+
+def _opake_accounting():
+    """The compiled part of opake-accounting, None without it.
+
+    What it has around that, in Python, cannot be imported by every version of Python.
+    """
+    try:
+        files = metadata.files("opake-accounting") or ()
+    except metadata.PackageNotFoundError:
+        return None
+    (path,) = (file.locate() for file in files if file.suffix == ".so")
+    spec = util.spec_from_file_location("opake_accounting", path)
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+opake = _opake_accounting()
 
 
 # ---- bounds from above ---------------------------------------------------------------------------
@@ -89,6 +110,15 @@ def by_divergences(events, delta):
         else:
             accountant.compose(to_dp_event([event]))
     return accountant.get_epsilon(delta)
+
+
+def by_distributions_in_rust(instances, delta, step):
+    """Epsilon by opake-accounting, None without it or if it has no distribution for an instance."""
+    parts = [opake and one.distribution_in_rust(step) for one, _ in instances]
+    if None in parts:
+        return None
+    parts = [part.self_compose(count) for part, (_, count) in zip(parts, instances, strict=True)]
+    return reduce(lambda one, other: one.compose(other), parts).epsilon_at(delta)
 
 
 def by_random_variables(events, delta, size):
@@ -182,7 +212,9 @@ class Instance:
         if self.kind == "swapped":
             one, other = self._cells()
             return distributions.from_two_probability_mass_functions(other, one, **rounding)
-        one, other = ({"a": math.log(a), "b": math.log(b)} for a, b in self.masses())
+        # A mass that is none to the last bit is left out: that makes no loss larger.
+        both = [k for k in (0, 1) if min(mass[k] for mass in self.masses()) > 0.0]
+        one, other = ({k: math.log(mass[k]) for k in both} for mass in self.masses())
         return distributions.from_two_probability_mass_functions(other, one, **rounding)
 
     def _cells(self):
@@ -202,6 +234,14 @@ class Instance:
         if self.kind == "laplace":
             return prv.LaplaceMechanism(mu=self.size) if self.rate == 1.0 else None
         return Choice(self) if self.kind == "choice" else None
+
+    def distribution_in_rust(self, step):
+        """By opake-accounting, of Gaussian noise; None if it has none."""
+        settings = opake.DiscretizationConfig(discretization=step)
+        if self.kind != "gaussian":
+            return None
+        whole = opake.gaussian_pld(1.0 / self.size, settings)
+        return whole if self.rate == 1.0 else opake.poisson_pld(whole, self.rate)
 
 
 class Choice(prv.PrivacyRandomVariable):
@@ -270,7 +310,10 @@ MOST = 1000
 
 @cache
 def from_below(instances, delta, claimed):
-    """Lower bounds of epsilon by both libraries: dp-accounting's, prv-accountant's; 0 if none."""
+    """Lower bounds of epsilon by dp-accounting, prv-accountant and opake-accounting; 0 if none.
+
+    The last rounds up, where several are composed: by less than ERROR, which is taken off.
+    """
     many = sum(count for _, count in instances)
     step = claimed / (1000.0 * min(max(1.0, math.sqrt(many)), 30.0))
     spread = sum(one.spread(count) for one, count in instances)
@@ -289,7 +332,9 @@ def from_below(instances, delta, claimed):
     if None not in variables and spread < LATTICE * ERROR * claimed:
         error = ERROR if many <= 20 else 10.0 * ERROR
         second = interval(variables, [count for _, count in instances], delta, claimed, error)
-    return first, 0.0 if second is None else second[0]
+    third = by_distributions_in_rust(instances, delta, step) or 0.0
+    third -= 0.0 if many == 1 else ERROR * claimed
+    return first, 0.0 if second is None else second[0], third
 
 
 def instances_of(events, share):
@@ -309,12 +354,22 @@ def instances_of(events, share):
 
 
 class Claims:
-    """The guarantees that ledgers gave, each compared once in a session."""
+    """The guarantees of all ledgers that are made meanwhile, each compared once in a session."""
 
     _compared: ClassVar[set] = set()
 
     def __init__(self):
-        self._kept = {}
+        self._made, self._kept = [], {}
+
+    def watched(self, init):
+        """`Ledger.__init__`, and what it made is kept."""
+
+        @wraps(init)
+        def watching(ledger, *args, **named):
+            init(ledger, *args, **named)
+            self._made.append(ledger)
+
+        return watching
 
     def kept_of(self, guarantee):
         """`Ledger.guarantee`, and what it gave is kept."""
@@ -330,6 +385,8 @@ class Claims:
 
     def refuted(self):
         """What is wrong with those that were not compared before, in words."""
+        for ledger in self._made:  # whether or not the test has asked them
+            ledger.guarantee()
         new = {key: claim for key, claim in self._kept.items() if key not in self._compared}
         self._compared |= new.keys()
         found = (refuted(key[0], claim) for key, claim in new.items())
@@ -358,7 +415,7 @@ def refuted(events, guarantee):
             found = from_below(instances, delta, claimed)
         if max(found) > claimed * (1.0 + 1e-4) + 1e-9:
             return (
-                f"lower bounds {found} (dp-accounting, prv-accountant) of {instances} at "
-                f"delta={delta:g} are above the claim: {guarantee}"
+                f"lower bounds {found} (dp-accounting, prv-accountant, opake-accounting) of "
+                f"{instances} at delta={delta:g} are above the claim: {guarantee}"
             )
     return None

@@ -17,40 +17,33 @@ import pytest
 import bench.__main__ as cli
 from bench import (
     competitors,
-    kernel_cases,
-    kernel_targets,
-    large_gradient,
+    counts,
     machine,
     priors,
     problems,
     report,
     rivals,
 )
-from bench.competitors import COMPETITORS, Task, majority, numpy_baseline
-from bench.competitors.numpy_baseline import NumpyProblem
+from bench.competitors import COMPETITORS, Task, majority
 from bench.harness import Document, Record, Run, interleave, one_thread, timing_records
 from bench.papers import zhang2017_tables
 from bench.suites import (
     GROUPS,
     SUITES,
     baseline,
-    datasets,
     frontier,
     inference,
     kernels,
     kuru2020,
     lee2018,
     lowy2021,
-    objective,
     peers,
     persons,
     price,
-    scaling,
-    sgd,
+    rrpsgd,
     zhang2017,
 )
-from dpfast import Budget, Problem, _kernels, plan
-from dpfast.privacy.calibration import gaussian_mu
+from dpfast import Problem, _kernels
 
 TINY = {
     "kernels": kernels.Sizes(
@@ -61,7 +54,6 @@ TINY = {
         sparse_rows=200,
         line_search_rows=300,
         step_megabytes=0.05,
-        large_rows=500,
     ),
     "baseline": baseline.Sizes(
         shapes=((300, 4),),
@@ -69,7 +61,6 @@ TINY = {
         longest_seconds=0.0,
         solvers=("output-perturbation", "dp-gd"),
     ),
-    "datasets": datasets.Sizes(epsilons=(0.5, 8.0), seeds=2),
     "frontier": frontier.Sizes(
         epsilons=(8.0,),
         runs=2,
@@ -97,7 +88,7 @@ TINY = {
         400, 3, (400, 50), (6,), (1.0,), 2, 1, (3, 6), (1.0,), cost_shapes=((300, 3),)
     ),
     "lee2018": lee2018.Sizes(
-        (0.5,), 1, 1, (0.5,), False, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
+        (0.5,), 1, 1, (0.5,), {}, ((300, 4),), 400, effects=1, effect_repeats=1, descents=1
     ),
     "lowy2021": lowy2021.Sizes(
         rows=(200,),
@@ -116,9 +107,6 @@ TINY = {
         draws=2,
         largest=400,
     ),
-    "objective": objective.Sizes(
-        epsilons=(0.5,), splits=1, repeats=2, grid=3, grid_runs=2, shapes=((300, 4),)
-    ),
     "peers": peers.Sizes(epsilons=(1.0,), seeds=1, rows=300, names=("majority",)),
     "persons": persons.Sizes(
         persons=300, rows=(2,), alike=(0.5,), epsilons=(4.0,), runs=2, shape=(900, 4)
@@ -131,19 +119,7 @@ TINY = {
         read_entries=100,
         group_seconds=0.0,
     ),
-    "scaling": scaling.Sizes(
-        rows=(300, 900),
-        columns=(2, 9),
-        columns_rows=200,
-        threads=(1, 64),
-        threads_shape=(300, 3),
-        densities=(0.1, 1.0),
-        density_shape=(200, 10),
-        iterations=(1, 4),
-        iterations_shape=(200, 3),
-        group_seconds=0.0,
-    ),
-    "sgd": sgd.Sizes(shape=(900, 4), single=(200, 3), single_steps=50, whole=(60, 3), whole_runs=1),
+    "rrpsgd": rrpsgd.Sizes((60, 3), 2),
     "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": 1}, {"RAND HIE": 1}, 1, 1),
 }
 
@@ -180,7 +156,7 @@ def test_json_is_read_back(name: str, documents: dict[str, Document]) -> None:
         assert all(math.isfinite(value) for value in record.values.values())
 
 
-@pytest.mark.parametrize("name", ["kernels", "baseline", "sgd"])
+@pytest.mark.parametrize("name", ["kernels", "baseline", "price"])
 def test_speeds_are_quotients_of_the_seconds(name: str, documents: dict[str, Document]) -> None:
     records = documents[name].records
     seconds = {
@@ -211,41 +187,18 @@ def test_kernel_suite_covers_operations_instruction_sets_and_samplers(
                 expected.append(kernels.WHOLE)
             assert {(operation, d, rival) for rival in expected} <= seen
             assert {(kernels.GRADIENT32, d, rival) for rival in [*ours, kernels.FLOAT64]} <= seen
-    assert {("line search", 20, rival) for rival in (kernels.RECOMPUTED, kernels.KEPT)} <= seen
+    assert {("line search", 20, rival) for rival in (kernels.RECOMPUTED, kernels.BLOCKS)} <= seen
     kinds = {r.case.get("kind") for r in documents["kernels"].records if r.group == kernels.SPARSE}
     assert kinds == {"values", "one-hot"}
-    draws = {r.case["draw"] for r in documents["kernels"].records if r.group == "samplers"}
+    draws = {r.case["draw"] for r in documents["kernels"].records if r.group == kernels.SAMPLERS}
     assert any("discrete Gaussian" in draw for draw in draws)
     assert any("l2-Laplace" in draw for draw in draws)
 
 
-def test_competitors_agree_without_noise(documents: dict[str, Document]) -> None:
-    distance = {
-        r.competitor: r.values["relative_distance"]
-        for r in documents["baseline"].records
-        if "relative_distance" in r.values
-    }
-    assert set(distance) == {"NumPy", "scikit-learn"}
-    assert distance["NumPy"] < 1e-5
-    assert distance["scikit-learn"] < 1e-4
+def test_twins_in_numpy_agree(documents: dict[str, Document]) -> None:
     twins = [r for r in documents["baseline"].records if "difference" in r.values]
     assert [r.case["solver"] for r in twins] == ["output-perturbation", "dp-gd"]
     assert all(r.values["difference"] < 1e-6 for r in twins)
-
-
-def test_accuracy_is_between_chance_and_certainty(documents: dict[str, Document]) -> None:
-    scores = {(r.competitor, r.case.get("epsilon")): r for r in documents["datasets"].records}
-    assert set(scores) == {
-        ("dpfast", 0.5),
-        ("dpfast", 8.0),
-        ("scikit-learn", None),
-        ("majority", None),
-    }
-    free, prior = scores["scikit-learn", None], scores["majority", None]
-    assert free.values["log_loss"] < prior.values["log_loss"]
-    assert 0.6 < prior.values["accuracy"] < free.values["accuracy"] < 0.8
-    # On rows held out, a ridge may make up for the little noise of a large epsilon.
-    assert free.values["log_loss"] < scores["dpfast", 8.0].values["log_loss"] + 1e-3
 
 
 def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Document]) -> None:
@@ -257,7 +210,7 @@ def test_frontier_measures_excess_above_the_minimum(documents: dict[str, Documen
         *(f"synthetic regression, {k}" for k in ("squared", "huber", "pinball")),
     }
     for r in records:
-        assert r.values["excess"] > -1e-9 and r.values["standard_error"] >= 0.0
+        assert r.values["excess"] > -1e-9 and r.values["excess_standard_error"] >= 0.0
     solvers = {(r.group, r.case["chosen"]) for r in records if r.competitor == frontier.AUTO}
     assert ("few rows", "dp-whitened-gd") in solvers
     assert ("synthetic regression, squared", "dp-adassp") in solvers
@@ -275,19 +228,21 @@ def test_frontier_compares_with_the_best_of_the_others() -> None:
         case = {"relation": "replace_one", "delta": 1e-6, "epsilon": 1.0, "real": 1, "chosen": "x"}
         if competitor == frontier.MAJORITY:
             case = {"relation": "replace_one", "delta": 1e-6}
-        return Record("t", case, competitor, {"excess": excess, "standard_error": 0.0, **more})
+        return Record(
+            "t", case, competitor, {"excess": excess, "excess_standard_error": 0.0, **more}
+        )
 
     records = [
         record(frontier.MAJORITY, 0.1),
-        record(frontier.AUTO, 0.03, standard_error=0.003),
-        record("dp-nag", 0.02, standard_error=0.004),
+        record(frontier.AUTO, 0.03, excess_standard_error=0.003),
+        record("dp-nag", 0.02, excess_standard_error=0.004),
         record("dp-sgd", 0.05),
     ]
     (line,) = frontier.frontier(records)
     assert line["best"].competitor == "dp-nag"
     assert line["ratio"] == pytest.approx(1.5) and line["behind"] == pytest.approx(2.0)
     assert not frontier._worse_than_majority(line)
-    records[1] = record(frontier.AUTO, 0.11, standard_error=0.004)
+    records[1] = record(frontier.AUTO, 0.11, excess_standard_error=0.004)
     assert frontier._worse_than_majority(frontier.frontier(records)[0])
 
 
@@ -349,7 +304,7 @@ def test_report_shows_the_times_and_speeds_of_the_json(
 def test_report_shows_the_scores_of_the_json(
     documents: dict[str, Document], tmp_path: Path
 ) -> None:
-    written = report.write(documents["datasets"], SUITES["datasets"], tmp_path)
+    written = report.write(documents["peers"], SUITES["peers"], tmp_path)
     assert [path.suffix for path in written] == [".json", ".md", ".png"]
     page = written[1].read_text("utf-8")
     for record in Document.from_json(written[0].read_text("utf-8")).records:
@@ -362,6 +317,20 @@ def test_report_shows_the_scores_of_the_json(
             assert row, f"{text} of {record.competitor} is not in the report"
     assert "left out" in page
     assert "RAND HIE" in page and "quick run" in page
+
+
+def test_tables_of_a_report_are_read_back(documents: dict[str, Document]) -> None:
+    for name, document in documents.items():
+        suite = SUITES[name]
+        found = report.read_tables(report.markdown(document, suite, {}))
+        for table in {table.title: table for table in suite.tables(document)}.values():
+            rows = [[cell.replace("|", "/").strip() for cell in row] for row in table.rows]
+            assert found[table.title] == [dict(zip(table.header, r, strict=True)) for r in rows]
+        facts = {row["what"]: row["value"] for row in found["Where this was measured"]}
+        assert facts["cpu"] == str(document.environment["cpu"])
+    assert [report.number(text) for text in ("1,000", "0.5 ± 0.1", "7 %", "86%", "-2")] == [
+        1000.0, 0.5, 7.0, 86.0, -2.0,
+    ]  # fmt: skip
 
 
 def test_figures_are_pictures(documents: dict[str, Document], tmp_path: Path) -> None:
@@ -412,9 +381,9 @@ def test_results_name_neither_places_nor_people(documents: dict[str, Document]) 
 # ---- targets ------------------------------------------------------------------------------------
 
 
-def _judged(records: list[Record], blas: str = "openblas SkylakeX") -> tuple[str, list[list[str]]]:
-    environment = {"dpfast": {"instruction_set": "avx2"}, "blas": [blas]}
-    table = kernel_targets.table(Document("kernels", False, 1, {}, environment, {}, [], records))
+def _judged(records: list[Record]) -> tuple[str, list[list[str]]]:
+    environment = {"dpfast": {"instruction_set": "avx2"}}
+    table = kernels.targets(Document("kernels", False, 1, {}, environment, {}, [], records))
     return table.text, [list(row) for row in table.rows]
 
 
@@ -427,15 +396,11 @@ def test_targets_are_judged_by_the_speed_of_the_chosen_instruction_set() -> None
             Record(kernels.GRADIENT, case, "dpfast baseline", {"seconds": 9.0}, {kernels.READ: 9}),
         ]
     )
-    assert len(rows) == len(kernel_targets.TARGETS)
-    found = {row[3]: row[-2:] for row in rows if row[:2] == [kernels.GRADIENT, "10 x 20"]}
-    assert found == {
-        "x reading X": ["0.55", "yes"],
-        "x NumPy, whole arrays": ["3.99", "**no**"],
-        "x PyTorch, per-sample gradients": ["-", "not measured"],
-    }
-    assert all(row[-1] == "not measured" for row in rows if row[1] != "10 x 20")
-    assert text.startswith(f"1 of 2 targets are met; {len(rows) - 2} were not measured.")
+    assert len(rows) == len(kernels.TARGETS)
+    found = {row[3]: row[-2:] for row in rows if row[:2] == [kernels.GRADIENT, "d = 20"]}
+    assert found == {"x reading X": ["0.55", "yes"], "x NumPy, whole arrays": ["3.99", "**no**"]}
+    assert sum(row[-1] != "not measured" for row in rows) == 2
+    assert text.startswith("1 of 2 targets are met.")
 
 
 def test_limits_are_upper_bounds() -> None:
@@ -444,50 +409,19 @@ def test_limits_are_upper_bounds() -> None:
         values = {"nanoseconds_per_draw": nanoseconds}
         _, rows = _judged([Record(kernels.SAMPLERS, draw, "dpfast", values)])
         assert [row[-1] for row in rows if row[-1] != "not measured"] == [verdict]
-    memory = {"growth_bytes": 11.0, "data_bytes": 1000.0}
-    _, rows = _judged([Record(kernels.LARGE, {"n": 1, "d": 2}, "dpfast", memory)])
-    assert [row[-2:] for row in rows if row[3].startswith("of the data")] == [["0.011", "**no**"]]
 
 
 def test_every_target_matches_a_record_of_a_full_run(documents: dict[str, Document]) -> None:
-    """Names of groups and competitors; columns and the large case are not in a tiny run."""
+    """Names of groups and competitors; not all columns are in a tiny run."""
     seen = {(r.group, r.competitor) for r in documents["kernels"].records}
     best = f"dpfast {documents['kernels'].environment['dpfast']['instruction_set']}"
-    for target in kernel_targets.TARGETS:
-        if target.group == kernels.LARGE:
-            continue
-        if target.group == kernels.STEPS and not hasattr(_kernels, "sgd_epoch"):
-            continue
+    for target in kernels.TARGETS:
         if target.group == kernels.THREADS and machine.usable_cores() < 2:
             continue
         competitor = best if target.competitor == "best" else target.competitor
         assert (target.group, competitor) in seen
-        absent = {kernels.TORCH: rivals.torch_missing(), kernels.SAGA: rivals.saga_missing()}
-        if target.against and absent.get(target.against) is None:
+        if target.against and (target.against != kernels.SAGA or rivals.saga_missing() is None):
             assert (target.group, target.against) in seen
-    columns = {target.case["d"] for target in kernel_targets.TARGETS if "d" in target.case}
-    assert columns <= {*kernels.FULL.columns, 20}
-
-
-def test_only_what_is_missed_is_explained() -> None:
-    def text(speed: dict[str, float], blas: str) -> str:
-        record = Record(kernels.GRADIENT, {"n": 1, "d": 20}, "dpfast avx2", {"seconds": 1.0}, speed)
-        return _judged([record], blas)[0]
-
-    assert "AVX-512" in text({kernels.WHOLE: 1.0}, "openblas SkylakeX")
-    assert "AVX-512" not in text({kernels.WHOLE: 1.0}, "openblas Haswell")
-    assert "AVX-512" not in text({kernels.WHOLE: 5.0}, "openblas SkylakeX")
-    assert "AVX-512" not in text({kernels.READ: 0.1}, "openblas SkylakeX")
-
-    case, one, two = {"n": 1, "d": 20}, kernel_cases.READ_ON_ONE, kernel_cases.READ_ON_TWO
-    for gain, said in ((1.69, True), (1.7, False)):
-        text_, _ = _judged(
-            [
-                Record(kernels.THREADS, case, "2 threads", {"seconds": 1.0}, {"1 thread": gain}),
-                Record(kernels.THREADS, case, two, {"seconds": 1.0}, {one: 1.23}),
-            ]
-        )
-        assert ("1.23 times as fast" in text_) is said
 
 
 # ---- harness ------------------------------------------------------------------------------------
@@ -564,39 +498,11 @@ def test_nan_is_never_written(documents: dict[str, Document]) -> None:
 # ---- competitors --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (333, 7), (5000, 40)])
-@pytest.mark.parametrize("data_norm", [100.0, 0.8])
-def test_numpy_twin_agrees_with_the_kernels(n: int, d: int, data_norm: float) -> None:
-    rng = np.random.default_rng(n)
-    X = rng.standard_normal((n, d)) / math.sqrt(d)
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    w = 3.0 * rng.standard_normal(d + 1)
-    ours, twin = Problem(X, y, data_norm=data_norm), NumpyProblem(X, y, data_norm)
-    tight = {"rtol": 1e-10, "atol": 1e-10 * n}
-
-    np.testing.assert_allclose(twin.margins(w), ours.margins(w), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(twin.hessian(w, 0.1), ours.hessian(w, 0.1), rtol=1e-10, atol=1e-12)
-    for loss_clip in (math.inf, 0.5):
-        assert twin.objective(w, loss_clip) == pytest.approx(
-            ours.objective(w, loss_clip), rel=1e-10
-        )
-        gradient, loss = twin.clipped_gradient(w, math.inf, loss_clip)
-        expected, expected_loss = ours.clipped_gradient(w, math.inf, loss_clip)
-        np.testing.assert_allclose(gradient, expected, **tight)
-        assert loss == pytest.approx(expected_loss, rel=1e-10)
-    # The kernels clip by inverse norms rounded down to float32.
-    clipped, _ = twin.clipped_gradient(w, 0.3)
-    expected, _ = ours.clipped_gradient(w, 0.3)
-    np.testing.assert_allclose(clipped, expected, atol=1e-6 * 0.3 * n)
-    if n > 1:
-        assert np.linalg.norm(clipped) < 0.9 * np.linalg.norm(twin.clipped_gradient(w)[0])
-
-
 def _rival_problem(kind: str) -> tuple[Any, np.ndarray, np.ndarray]:
     if kind == "dense":
         data = problems.synthetic(5000, 9)
         return data.X, data.y, np.linalg.norm(data.X, axis=1)
-    X, y = kernel_cases.categorical(700, ones=kind == "one-hot")
+    X, y = rivals.categorical(700, ones=kind == "one-hot")
     return X, y, np.linalg.norm(X.toarray(), axis=1)
 
 
@@ -617,22 +523,8 @@ def test_whole_arrays_agree_with_the_kernels(kind: str) -> None:
 
     direction, steps = w[::-1].copy(), np.array([0.0, 0.1, 2.0])
     expected_losses = [problem.objective(w - step * direction, 1.0) for step in steps]
-    for search in (rivals.line_search_from_rows, rivals.line_search_from_margins):
-        np.testing.assert_allclose(search(X, y, w, direction, steps, 1.0), expected_losses)
-
-
-def test_per_sample_gradients_agree_with_the_kernels() -> None:
-    torch = pytest.importorskip("torch")
-    X, y, _ = _rival_problem("dense")  # more rows than one batch
-    w = 2.0 * np.random.default_rng(0).standard_normal(X.shape[1] + 1)
-    before = torch.get_num_threads()
-    with rivals.torch_on_one_thread():
-        assert torch.get_num_threads() == 1
-        gradient, loss = rivals.per_sample_gradients(X, y, w, 0.5, 1.0)()
-    assert torch.get_num_threads() == before
-    expected, expected_loss = Problem(X, y, data_norm=1.0).clipped_gradient(w, 0.5, 1.0)
-    np.testing.assert_allclose(gradient, expected, atol=1e-6 * 0.5 * len(y))
-    assert loss == pytest.approx(expected_loss, rel=1e-10)
+    found = rivals.line_search(X, y, w, direction, steps, 1.0)
+    np.testing.assert_allclose(found, expected_losses)
 
 
 @pytest.mark.skipif(rivals.saga_missing() is not None, reason="no SAGA to compare with")
@@ -644,119 +536,30 @@ def test_saga_minimizes_the_same_objective() -> None:
     assert np.linalg.norm(gradient) < 1e-6
 
 
-def test_absent_libraries_and_kernels_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rivals, "torch_missing", lambda: "torch is not installed")
+def test_absent_libraries_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "saga_missing", lambda: "gone")
     settings = Run(repeat=1, say=lambda text: None)
-    data = problems.synthetic(100, 3)
-    records = kernel_cases.operations(settings, data)
-    assert kernels.TORCH not in {r.competitor for r in records}
-    records = kernel_cases.stochastic_steps(settings, data)
-    assert kernels.SAGA not in {r.competitor for r in records}
-    monkeypatch.delattr(_kernels, "sgd_epoch", raising=False)
-    assert kernel_cases.stochastic_steps(settings, data) == []
-    assert settings.notes[0] == f"{kernels.TORCH} left out: torch is not installed."
-    assert settings.notes[-1] == ("stochastic steps left out: dpfast._kernels has no sgd_epoch.")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of memory")
-def test_peak_of_memory_is_that_of_the_call() -> None:
-    np.ones(2**24)  # an earlier, higher peak does not count
-    growth = large_gradient.peak_growth(lambda: np.ones(2**22))
-    assert 0.9 * 2**25 < growth < 1.5 * 2**25
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of memory")
-def test_large_problems_are_measured_on_request() -> None:
-    settings = Run(quick=True, repeat=1, large=True, say=lambda text: None)
-    read, ours = kernel_cases.large(settings, 2000, 5)
-    assert settings.notes == []
-    assert (read.competitor, ours.competitor) == (kernels.READ, "dpfast")
-    assert ours.values["data_bytes"] == 4 * 2000 * 5
-    assert 0.0 <= ours.values["growth_bytes"] < 1e8
-    assert ours.speed[kernels.READ] == pytest.approx(
-        read.values["seconds"] / ours.values["seconds"]
-    )
-
-
-def test_failures_of_the_large_problem_are_said() -> None:
-    settings = Run(repeat=1, say=lambda text: None)
-    assert kernel_cases.large(settings, -1) == []
-    (note,) = settings.notes
-    assert note.startswith("-1 x 120 left out: ValueError")
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_numpy_twin_adds_the_same_amount_of_noise(epsilon: float) -> None:
-    data = problems.synthetic(2000, 5)
-    budget = Budget(epsilon, 1e-6)
-    settled = plan(
-        Problem(data.X, data.y, alpha=0.01, data_norm=1.0),
-        "output-perturbation",
-        budget,
-        noise="gaussian",
-    )
-    twin = NumpyProblem(data.X, data.y, 1.0)
-    mu = numpy_baseline.gaussian_mu(epsilon, 1e-6)
-    assert mu == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-5)
-    stddev = numpy_baseline.sensitivity(twin, 0.01) / mu
-    assert stddev == pytest.approx(settled.events[0].stddev, rel=1e-4)
-
-    # 60 fits of 6 weights: the mean square of 360 normals is within 40 % of the variance except
-    # with probability below 1e-6.
-    task = Task(data.X, data.y, 1.0, epsilon, 1e-6, alpha=0.01)
-    exact = numpy_baseline.minimize(task)
-    fits = [
-        numpy_baseline.fit(Task(data.X, data.y, 1.0, epsilon, 1e-6, 0.01, seed))
-        for seed in range(60)
-    ]
-    assert np.mean((np.array(fits) - exact) ** 2) == pytest.approx(stddev**2, rel=0.4)
-
-
-def test_numpy_twin_needs_a_ridge_and_finite_rows() -> None:
-    data = problems.synthetic(50, 2)
-    with pytest.raises(ValueError, match="alpha must be given"):
-        numpy_baseline.fit(Task(data.X, data.y, 1.0))
-    with pytest.raises(ValueError, match="X must be finite"):
-        NumpyProblem(np.full((2, 2), np.nan), np.ones(2), 1.0)
-    with pytest.raises(RuntimeError, match="did not reach"):
-        numpy_baseline.newton(NumpyProblem(data.X, data.y, 1.0), 0.1, 0.0)
+    records = kernels.stochastic_steps(settings, problems.synthetic(100, 3))
+    assert {r.competitor for r in records} == {"dpfast SVRG", "dpfast Katyusha"}
+    assert settings.notes == [f"{kernels.SAGA} left out: gone."]
 
 
 def test_majority_predicts_the_shares() -> None:
     y = np.where(np.arange(1000) < 300, 1.0, -1.0)
     data = problems.Dataset("d", np.zeros((1000, 2)), y, 1.0)
-    accuracy, log_loss = datasets.evaluate(majority.fit(Task(data.X, y, 1.0)), data)
+    accuracy, log_loss = peers.evaluate(majority.fit(Task(data.X, y, 1.0)), data)
     assert accuracy == 0.7
     entropy = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
     assert log_loss == pytest.approx(entropy, abs=1e-6)
-    assert majority.minimize(Task(data.X, y, 1.0)) is None
     assert np.all(np.isfinite(majority.fit(Task(data.X, np.ones(1000), 1.0))))
 
 
 def test_evaluate_by_hand() -> None:
     test = problems.Dataset("d", np.array([[1.0], [2.0], [0.0]]), np.array([1.0, -1.0, -1.0]), 2.0)
-    accuracy, log_loss = datasets.evaluate(np.array([1.0, 0.0]), test)
+    accuracy, log_loss = peers.evaluate(np.array([1.0, 0.0]), test)
     assert accuracy == pytest.approx(2 / 3)
     losses = [math.log1p(math.exp(-1.0)), math.log1p(math.exp(2.0)), math.log(2.0)]
     assert log_loss == pytest.approx(sum(losses) / 3)
-
-
-def test_scores_are_means_with_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = iter([(0.5, 1.0), (0.7, 3.0), (0.9, 5.0)])
-    monkeypatch.setattr(datasets, "evaluate", lambda w, test: next(scores))
-    monkeypatch.setattr(problems, "randhie", lambda: problems.synthetic(50, 2))
-    monkeypatch.setattr(datasets, "COMPETITORS", {"majority": ""})
-    (record,) = datasets.run(Run(say=lambda text: None), datasets.Sizes((1.0,), seeds=3))
-    assert record.values == pytest.approx(
-        {
-            "seeds": 3,
-            "accuracy": 0.7,
-            "accuracy_standard_error": 0.2 / math.sqrt(3),
-            "log_loss": 3.0,
-            "log_loss_standard_error": 2.0 / math.sqrt(3),
-        }
-    )
 
 
 def test_absent_competitors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -773,10 +576,10 @@ def test_competitors_keep_the_contract(name: str) -> None:
     task = Task(data.X, data.y, 1.0, alpha=0.1)
     assert name == competitor.NAME and competitor.GUARANTEE
     if competitor.missing() is not None:
-        assert not name.startswith(("dpfast", "NumPy", "scikit-learn", "majority"))
+        assert not name.startswith(("dpfast", "scikit-learn", "majority"))
         pytest.skip(str(competitor.missing()))
-    for w in (competitor.fit(task), competitor.minimize(task)):
-        assert w is None or (w.shape == (4,) and np.all(np.isfinite(w)))
+    w = competitor.fit(task)
+    assert w.shape == (4,) and np.all(np.isfinite(w))
 
 
 # ---- problems -----------------------------------------------------------------------------------
@@ -799,18 +602,18 @@ def test_splits_part_the_rows() -> None:
 
 
 def test_real_tables_keep_their_bounds(tmp_path: Path) -> None:
-    notes: list[str] = []
-    (randhie,) = problems.real(None, notes.append)
-    assert randhie.X.shape == (20190, 9) and len(notes) == 2
+    randhie = problems.randhie()
+    assert randhie.X.shape == (20190, 9)
     assert np.linalg.norm(randhie.X, axis=1).max() <= randhie.data_norm
 
     header = "age,job=a,job=b,balance,pdays!=-1,y"
     with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
         stream.write(f"{header}\n59,0,1,45000,1,1\n18,1,0,-99999,0,0\n")
-    notes.clear()
-    names = [data.name for data in problems.real(tmp_path, notes.append)]
-    assert names == ["RAND HIE", "Bank"]
-    assert notes == ["Adult left out: adult_train.csv is not there."]
+    loaders = {"Adult": problems.adult, "Bank": problems.bank}
+    settings, nowhere = (Run(data=data, say=lambda text: None) for data in (tmp_path, None))
+    assert [data.name for data in settings.tables(loaders)] == ["Bank"]
+    assert settings.notes == ["Adult left out: adult_train.csv is not there."]
+    assert not list(nowhere.tables(loaders)) and len(nowhere.notes) == 2
     bank = problems.bank(tmp_path)
     np.testing.assert_allclose(bank.X, [[0.0, 0, 1, 0.0, 1], [-1.0, 1, 0, -1.0, 0]])
     np.testing.assert_array_equal(bank.y, [1.0, -1.0])
@@ -920,7 +723,7 @@ def test_lee2018_takes_the_papers_coding_of_adult(tmp_path: Path) -> None:
     (adult,) = lee2018._tables(settings, lee2018.Sizes())
     assert (adult.name, adult.X.shape, adult.data_norm) == ("Adult", (3, 123), math.sqrt(14.0))
     np.testing.assert_array_equal(adult.y, [1.0, -1.0, 1.0])
-    assert len(notes) == 4 and "IPUMS-US left out: it may not be passed on" in notes[1]
+    assert len(notes) == 4 and "IPUMS-US, which may not be passed on, left out" in notes[1]
     assert "KDDCup99 left out" in notes[3]
 
 
@@ -943,11 +746,11 @@ def test_adult_is_encoded_by_its_bounds(tmp_path: Path) -> None:
 def test_command_line_runs_a_quick_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datasets, "QUICK", TINY["datasets"])
-    assert cli.main(["datasets", "--quick", "--repeat", "1", "--output", str(tmp_path)]) == 0
+    monkeypatch.setattr(peers, "QUICK", TINY["peers"])
+    assert cli.main(["peers", "--quick", "--repeat", "1", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "RAND HIE" in printed and "Adult left out" in printed
-    assert Document.from_json((tmp_path / "datasets.json").read_text("utf-8")).repeat == 1
+    assert Document.from_json((tmp_path / "peers.json").read_text("utf-8")).repeat == 1
 
 
 @pytest.mark.parametrize(
@@ -1013,35 +816,7 @@ def test_text_columns_keep_their_order(tmp_path: Path) -> None:
     assert found["sex"].tolist() == ["F", "M"] and found["race"].tolist() == ["x", "y"]
 
 
-# ---- stochastic gradients -----------------------------------------------------------------------
-
-
-def test_numpy_and_native_epochs_descend_alike() -> None:
-    data = problems.synthetic(20_000, 5)
-    ours = sgd._native(data, "poisson", 141, 141)()
-    theirs = sgd.numpy_epoch(data, 141, np.random.default_rng(0))
-    assert isinstance(ours, np.ndarray)
-    assert np.linalg.norm(ours - theirs) < 0.2 * np.linalg.norm(theirs)
-
-
-def test_sgd_suite_scores_bank_beside_the_reference(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    with gzip.open(tmp_path / "bank_dpagd.csv.gz", "wt", encoding="utf-8") as stream:
-        stream.write("age,job=a,y\n")
-        for age, job in zip(rng.integers(18, 100, 300), rng.integers(0, 2, 300), strict=True):
-            stream.write(f"{age},{job},{int(age > 60)}\n")
-    sizes = sgd.Sizes(
-        (400, 3), (100, 2), 20, epsilons=(0.1, 5.0), seeds=2, whole=(60, 3), whole_runs=1
-    )
-    settings = Run(quick=True, repeat=1, data=tmp_path, say=lambda text: None)
-    document = cli.run_suite("sgd", settings, sizes)
-    scores = [r for r in document.records if r.group == "Bank"]
-    assert [(r.competitor, r.case["epsilon"]) for r in scores] == [
-        (solver, epsilon) for solver in sgd.SOLVERS for epsilon in (0.1, 5.0)
-    ]
-    report.write(document, SUITES["sgd"], tmp_path)
-    page = (tmp_path / "sgd.md").read_text("utf-8")
-    assert "89.3 % / 0.398" in page
+# ---- priors ------------------------------------------------------------------------------------
 
 
 def test_monthly_fits_are_measured_against_independent_ones():
@@ -1056,10 +831,28 @@ def test_priors_are_measured_against_fits_without_them():
     data = problems.randhie()
     rows = np.random.default_rng(0).permutation(len(data.y))[:3000]
     few = problems.Dataset("few", data.X[rows], data.y[rows], data.data_norm)
-    found = {kind: numbers for kind, *numbers in priors.measure(few, [2.5], 3)}
-    assert set(found) == set(priors.KINDS)
-    assert all(excess > -1e-9 for _, *excesses in found.values() for excess in excesses)
-    _, alone, public, both = found["same"]
+    found = dict(zip(priors.KINDS, priors.measure(few, [2.5], 3)[:, 0], strict=True))
+    assert all((excesses > -1e-9).all() for excesses in found.values())
+    alone, public, both = found["same"]
     assert both < 0.6 * alone
     # Fits without a prior are the same; public rows with other labels are not.
-    assert found["opposite"][1] == alone and found["opposite"][2] > public
+    assert found["opposite"][0] == alone and found["opposite"][1] > public
+
+
+# ---- counts ------------------------------------------------------------------------------------
+
+
+def test_counts_are_measured_by_what_is_explained(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.choice(ends, 4000) for name, ends in problems._CLAIMS.items()}
+    columns["numclaims"] = rng.poisson(np.exp(0.3 * columns["agecat"] - 1.0))
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "claims_panel.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(counts, "TABLES", (counts.claims,))
+    monkeypatch.setattr(counts, "_EPSILONS", (0.1, 8.0))
+    counts.main(["--data", str(tmp_path), "--repetitions", "3"])
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    shares = [float(line[4]) for line in lines]
+    assert shares[0] < shares[1] and 0.9 < shares[1] < 1.001
+    assert lines[0][2].strip() == "(4000, 3)"

@@ -88,6 +88,21 @@ class TestFit:
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
+    def test_exposure(self, run, table):
+        """In the declaration or beside it; what is predicted grows with the exposure."""
+        years = np.arange(1, len(table) + 1) / len(table)
+        table.assign(years=years, claims=(3 * years).round()).to_csv("claims.csv", index=False)
+        bounds = {"age": [18, 90], "years": [0, 1], "claims": [0, 20], "target": "claims"}
+        command = ("fit", "claims.csv", *FIT[2:], "--family", "poisson", "--test", "claims.csv")
+        code, out, err = run(*command, "--exposure", "years", "--json", bounds=bounds)
+        assert code == 0, err
+        scores = json.loads(out)["test"]
+        assert abs(scores["constant"]["deviance_explained"]) < 1e-9
+        assert run("predict", "m.json", "claims.csv", "-o", "p.csv")[0] == 0
+        rates = pd.read_csv("p.csv")["prediction"] / years
+        assert rates.max() < 5.0 and rates.min() > 2.0
+        assert run(*command, bounds={**bounds, "exposure": "years"})[0] == 0
+
     def test_persons(self, run, table):
         who = np.repeat(np.arange(1000), 3)
         table.assign(who=who).to_csv("visits.csv", index=False)
@@ -389,7 +404,7 @@ class TestPlan:
         assert "--loss follows from --bounds and --family" in err
         code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], "--family", "huber")
         assert code == 2
-        assert "--family, --weight and --person need --bounds" in err
+        assert "--family, --weight, --exposure and --person need --bounds" in err
 
 
 class TestCertify:

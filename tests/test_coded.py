@@ -327,7 +327,7 @@ class TestKernels:
 
 
 class TestQueries:
-    """Entry sums and lengths by levels are those of stored entries."""
+    """Sums of parts and lengths by levels are those of stored entries."""
 
     @pytest.mark.parametrize("scaled", [False, True])
     def test_columns_and_gram(self, both, scaled):
@@ -335,18 +335,18 @@ class TestQueries:
         d = both[0].shape[1]
         rng = np.random.default_rng(8)
         columns = _linear.Affine(rng.uniform(0.5, 2.0, d), 0.02 * rng.standard_normal(d), 1.5)
-        functions = [(np.square, 2), (np.abs, 1), (lambda z: np.maximum(z, 0.0), 1)]
         found = []
         for X in (both[0], both[0].tocsr()):
             problem = dpfast.Problem(X, np.ones(N), data_norm=norm)
             assert _linear._by_stored_entries(problem, columns)
-            sums = _linear.entry_sums(problem, columns=columns, functions=functions)
+            sums = _linear.part_sums(problem, columns=columns, squares=True)
             found.append((sums, np.triu(_linear.gram(problem, columns=columns))))
         for ours, csr in zip(*found, strict=True):
             np.testing.assert_allclose(ours, csr, rtol=0, atol=1e-12 * np.abs(csr).max())
         kernel, *_ = next(dpfast.Problem(both[0], np.ones(N), data_norm=norm).chunks())
         assert _linear._in_codes(kernel, 0, 10) != scaled
-        factors = _linear._stored(kernel, 0, 500, columns)[3]
+        factors = np.empty(500)
+        _kernels.shortening(kernel, 0, 500, columns.factor, columns.shift, 1.5, factors)
         by_level = _linear._coded_factors(kernel, 0, 500, columns)
         if not scaled:
             np.testing.assert_allclose(by_level, factors, rtol=1e-13)

@@ -1,10 +1,12 @@
 """Groups of rows, such as persons: which rows belong together, and what problems make of them."""
 
+from decimal import Decimal
 from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 import scipy.sparse
 import sklearn
@@ -59,8 +61,10 @@ def rows(n_groups=60, seed=0, most=6):
         pd.Categorical(["c", "a", "c", "b", "a", "c"]),
         [(3, 0), (1, 0), (3, 0), (2, 1), (1, 0), (3, 0)],
         [10**30, 1, 10**30, 2, 1, 10**30],
+        np.array([2**64 - 1, 1, 2**64 - 1, 2, 1, 2**64 - 1], dtype=np.uint64),
+        np.ma.array([3, 1, 3, 2, 1, 3]),
     ],
-    ids=["lists", "texts", "bytes", "series", "categories", "tuples", "large"],
+    ids=["lists", "texts", "bytes", "series", "categories", "tuples", "large", "beyond", "masks"],
 )
 def test_rows_of_a_group_come_together_in_their_order(ids):
     found = index_groups(ids, 6, 1000)
@@ -93,8 +97,22 @@ def test_of_a_long_group_some_rows_are_kept_and_which_follows_from_their_number(
     [
         ([1.0, 2.0, 2.0], TypeError, "got floating-point numbers"),
         (np.array([1.0, np.nan, 2.0]), TypeError, "got floating-point numbers"),
+        ([np.float32(1), 1, 2], TypeError, "got floating-point numbers"),
+        ([(1, 2.5), (1, 2), (2, 1)], TypeError, "got floating-point numbers"),
+        ([1j, 1, 2], TypeError, "got floating-point numbers"),
         ([1, None, 2], ValueError, "at least one is missing"),
         (["a", np.nan, "b"], ValueError, "at least one is missing"),
+        ([np.float32("nan"), 1, 2], ValueError, "at least one is missing"),
+        ([Decimal("nan"), 1, 2], ValueError, "at least one is missing"),
+        (["a", "", "b"], ValueError, "at least one is missing"),
+        (np.array([b"a", b" ", b"b"]), ValueError, "at least one is missing"),
+        ([("a", 1), ("a", None), ("b", 1)], ValueError, "at least one is missing"),
+        (np.ma.array([1, 2, 3], mask=[False, True, False]), ValueError, "at least one is missing"),
+        ([1, np.ma.masked, 2], (TypeError, ValueError), "groups must"),
+        (np.array(["2020-01-01", "NaT"] * 2, "M8[D]")[:3], ValueError, "at least one is missing"),
+        (pd.Series(["a", pd.NA, "b"]), ValueError, "at least one is missing"),
+        (pd.Categorical(["a", None, "b"]), ValueError, "at least one is missing"),
+        (polars.Series(["a", None, "b"]), ValueError, "at least one is missing"),
         (pd.Series([1, None, 2], dtype="Int64"), TypeError, "Ids with missing values"),
         (pd.to_datetime(pd.Series(["2020-01-01", None, "2020-01-02"])), ValueError, "missing"),
         ([1, 2], ValueError, "the group of each of the 3 rows"),

@@ -50,6 +50,34 @@ def test_affine_rows_are_those_of_the_array(isa, shape, intercept):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("radius", [0.5, 3.0, 1e3])
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_part_sums_are_those_of_the_array(isa, shape, radius, kinds):
+    X, scale, (factor, shift) = table(*shape)
+    n, d = shape
+    factor, shift, share = factor[:d].copy(), shift[:d].copy(), scale**2
+    z = X * scale[:, None] * factor + shift
+    shortened = np.minimum(1.0, radius / np.linalg.norm(z, axis=1))
+    z *= shortened[:, None]
+    parts = [np.maximum(z, 0.0), np.maximum(-z, 0.0), z**2][:kinds]
+    for kernel in kernels(X, scale, 0.5):
+        kernel.set_row_scale(scale)
+        if isinstance(kernel, _kernels.CsrRows):
+            found = np.empty(n)
+            _kernels.shortening(kernel, 0, n, factor, shift, radius, found)
+            assert np.all(found <= shortened)
+            np.testing.assert_allclose(found, shortened, rtol=1e-11)
+        for weights in (None, share):
+            first = n // 3
+            out = np.ones((kinds, d))
+            counted = np.ones(n) if weights is None else weights
+            expected = [1.0 + counted[first:] @ part[first:] for part in parts]
+            own = None if weights is None else weights[first:].copy()
+            _kernels.part_sums(kernel, first, n, factor, shift, radius, own, out)
+            np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("intercept", [0.0, 0.5])
 def test_quadratic_forms_and_entries_are_those_of_the_array(isa, shape, intercept):
     X, scale, _ = table(*shape)
@@ -86,12 +114,18 @@ def test_what_is_not_finite_is_refused(isa):
             _kernels.affine_rows(
                 kernel, 0, 1, np.ones(2), np.zeros(2), np.empty((1, 2)), np.empty(1)
             )
+        with pytest.raises(FloatingPointError, match="NaN or infinity"):
+            _kernels.part_sums(kernel, 0, 1, np.ones(2), np.zeros(2), 1.0, None, np.zeros((2, 2)))
     large = scipy.sparse.csr_array([[1e200, 1e200]])
     sparse = _kernels.CsrRows(large.indptr, large.indices, large.data, 2, np.ones(1))
     with pytest.raises(FloatingPointError):
         _kernels.affine_rows(sparse, 0, 1, np.ones(2), np.zeros(2), np.empty((1, 2)), np.empty(1))
     with pytest.raises(FloatingPointError):
         _kernels.quadratic_forms(sparse, 0, 1, np.ones((2, 2)), np.empty(1))
+    with pytest.raises(FloatingPointError):
+        _kernels.part_sums(sparse, 0, 1, np.ones(2), np.zeros(2), 1.0, None, np.zeros((3, 2)))
+    with pytest.raises(FloatingPointError):
+        _kernels.shortening(sparse, 0, 1, np.ones(2), np.zeros(2), 1.0, np.empty(1))
 
 
 def test_arrays_of_another_shape_are_refused():
@@ -114,6 +148,18 @@ def test_arrays_of_another_shape_are_refused():
             _kernels.affine_rows(kernel, 0, 3, np.ones(4), np.ones(4), np.empty((3, 4)), squares)
     with pytest.raises(ValueError, match="factor and shift must have 3"):
         _kernels.affine_rows_float(dense, 0, 3, ones, ones[:2], narrow)
+    for shape in ((2, 2), (2, 4), (1, 3), (4, 3)):
+        with pytest.raises(ValueError, match=r"out must be of shape \(2 or 3, 3\)"):
+            _kernels.part_sums(dense, 0, 3, ones, ones, 1.0, None, np.zeros(shape))
+    with pytest.raises(ValueError, match="factor and shift must have 3"):
+        _kernels.shortening(sparse, 0, 3, ones[:2], ones, 1.0, np.empty(3))
+    with pytest.raises(ValueError, match="out must have 3 entries"):
+        _kernels.shortening(sparse, 0, 3, ones, ones, 1.0, np.empty(2))
+    for radius in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="radius must be positive"):
+            _kernels.part_sums(dense, 0, 3, ones, ones, radius, None, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="share must have 3 entries"):
+        _kernels.part_sums(dense, 0, 3, ones, ones, 1.0, ones[:2], np.zeros((2, 3)))
     with pytest.raises(ValueError, match="must have 3 entries"):
         _kernels.quadratic_forms(sparse, 0, 3, np.ones((2, 3)), squares)
     with pytest.raises(ValueError, match="matrix must have 3 columns"):

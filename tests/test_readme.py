@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import kernel_cases
-from bench.harness import Document, Record
-from bench.suites import baseline, frontier
+from bench.report import number, read_tables
+from bench.suites import baseline
 from dpfast.losses import loss_names
 from dpfast.solvers import SOLVERS
 
@@ -70,14 +69,10 @@ RESULTS = ROOT / "bench" / "results"
 OTHER = "amd-epyc/"
 
 
-def _document(suite: str) -> Document:
-    return Document.from_json((RESULTS / f"{suite}.json").read_text(encoding="utf-8"))
-
-
-def _records(suite: str) -> list[Record]:
-    document = _document(suite)
-    assert not document.quick, f"{suite}.json is of a quick run"
-    return document.records
+def _tables(suite: str) -> dict[str, list[dict[str, str]]]:
+    text = (RESULTS / f"{suite}.md").read_text(encoding="utf-8")
+    assert "A quick run" not in text, f"{suite}.md is of a quick run"
+    return read_tables(text)
 
 
 def _range(values: Iterable[float]) -> str:
@@ -86,32 +81,33 @@ def _range(values: Iterable[float]) -> str:
 
 
 def _machine(suite: str) -> str:
-    """The processor of a committed result, as the pages call it."""
-    return re.sub(r"\(R\)| Processor", "", str(_document(suite).environment["cpu"]))
+    """The processor of a committed report, as the pages call it."""
+    facts = {row["what"]: row["value"] for row in _tables(suite)["Where this was measured"]}
+    return re.sub(r"\(R\)| Processor", "", facts["cpu"])
 
 
 def _kernels() -> str:
-    """clipped gradient and objective › speed › reading X"""
-    best = "dpfast avx512"
-    speeds = [
-        r.speed[kernel_cases.READ]
-        for r in _records("kernels")
-        if (r.group, r.competitor) == (kernel_cases.GRADIENT, best)
+    """Clipped gradient and objective › share of read limit"""
+    shares = [
+        number(row["share of read limit"])
+        for row in _tables("kernels")["Clipped gradient and objective"]
+        if row["competitor"] == "dpfast avx512"
     ]
     return (
-        f"read dense float64 rows for a gradient at {_range(speeds)} of the speed of memory "
+        f"read dense float64 rows for a gradient at {_range(shares)} of the speed of memory "
         f"({_machine('kernels')})"
     )
 
 
 def _solvers() -> str:
-    """solver › speed › the same in NumPy, at 100,000 rows, on both machines"""
+    """Every solver against itself in NumPy, 100,000 x 20 › speed, on both machines"""
     n = 100_000
     speeds = [
         [
-            r.speed[baseline.TWIN]
-            for r in _records(f"{machine}baseline")
-            if (r.group, r.competitor, r.case["n"]) == (baseline.SOLVER, baseline.OURS, n)
+            number(row["speed"])
+            for row in _tables(f"{machine}baseline")[
+                f"Every solver against itself in NumPy, {n:,} x 20"
+            ]
         ]
         for machine in (OTHER, "")
     ]
@@ -127,12 +123,12 @@ def _solvers() -> str:
 
 
 def _fits() -> str:
-    """fit › speed › scikit-learn, from 100,000 rows on, on both machines"""
+    """Time of a fit › time relative to scikit-learn, from 100,000 rows on, on both machines"""
     shares = {
         (machine, name): [
-            1.0 / r.speed[baseline.SKLEARN]
-            for r in _records(f"{machine}baseline")
-            if r.group == "fit" and r.competitor == name and r.case["n"] >= 100_000
+            number(row["time relative to scikit-learn"])
+            for row in _tables(f"{machine}baseline")["Time of a fit"]
+            if row["competitor"] == name and number(row["rows"]) >= 100_000
         ]
         for machine in ("", OTHER)
         for name in (baseline.OURS, baseline.OUTPUT)
@@ -147,46 +143,43 @@ def _fits() -> str:
 
 
 def _peers() -> str:
-    """Adult › log_loss, at epsilon = 1 under add_or_remove_one"""
+    """Adult › log-loss, at epsilon = 1 under add_or_remove_one"""
     found = {
-        r.competitor: r.values
-        for r in _records("peers")
-        if r.group == "Adult" and r.case.get("epsilon", 1.0) == 1.0
+        row["competitor"]: number(row["log-loss"])
+        for row in _tables("peers")["Adult"]
+        if row["epsilon"] in ("1", "-")
     }
     ours, opacus, free = (
         found[name] for name in ("dpfast, add_or_remove_one", "opacus", "scikit-learn")
     )
     return (
         f"On Adult at ε = 1, δ = 1e-6 under `add_or_remove_one`, dpfast has a test log-loss of "
-        f"{ours['log_loss']:.3f}, opacus {opacus['log_loss']:.3f}; without privacy, scikit-learn "
-        f"has {free['log_loss']:.3f}"
+        f"{ours:.3f}, opacus {opacus:.3f}; without privacy, scikit-learn has {free:.3f}"
     )
 
 
 def _frontier() -> str:
-    """all cells › auto's excess over the best one's"""
-    lines = frontier.frontier(_records("frontier"))
-    kept = sum(line["ratio"] <= 1.1 or line["behind"] <= 0.0 for line in lines)
-    ratio = statistics.median(line["ratio"] for line in lines)
+    """In short › cells; all problems › ratio of auto's excess to the best one's"""
+    tables = _tables("frontier")
+    short = {row["what"]: row["cells"] for row in tables["In short"]}
+    cells = short["cells (problem, relation, epsilon)"]
+    kept = short["auto within 10 % of the oracle's best solver, or better"]
+    ratios = [number(row["ratio"]) for rows in tables.values() for row in rows if "ratio" in row]
+    assert len(ratios) == number(cells)
     return (
-        f"in {kept} of {len(lines)} cells (problem, relation, ε) it is within 10 % of the best "
+        f"in {kept} of {cells} cells (problem, relation, ε) it is within 10 % of the best "
         f"solver that was tuned on the answers, or better; in the median its excess loss is "
-        f"{ratio:.2f} times as large"
+        f"{statistics.median(ratios):.2f} times as large"
     )
 
 
 def _persons() -> str:
-    """made panels › excess of whole persons over that of rows, where labels are not alike"""
-    excess: dict[tuple[object, ...], dict[str, float]] = {}
-    for r in _records("persons"):
-        if r.group == "made panels" and not r.case["labels"]:
-            case = r.case["rows"], r.case["alike"], r.case["epsilon"]
-            excess.setdefault(case, {})[r.competitor] = r.values["excess"]
+    """Made panels › share of the rows' excess that whole persons have, where labels differ"""
     shares = {
         rows: _range(
-            found["whole persons"] / found["at most m rows"]
-            for (number, *_), found in excess.items()
-            if number == rows
+            number(row["share"])
+            for row in _tables("persons")["Made panels"]
+            if row["labels alike"] == "0" and row["rows a person"] == str(rows)
         )
         for rows in (5, 20)
     }
@@ -197,11 +190,12 @@ def _persons() -> str:
 
 
 def _price() -> str:
-    """dense › processor time of the default solver in units of lbfgs"""
+    """Dense rows › processor time of the default solver in units of lbfgs"""
+    tables = _tables("price")
     times = _range(
-        1.0 / r.speed["scikit-learn"]
-        for r in _records("price")
-        if r.group in ("in the unit ball", "standardized") and r.competitor == "dp-whitened-gd"
+        number(row["dp-whitened-gd"])
+        for title in ("Rows in the unit ball", "Rows standardized")
+        for row in tables[title]
     )
     return f"A fit takes {times} times the processor time of scikit-learn's lbfgs"
 
@@ -243,4 +237,4 @@ def test_figures_are_drawn_from_committed_results() -> None:
     figures = re.findall(r"!\[[^\]]*\]\([^)]*bench/results/([^)]*)\)", SECTION)
     assert len(figures) == 3
     for figure in figures:
-        assert (RESULTS / figure).with_suffix(".json").exists(), figure
+        assert (RESULTS / figure).with_suffix(".md").exists(), figure

@@ -28,6 +28,9 @@ class Task:
     alpha : float or None
         Ridge; None leaves it to the competitor.
     seed : int
+    blocks : tuple
+        How columns were declared, see :class:`bench.problems.Dataset`; who has no use for it
+        ignores it.
     """
 
     X: Rows
@@ -37,6 +40,7 @@ class Task:
     delta: float = 1e-6
     alpha: float | None = None
     seed: int = 0
+    blocks: tuple[tuple[str, int, int], ...] = ()
 
 
 class Competitor(Protocol):
@@ -56,8 +60,4 @@ class Competitor(Protocol):
 
     def fit(self, task: Task) -> Vector:
         """What a user of it would call; the weights (d + 1,), the intercept last."""
-        ...
-
-    def minimize(self, task: Task) -> Vector | None:
-        """The minimizer without noise, as exactly as this competitor can; None if it has none."""
         ...

@@ -36,7 +36,3 @@ def fit(task: Task) -> NDArray[np.float64]:
             epsilon=task.epsilon, data_norm=task.data_norm, max_iter=1000, random_state=task.seed
         ).fit(task.X, task.y)
     return np.append(model.coef_[0], model.intercept_)
-
-
-def minimize(task: Task) -> None:
-    """It has no noise-free setting of its own."""

@@ -22,32 +22,21 @@ def missing() -> str | None:
     return None
 
 
-def fit(task: Task, *, delta: float | None = None, relation: str = RELATION) -> Vector:
+def fit(
+    task: Task, *, solver: str = "auto", delta: float | None = None, relation: str = RELATION
+) -> Vector:
     from dpfast import LogisticRegression
+    from dpfast.column_blocks import ColumnBlock
 
     model = LogisticRegression(
         epsilon=task.epsilon,
         delta=task.delta if delta is None else delta,
         neighboring_relation=relation,
+        solver=solver,
         alpha="auto" if task.alpha is None else task.alpha,
         data_norm=task.data_norm,
         classes=[-1.0, 1.0],
         random_state=task.seed,
+        column_blocks=[ColumnBlock(*block) for block in task.blocks] or None,
     ).fit(task.X, task.y)
     return np.append(model.coef_[0], model.intercept_)
-
-
-def minimize(task: Task) -> Vector:
-    """The minimizer without noise, to the tolerance that output perturbation would ask for."""
-    from dpfast import Budget, Problem, plan
-    from dpfast.objectives import Erm
-    from dpfast.optimizers import OPTIMIZERS
-
-    problem = Problem(task.X, task.y, "logistic", task.alpha, task.data_norm)
-    settled = plan(problem, "output-perturbation", Budget(task.epsilon, task.delta))
-    assert settled.shape.alpha is not None
-    optimizer = OPTIMIZERS[settled.settings.optimizer]
-    result = optimizer(
-        Erm(problem, settled.shape.alpha), tolerance=settled.settings.gradient_tolerance
-    )
-    return result.w

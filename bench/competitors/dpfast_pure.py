@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from bench.competitors import dpfast_native
-from bench.competitors.dpfast_native import minimize as minimize
 from bench.competitors.dpfast_native import missing as missing
 
 NAME = "dpfast, pure"

@@ -57,7 +57,3 @@ def fit(task: Task) -> NDArray[np.float64]:
         descend(X, y, keys, _descent.noise_scale(task.epsilon, task.delta)), dtype=np.float64
     )
     return np.append(found[:-1] / task.data_norm, found[-1])
-
-
-def minimize(task: Task) -> None:
-    """Its steps are for a noisy sum."""

@@ -29,7 +29,3 @@ def fit(task: Task) -> NDArray[np.float64]:
         loss="log", alpha=1.0 / len(task.y), max_iter=20, tol=1e-4, random_state=task.seed
     ).fit(X, task.y)
     return np.asarray(model.coef_, dtype=np.float64).ravel()
-
-
-def minimize(task: Task) -> None:
-    """Its tolerance is no bound of the distance to the minimizer."""

@@ -25,7 +25,3 @@ def fit(task: Task) -> Vector:
     # Half a record more on either side keeps the log-odds finite when a class is absent.
     odds = (positive + 0.5) / (len(task.y) - positive + 0.5)
     return np.append(np.zeros(task.X.shape[1]), math.log(odds))
-
-
-def minimize(task: Task) -> None:
-    """It minimizes nothing."""

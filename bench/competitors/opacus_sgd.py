@@ -56,7 +56,3 @@ def fit(task: Task) -> NDArray[np.float64]:
                 optimizer.step()
     weight = model.weight.detach().double().numpy()[0] / task.data_norm
     return np.append(weight, float(model.bias.detach()))
-
-
-def minimize(task: Task) -> None:
-    """Its steps are for noisy batches."""

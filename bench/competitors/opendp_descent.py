@@ -61,7 +61,3 @@ def fit(task: Task) -> NDArray[np.float64]:
         velocity = _descent.MOMENTUM * velocity + noisy / len(task.y)
         w = w - _descent.RATE * velocity
     return np.append(w[:-1] / task.data_norm, w[-1])
-
-
-def minimize(task: Task) -> None:
-    """Its steps are for a noisy sum."""

@@ -31,17 +31,5 @@ def fit(task: Task) -> Vector:
     return np.append(model.coef_[0], model.intercept_)
 
 
-def minimize(task: Task) -> Vector:
-    """The task's own objective, its penalized intercept as a column, to a tiny tolerance."""
-    from sklearn.linear_model import LogisticRegression
-
-    X = np.column_stack([task.X, np.ones(len(task.y))])
-    model = LogisticRegression(
-        C=_inverse_ridge(task), solver="lbfgs", max_iter=10_000, tol=1e-10, fit_intercept=False
-    )
-    model.fit(X, task.y)
-    return model.coef_[0]
-
-
 def _inverse_ridge(task: Task) -> float:
     return 1.0 if task.alpha is None else 1.0 / (task.alpha * len(task.y))

@@ -46,7 +46,3 @@ def fit(task: Task) -> NDArray[np.float64]:
         w = w - _descent.RATE * velocity
     found = w.double().numpy()
     return np.append(found[:-1] / task.data_norm, found[-1])
-
-
-def minimize(task: Task) -> None:
-    """Its steps are for a noisy sum."""

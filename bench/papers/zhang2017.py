@@ -3,6 +3,10 @@
 See :mod:`dpfast.theory.zhang2017`, which has the notation.  The paper states its utility as rates,
 ``O(·)`` and ``Θ(·)``.  Here a function named `..._rate` is such a rate with the constant 1, and a
 function named `..._bound` is an inequality with all its constants, proved in its docstring.
+`distance` is the bound ``D`` of ``‖ŵ‖``, `failure` the ``γ`` of a bound that holds with probability
+``1 - γ`` (None: in expectation), `variance` the ``σ²`` of a noisy gradient, `noise_stddev` the
+``σ_z`` of the noise in a coordinate, `initial_gap` a bound of ``F(w_0) - F*``.  A `step` is one
+number for so many `iterations`, or an array without.
 
 Where this departs from the paper:
 
@@ -31,18 +35,7 @@ from dpfast.theory.zhang2017 import (
 
 
 def noise_bound(smoothness: float, second_moment: float) -> float:
-    """``E F(w + z) - F(w) <= (β/2) E‖z‖²`` for noise of mean zero: the descent lemma.
-
-    Parameters
-    ----------
-    smoothness : float
-    second_moment : float
-        ``E‖z‖²``: ``d(d + 1) Δ²/ε²`` (l2-Laplace), ``dσ²`` (Gaussian).
-
-    Returns
-    -------
-    float
-    """
+    """``E F(w + z) - F(w) <= (β/2) E‖z‖²`` for noise of mean zero: the descent lemma."""
     return 0.5 * smoothness * second_moment
 
 
@@ -58,16 +51,6 @@ def strongly_convex_rate(
     """Theorem 2: excess risk ``βL²d²/(µ²n²ε²)``, ``d log(1/δ)`` in the place of ``d²``.
 
     The paper's text leaves out ``µ²`` where µ counts as a constant; its proof has it.
-
-    Parameters
-    ----------
-    mu, smoothness, lipschitz : float
-    n_samples, dim : int
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
     """
     scale = lipschitz / (mu * n_samples * epsilon)
     return float(smoothness * scale**2 * effective_dim_squared(dim, delta))
@@ -82,18 +65,7 @@ def convex_rate(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Theorem 3: excess risk ``(√β L d D²/(nε))^{2/3}``, ``√(d log(1/δ))`` in the place of ``d``.
-
-    Parameters
-    ----------
-    smoothness, lipschitz, distance : float
-    n_samples, dim : int
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
-    """
+    """Theorem 3: excess risk ``(√β L d D²/(nε))^{2/3}``; for δ > 0, ``√(d log(1/δ))`` for d."""
     width = math.sqrt(effective_dim_squared(dim, delta))
     scale = math.sqrt(smoothness) * lipschitz * width * distance**2 / (n_samples * epsilon)
     return float(scale ** (2.0 / 3.0))
@@ -109,25 +81,12 @@ def excess_risk_bound(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Theorems 2 and 3 with their constants: bound of ``E F(w_priv) - F(ŵ)`` for Algorithm 1.
+    """Theorems 2 and 3 (µ = 0) with constants: bound of ``E F(w_priv) - F(ŵ)`` for Algorithm 1.
 
     ``E F(w_T + z) - F* <= (F(w_T) - F*) + (β/2) E‖z‖²``, :func:`descent_bound` and
     :func:`noise_bound`, for the theorems' step and T (with the constant 1), noise calibrated to
     :func:`paper_sensitivity` by the paper's formulas: ``E‖z‖² = d(d + 1) Δ²/ε²`` for ``δ = 0``,
     ``2d log(2/δ) Δ²/ε²`` otherwise.
-
-    Parameters
-    ----------
-    mu, smoothness, lipschitz : float
-        ``µ = 0`` is Theorem 3.
-    distance : float
-        ``D``, bound of ``‖ŵ‖``; descent starts from 0.
-    n_samples, dim : int
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
     """
     common = (lipschitz, distance, n_samples, dim, epsilon, delta)
     if mu == 0.0:
@@ -156,18 +115,6 @@ def population_rate(
     al. 2009) at :func:`strongly_convex_rate` over γ.  The text has ``µ`` and ``γ`` without their
     exponents, which the step from Theorem 2 gives and which make a loss of it.
     :func:`population_bound` is smaller.
-
-    Parameters
-    ----------
-    mu, smoothness, lipschitz : float
-    n_samples, dim : int
-    epsilon : float
-    failure : float
-        ``γ``.
-
-    Returns
-    -------
-    float
     """
     failure = check_real("failure", failure, low=0.0, low_open=True, high=1.0)
     width = math.sqrt(smoothness * dim / (mu * failure))
@@ -193,17 +140,6 @@ def population_bound(
     record takes the place of one of the sample, and what does not depend on records cancels (Hardt,
     Recht & Singer 2016, Theorem 2.2).  ``F(w_T) - F(w*) <= F(w_T) - F(ŵ)``.  The paper bounds the
     first of these by ``L‖z‖``, the root of what it is here.
-
-    Parameters
-    ----------
-    mu, smoothness, lipschitz, distance, n_samples, dim, epsilon, delta
-        As for :func:`excess_risk_bound`; `lipschitz` is of what depends on the record.
-    failure : float or None, default=None
-        ``γ``: the bound holds with probability ``1 - γ`` rather than in expectation (Markov).
-
-    Returns
-    -------
-    float
     """
     mu = check_real("mu", mu, low=0.0, low_open=True)
     common = (mu, smoothness, lipschitz, distance, n_samples, dim, epsilon, delta)
@@ -218,59 +154,17 @@ def population_bound(
 
 
 def rrpsgd_variance(lipschitz: float, dim: int, noise_stddev: float) -> float:
-    """``σ²`` of Theorem 5: ``E‖g - ∇F‖² <= 4L² + dσ_z²`` for the noisy gradient of one record.
-
-    Parameters
-    ----------
-    lipschitz : float
-    dim : int
-    noise_stddev : float
-        ``σ_z``, of the noise in each coordinate.
-
-    Returns
-    -------
-    float
-    """
+    """``σ²`` of Theorem 5: ``E‖g - ∇F‖² <= 4L² + dσ_z²`` for the noisy gradient of one record."""
     return 4.0 * lipschitz**2 + dim * noise_stddev**2
 
 
 def rrpsgd_step(iterations: int, smoothness: float, variance: float, distance: float) -> float:
-    """Constant step ``min(1/β, D/(σ√N))`` of Theorem 5, ``N = n²`` there.
-
-    Parameters
-    ----------
-    iterations : int
-        ``N``.
-    smoothness, variance : float
-        ``β`` and ``σ²``.
-    distance : float
-        ``D_F = √(2(F(w_0) - F*)/β)``; for convex objectives the bound of ``‖w_0 - ŵ‖``.
-
-    Returns
-    -------
-    float
-    """
+    """Constant step ``min(1/β, D/(σ√N))`` of Theorem 5, ``N = n²`` there."""
     return min(1.0 / smoothness, distance / math.sqrt(variance * iterations))
 
 
 def stopping_weights(step: ArrayLike, smoothness: float) -> NDArray[np.float64]:
-    """Probabilities of stopping after 1, 2, ... steps: proportional to ``2η_k - βη_k²``.
-
-    Parameters
-    ----------
-    step : array-like of shape (iterations,)
-        ``η_k < 2/β``.
-    smoothness : float
-
-    Returns
-    -------
-    ndarray of shape (iterations,)
-
-    Raises
-    ------
-    ValueError
-        If a step is not in ``(0, 2/β)``.
-    """
+    """Probabilities of stopping after 1, 2, ... steps: proportional to ``2η_k - βη_k²``."""
     steps = np.asarray(step, dtype=np.float64)
     weights = 2.0 * steps - smoothness * steps**2
     if not (steps.ndim == 1 and steps.size and np.all(weights > 0.0)):
@@ -306,21 +200,6 @@ def rrpsgd_gradient_bound(
     ``β (D_F² + σ²Ση²)/Σ(2η - βη²)``, ``D_F² = 2(F(w_0) - F*)/β``: the descent lemma along one step
     with a gradient of mean ``∇F`` and variance ``σ²`` loses ``(η - βη²/2)‖∇F‖²`` and gains at most
     ``βη²σ²/2``; summed over the steps, and weighted as R is drawn.
-
-    Parameters
-    ----------
-    step : float or array-like of shape (iterations,)
-        ``η < 2/β``.
-    smoothness, variance : float
-        ``β`` and ``σ²``.
-    initial_gap : float
-        Bound of ``F(w_0) - F*``.
-    iterations : int or None, default=None
-        Number of steps, if `step` is one number.
-
-    Returns
-    -------
-    float
     """
     _, squares, mass = _stopping_mass(step, iterations, smoothness)
     return (2.0 * initial_gap + smoothness * variance * squares) / mass
@@ -337,17 +216,6 @@ def rrpsgd_convex_bound(
 
     ``(D² + σ²Ση²)/Σ(2η - βη²)``, ``D = ‖w_0 - w*‖``: ``E‖w⁺ - w*‖² <= ‖w - w*‖² - 2η<∇F, w - w*>
     + η²(‖∇F‖² + σ²)``, and ``‖∇F‖² <= β<∇F, w - w*>``.
-
-    Parameters
-    ----------
-    step, smoothness, variance, iterations
-        As for :func:`rrpsgd_gradient_bound`.
-    distance : float
-        ``D``.
-
-    Returns
-    -------
-    float
     """
     _, squares, mass = _stopping_mass(step, iterations, smoothness)
     return (distance**2 + variance * squares) / mass
@@ -371,21 +239,6 @@ def rrpsgd_high_probability_bound(
     2‖z‖²``, and ``E exp(2‖z‖²/s²) <= (1 - 1/(2d))^{-d/2} <= √e``).  So with probability ``1 - γ/2``
     each, the martingale is below ``√(3 log(2/γ) Σ(η - βη²)²) L s`` (Lemma 4) and the last sum
     below ``(1 + log(2/γ)) s² Ση²`` (Jensen and Markov).
-
-    Parameters
-    ----------
-    step, smoothness, initial_gap, iterations
-        As for :func:`rrpsgd_gradient_bound`.
-    lipschitz : float
-    dim : int
-    noise_stddev : float
-        ``σ_z``.
-    failure : float
-        ``γ``.
-
-    Returns
-    -------
-    float
     """
     failure = check_real("failure", failure, low=0.0, low_open=True, high=1.0)
     _, squares, mass = _stopping_mass(step, iterations, smoothness)

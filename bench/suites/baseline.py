@@ -12,30 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.competitors import COMPETITORS as ALL
-from bench.competitors import (
-    Task,
-    dpfast_native,
-    dpfast_output,
-    numpy_baseline,
-    present,
-    sklearn_nonprivate,
-)
+from bench.competitors import Task, dpfast_native, dpfast_output, present, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import Dataset, synthetic
-from bench.report import Table, duration, plain, scientific, speed, time_share
+from bench.problems import Dataset, private_fit, synthetic
+from bench.report import (
+    NAMED,
+    SHAPE,
+    TIME,
+    Cell,
+    Table,
+    duration,
+    plain,
+    rows_of,
+    scientific,
+    speed,
+    time_share,
+)
 from dpfast.cli._numpy_kernels import in_numpy
 
 NAME = "baseline"
 TITLE = "Native code against NumPy"
-OURS, NUMPY, SKLEARN = dpfast_native.NAME, numpy_baseline.NAME, sklearn_nonprivate.NAME
-OUTPUT = dpfast_output.NAME
+OURS, OUTPUT, SKLEARN = dpfast_native.NAME, dpfast_output.NAME, sklearn_nonprivate.NAME
 TWIN = "the same in NumPy"
 COMPETITORS = {
-    **{name: ALL[name].GUARANTEE for name in (OURS, OUTPUT, NUMPY, SKLEARN)},
+    **{name: ALL[name].GUARANTEE for name in (OURS, OUTPUT, SKLEARN)},
     TWIN: "what the solver promises, but for rounding errors, which NumPy does not bound",
 }
 _FIT, SOLVER = "fit", "solver"
-_AGREEMENT = "agreement without noise"
 
 # Where the defaults would take long: fewer iterations of the same kind.
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -135,25 +138,15 @@ def _solvers(settings: Run, sizes: Sizes) -> list[Record]:
 
 def solver_fit(name: str, data: Dataset, sizes: Sizes) -> Callable[[], NDArray[np.float64]]:
     """A run of a solver from arrays to weights; its plan, which needs no rows, is made before."""
-    from dpfast import Budget, Problem, plan
-    from dpfast.privacy import Ledger
-    from dpfast.random import SecureGenerator
-    from dpfast.solvers import SOLVERS, carry_out
-
-    loss = SOLVERS[name].loss
-
-    def problem() -> Problem:
-        return Problem(data.X, data.y, loss, data_norm=data.data_norm)
-
-    pure = name in ("exponential", "localized-exponential")
-    budget = Budget(sizes.epsilon, 0.0 if pure else sizes.delta)
-    settled = plan(problem().shape, name, budget, **_options(name, sizes))
-
-    def fit() -> NDArray[np.float64]:
-        ledger = Ledger(settled.budget, adaptive=settled.adaptive)
-        return carry_out(settled, problem(), SecureGenerator(0), ledger).w
-
-    return fit
+    return private_fit(
+        data.X,
+        data.y,
+        name,
+        epsilon=sizes.epsilon,
+        delta=0.0 if name in ("exponential", "localized-exponential") else sizes.delta,
+        data_norm=data.data_norm,
+        **_options(name, sizes),
+    )
 
 
 def _options(name: str, sizes: Sizes) -> dict[str, Any]:
@@ -169,7 +162,7 @@ def _options(name: str, sizes: Sizes) -> dict[str, Any]:
 def _fits(settings: Run, sizes: Sizes) -> list[Record]:
     from dpfast import Budget, ProblemShape, plan
 
-    competitors = present([OURS, OUTPUT, NUMPY, SKLEARN], settings.note)
+    competitors = present([OURS, OUTPUT, SKLEARN], settings.note)
     records: list[Record] = []
     for n, d in sizes.shapes:
         settings.say(f"  fit, {n:,} x {d}")
@@ -185,70 +178,25 @@ def _fits(settings: Run, sizes: Sizes) -> list[Record]:
             for name, competitor in competitors.items()
         }
         timings = interleave(contestants, repeat=settings.repeat, clock=time.process_time)
-        records += timing_records(_FIT, case, timings, [SKLEARN, NUMPY])
-
-        exact = {
-            name: competitor.minimize(task)
-            for name, competitor in competitors.items()
-            if name != OURS  # has the same minimizer as OUTPUT
-        }
-        ours = exact.pop(OUTPUT)
-        assert ours is not None
-        for name, w in exact.items():
-            if w is not None:
-                distance = float(np.linalg.norm(w - ours) / np.linalg.norm(ours))
-                values = {"relative_distance": distance}
-                records.append(Record(_AGREEMENT, case, name, values))
+        records += timing_records(_FIT, case, timings, [SKLEARN])
     return records
 
 
 def tables(document: Document) -> list[Table]:
     fits = [r for r in document.records if r.group == _FIT]
-    agreement = [r for r in document.records if r.group == _AGREEMENT]
+    share: dict[str, Cell] = {"time relative to scikit-learn": lambda r: time_share(r, SKLEARN)}
     return [
         *_solver_tables(document),
-        Table(
+        rows_of(
             "Time of a fit",
             "From arrays to weights through the call that users make, processor time: validation, "
             "norms, minimization and noise. 'dpfast' is its default: whitened descent, some tens "
             "of passes, which loses least to noise, or objective perturbation where there are so "
-            "many rows for each weight that noise hardly matters. Output perturbation, ours and "
-            "NumPy's, solves to a certified gradient norm, scikit-learn (lbfgs) to its own default "
-            "tolerance, all three with the ridge of output perturbation.",
-            (
-                "rows",
-                "columns",
-                "competitor",
-                "time",
-                "time relative to scikit-learn",
-                "speed relative to NumPy",
-            ),
-            [
-                (
-                    plain(r.case["n"]),
-                    plain(r.case["d"]),
-                    r.competitor,
-                    duration(r.values["seconds"]),
-                    time_share(r, SKLEARN),
-                    speed(r, NUMPY),
-                )
-                for r in fits
-            ],
-        ),
-        Table(
-            "Agreement without noise",
-            "Distance to dpfast's noise-free weights, relative to their norm, when every "
-            "competitor minimizes the same objective as exactly as it can.",
-            ("rows", "columns", "competitor", "relative distance"),
-            [
-                (
-                    plain(r.case["n"]),
-                    plain(r.case["d"]),
-                    r.competitor,
-                    scientific(r.values["relative_distance"]),
-                )
-                for r in agreement
-            ],
+            "many rows for each weight that noise hardly matters. Output perturbation solves to a "
+            "certified gradient norm, scikit-learn (lbfgs) to its own default tolerance, both with "
+            "the ridge of output perturbation.",
+            fits,
+            SHAPE | NAMED | TIME | share,
         ),
     ]
 
@@ -339,7 +287,7 @@ def _draw_fits(document: Document, figure: Any) -> None:
     figure.set_size_inches(8.5, 4)
     axis = figure.subplots()
     width = 0.8 / len(competitors)
-    colors = {OURS: "C0", OUTPUT: "C2", NUMPY: "0.65", SKLEARN: "C1"}
+    colors = {OURS: "C0", OUTPUT: "C2", SKLEARN: "C1"}
     for k, competitor in enumerate(competitors):
         heights = [seconds[competitor, n, d] / seconds[base, n, d] for n, d in shapes]
         places = [i + (k - (len(competitors) - 1) / 2) * width for i in range(len(shapes))]

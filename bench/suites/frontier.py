@@ -22,15 +22,15 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from bench import problems
-from bench.harness import Document, Record, Run
-from bench.report import Table, plain
+from bench.harness import Document, Record, Run, scores
+from bench.report import Table, mean, plain
 
 Vector = NDArray[np.float64]
 
 NAME = "frontier"
 TITLE = "What privacy costs: solver='auto' against rivals tuned on the answers"
 AUTO, MAJORITY = "auto", "majority"
-PUBLISHED, DIFFPRIVLIB = "objective perturbation, published", "diffprivlib"
+PUBLISHED = "objective perturbation, published"
 MULTINOMIAL, ONE_AGAINST_THE_REST = "multinomial", "one against the rest"
 _RELATIONS = ("replace_one", "add_or_remove_one")
 _MANY_WEIGHTS = 50
@@ -72,7 +72,6 @@ COMPETITORS = {
     PUBLISHED: "(epsilon, delta)-DP, replace_one: Kifer, Smith & Thakurta 2012, Algorithm 1; "
     "epsilon-DP for delta = 0: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2",
     ONE_AGAINST_THE_REST: "the guarantee of auto, for several classes: a binary fit each",
-    DIFFPRIVLIB: "epsilon-DP by its own claim (C = 1, the intercept not in the row norm)",
     MAJORITY: "none (not private): the best constant prediction",
 }
 
@@ -216,14 +215,7 @@ def _cases(settings: Run, sizes: Sizes) -> Iterator[Case]:
 def _real(name: str, settings: Run) -> problems.Dataset | None:
     if name == "RAND HIE":
         return problems.randhie()
-    if settings.data is None:
-        settings.note(f"{name} left out: give its directory with --data.")
-        return None
-    try:
-        return _REAL[name](settings.data)
-    except FileNotFoundError as error:
-        settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
-        return None
+    return next(settings.tables({name: _REAL[name]}), None)
 
 
 def _other_cases(settings: Run, sizes: Sizes) -> Iterator[Case]:
@@ -248,16 +240,12 @@ def _class_cases(settings: Run, sizes: Sizes) -> Iterator[tuple[str, Vector, Vec
     X, _, bound = synthetic(min(10_000, sizes.largest), 10)
     scores = X @ rng.standard_normal((10, 3)) + rng.gumbel(size=(len(X), 3))
     yield "three classes", X, np.argmax(scores, axis=1).astype(np.float64), bound
-    if sizes.real and settings.data is not None:
+    if sizes.real:
         loaders = {"letter, 26 classes": problems.letter, "MNIST-5k, 10 classes": problems.mnist}
         for name, load in loaders.items():
-            try:
-                data = load(settings.data, all_classes=True)
-            except FileNotFoundError as error:
-                settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
-                continue
-            if sizes.wide or data.X.shape[1] < _MANY_WEIGHTS:
-                yield name, data.X, data.y, data.data_norm
+            for data in settings.tables({name: partial(load, all_classes=True)}):
+                if sizes.wide or data.X.shape[1] < _MANY_WEIGHTS:
+                    yield name, data.X, data.y, data.data_norm
 
 
 # ---- measuring ----------------------------------------------------------------------------------
@@ -294,7 +282,7 @@ def _measure(
 
     settings.say(f"  {case.name}, {relation}")
     problem = Problem(case.X, case.y, case.loss, data_norm=case.data_norm)
-    least = _least(problem)
+    least = problems.least_loss(problem)
     n = problem.shape.n_samples
 
     def excess(w: Vector) -> float:
@@ -320,10 +308,6 @@ def _measure(
         if relation == _RELATIONS[0] and case.loss == "logistic":
             sample = [excess(_published(problem, epsilon, delta, s)) for s in range(sizes.runs)]
             records.append(_record(case, here, PUBLISHED, sample))
-            weights = [_diffprivlib(case, epsilon, s, settings) for s in range(sizes.runs)]
-            sample = [excess(w) for w in weights if w is not None]
-            if sample:
-                records.append(_record(case, here, DIFFPRIVLIB, sample))
     return records
 
 
@@ -384,13 +368,7 @@ def _record(
     sample: Sequence[float],
     **more: float,
 ) -> Record:
-    spread = statistics.stdev(sample) / math.sqrt(len(sample)) if len(sample) > 1 else 0.0
-    values = {
-        "excess": statistics.fmean(sample),
-        "standard_error": spread,
-        "runs": float(len(sample)),
-        **more,
-    }
+    values = scores(excess=sample) | {"runs": float(len(sample)), **more}
     return Record(case.name, dict(where), competitor, values)
 
 
@@ -459,25 +437,6 @@ def _settled(name: str, options: Mapping[str, Any], shape: Any) -> dict[str, Any
     return settled
 
 
-def _least(problem: Any) -> float:
-    """Smallest mean loss, up to a ridge that is too small to matter."""
-    from dpfast.objectives import Erm
-    from dpfast.optimizers import OPTIMIZERS
-
-    ridge = 1e-9 * problem.shape.smoothness
-    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
-    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
-    # Where the curvature is zero here and there, Newton's method may stop early.
-    further = scipy.optimize.minimize(
-        lambda v: problem.value_and_gradient(v, ridge),
-        w,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
-    ).x
-    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
-
-
 def _constant(problem: Any) -> Vector:
     """The best weights with nothing but an intercept."""
     w = np.zeros(problem.shape.dim)
@@ -512,24 +471,6 @@ def _published(problem: Any, epsilon: float, delta: float, seed: int) -> Vector:
     return np.asarray(OPTIMIZERS["newton"](objective, tolerance=1e-6 * slope).w)
 
 
-def _diffprivlib(case: Case, epsilon: float, seed: int, settings: Run) -> Vector | None:
-    try:
-        from diffprivlib.models import LogisticRegression
-    except ImportError:
-        settings.note(f"{DIFFPRIVLIB} left out: it is not installed.")
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            model = LogisticRegression(
-                epsilon=epsilon, data_norm=case.data_norm, random_state=seed, max_iter=1000
-            ).fit(case.X, case.y)
-        except Exception as error:  # reported: it breaks with releases of scikit-learn
-            settings.note(f"{DIFFPRIVLIB} left out: {type(error).__name__}: {error}.")
-            return None
-    return np.append(model.coef_[0], model.intercept_)
-
-
 # ---- reporting ----------------------------------------------------------------------------------
 
 
@@ -554,7 +495,9 @@ def frontier(records: Sequence[Record]) -> list[dict[str, Any]]:
             if (r.group, r.competitor, r.case["relation"], r.case["delta"])
             == (name, MAJORITY, relation, delta)
         )  # fmt: skip
-        error = math.hypot(auto.values["standard_error"], best.values["standard_error"])
+        error = math.hypot(
+            auto.values["excess_standard_error"], best.values["excess_standard_error"]
+        )
         apart = auto.values["excess"] - best.values["excess"]
         found.append(
             {
@@ -631,7 +574,7 @@ def tables(document: Document) -> list[Table]:
 
 def _worse_than_majority(line: Mapping[str, Any]) -> bool:
     auto, majority = line["auto"].values, line["majority"].values
-    return bool(auto["excess"] > majority["excess"] + 2.0 * auto["standard_error"])
+    return bool(auto["excess"] > majority["excess"] + 2.0 * auto["excess_standard_error"])
 
 
 def _named(record: Record) -> str:
@@ -640,7 +583,7 @@ def _named(record: Record) -> str:
 
 
 def _excess(record: Record) -> str:
-    return f"{record.values['excess']:.5f} ± {record.values['standard_error']:.5f}"
+    return mean("excess", 5)(record)
 
 
 def draw(document: Document, figure: Any) -> None:

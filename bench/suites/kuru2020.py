@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench import iteration_cost
+from bench.arrange import grouped, index, legend, mean, panels, pick, spread, ticks
 from bench.harness import Document, Record, Run
 from bench.report import Table, plain
 
@@ -137,14 +139,6 @@ def _fits(
             yield solve(problem, name, Budget(sizes.epsilon), **given), error, draw
 
 
-def _spread(errors: list[float]) -> dict[str, float]:
-    return {
-        "error": float(np.mean(errors)),
-        "standard_error": float(np.std(errors) / math.sqrt(max(1, len(errors) - 1))),
-        "runs": len(errors),
-    }
-
-
 def _descents(
     data: list[tuple[Any, float]],
     name: str,
@@ -166,7 +160,7 @@ def _descents(
         for t in map(int, at):
             errors.setdefault(t, []).append(error(iterates[t - 1]))
         last.append(errors[length][-1])
-    values = _spread(last) | {
+    values = spread(last) | {
         "iterations": length,
         "bound": float(result.plan.expected["excess_risk_bound"]),
     }
@@ -205,7 +199,7 @@ def _planned(data: list[tuple[Any, float]], sizes: Sizes) -> list[Record]:
             errors.append(error(result.w))
         settings = result.plan.settings
         smoothness = 0.25 * sizes.d + _ALPHA
-        values = _spread(errors) | {
+        values = spread(errors) | {
             "iterations": settings.iterations,
             "c": settings.step * smoothness,
             "momentum": settings.momentum,
@@ -347,137 +341,127 @@ def _best_noise() -> list[Record]:
 # ---- report -------------------------------------------------------------------------------------
 
 
-def _errors(document: Document) -> dict[tuple[float, int, float], list[Record]]:
-    """Final errors by start, rows a gradient and c."""
-    found: dict[tuple[float, int, float], list[Record]] = {}
-    for record in document.records:
-        if record.group == _ERROR:
-            case = record.case
-            key = (float(case["start"]), int(case["batch"]), float(case["c"]))
-            found.setdefault(key, []).append(record)
-    return found
-
-
-def _is_published(document: Document, setting: tuple[float, int, float]) -> bool:
+def _is_published(document: Document, *setting: float) -> bool:
+    """Whether the authors' code was run so: start, rows a gradient, c."""
     sizes = document.sizes
     return (*setting, sizes["n"], sizes["d"]) == (10.0, 100_000, 1.0, 100_000, 20)
 
 
 def tables(document: Document) -> list[Table]:
-    made = []
-    for setting, here in _errors(document).items():
-        start, batch, c = setting
-        lengths = sorted({int(r.case["T"]) for r in here})
-        cells = {(r.competitor, int(r.case["T"])): r for r in here}
-        compare = _is_published(document, setting)
-        runs = sorted({int(r.values["runs"]) for r in here})
-        rows = [
-            (name, *(_cell(cells.get((name, T)), T, name, compare) for T in lengths))
-            for name in METHODS
-        ]
-        made.append(
-            Table(
-                f"Start {start:g}, {plain(batch)} rows a gradient, c = {c:g}",
-                f"Mean of F - F* at the end over {' to '.join(map(str, runs))} runs, with its "
-                f"standard error: {document.sizes['draws']} draws of the data, each with "
-                f"{document.sizes['runs']} of the noise."
-                + (
-                    " In brackets: the authors' code, noise corrected, on its one draw of the "
-                    "data, where the starts have F - F* = 71.5 and 0.173. The number of its runs "
-                    "behind a mean is not known."
-                    if compare
-                    else ""
-                ),
-                ("method", *(f"T = {T}" for T in lengths)),
-                rows,
-            )
-        )
-    made.append(iteration_cost.table(document, dict.fromkeys(METHODS, 1.0)))
-    starts = {r.case["start"]: r.values for r in document.records if r.group == "start"}
-    made.append(
+    errors = pick(document.records, group=_ERROR)
+    return [
+        _best_table(document),
+        _planned_table(document),
+        _certified_table(document),
+        *(
+            _error_table(document, setting, here)
+            for setting, here in grouped(errors, "start", "batch", "c").items()
+        ),
+        iteration_cost.table(document, dict.fromkeys(METHODS, 1.0)),
         Table(
             "Where the methods start",
             "F - F* before the first iteration: what a method must beat to be of use. Over the "
             "draws of the data, whose seeds are 0, 1, 2 and so on.",
             ("start", "mean", "least", "largest"),
             [
-                (f"{start:g}", *(f"{found[k]:.3g}" for k in ("error", "least", "largest")))
-                for start, found in starts.items()
-            ],
-        )
-    )
-    return [*_new_tables(document), *made]
-
-
-def _new_tables(document: Document) -> list[Table]:
-    certified = [r for r in document.records if r.group == _CERTIFIED]
-    planned = [r for r in document.records if r.group == _AUTO]
-    kinds = ("simple", "grid", "lookahead", "quadratic", "nesterov")
-    return [
-        _best_table(document),
-        Table(
-            "What is planned when nothing is given",
-            "Step, momentum and iterations by the bounds, start 0, full batches, alpha = 0.02. "
-            "The bound counts the ridge, and holds for every loss or, of the heavy ball, for "
-            "quadratics alone.",
-            ("method", "options", "T", "c", "momentum", "bound", "holds for", "F - F*"),
-            [
-                (
-                    r.competitor,
-                    str(r.case["options"]) or "-",
-                    f"{int(r.values['iterations'])}",
-                    f"{r.values['c']:.2g}",
-                    f"{r.values['momentum']:.3f}",
-                    f"{r.values['bound']:.2g}",
-                    "every loss" if r.values["holds"] else "quadratics",
-                    f"{r.values['error']:.2g} ± {r.values['standard_error']:.1g}",
-                )
-                for r in planned
-            ],
-        ),
-        Table(
-            "Proposition 3.4: bounds of the heavy ball",
-            "Least over steps and momenta, for the guess E_0 = 10 and Laplace noise, epsilon = 1: "
-            "by the closed form for gradient steps, by all certificates with the grid search, by "
-            "the closed form for lookahead points, for quadratics alone; and Nesterov's bound at "
-            "c = 1.",
-            ("T", "closed form", "grid", "lookahead", "quadratics", "Nesterov"),
-            [
-                (f"{int(r.case['T'])}", *(f"{r.values[kind]:.3g}" for kind in kinds))
-                for r in certified
+                (plain(start), *(f"{r.values[k]:.3g}" for k in ("error", "least", "largest")))
+                for start, r in index(pick(document.records, group="start"), "start").items()
             ],
         ),
     ]
 
 
+def _error_table(document: Document, setting: tuple[float, int, float], here: Any) -> Table:
+    """Errors at the end, by method and number of iterations."""
+    start, batch, c = setting
+    compare = _is_published(document, *setting)
+    cells = index(here, "competitor", "T")
+    text = (
+        f"Mean of F - F* at the end over {plain(here[0].values['runs'])} runs, with its standard "
+        f"error: {document.sizes['draws']} draws of the data, each with "
+        f"{document.sizes['runs']} of the noise."
+    )
+    if compare:
+        text += (
+            " In brackets: the authors' code, noise corrected, on its one draw of the data, where "
+            "the starts have F - F* = 71.5 and 0.173. The number of its runs behind a mean is not "
+            "known."
+        )
+    return Table(
+        f"Start {start:g}, {plain(batch)} rows a gradient, c = {c:g}",
+        text,
+        ("method", *(f"T = {T}" for T in grouped(here, "T"))),
+        [
+            (name, *(_cell(cells[name, T], T, name, compare) for T in grouped(here, "T")))
+            for name in METHODS
+        ],
+    )
+
+
+def _cell(record: Record, T: int, name: str, compare: bool) -> str:
+    text = mean(record)
+    if record.values["iterations"] != T:
+        text += f" (T'={int(record.values['iterations'])})"
+    if compare and T in _PUBLISHED_T:
+        value = _PUBLISHED[name][_PUBLISHED_T.index(T)]
+        text += f" [{value:g}]" if math.isfinite(value) else " [-]"
+    return text
+
+
+def _planned_table(document: Document) -> Table:
+    return Table(
+        "What is planned when nothing is given",
+        "Step, momentum and iterations by the bounds, start 0, full batches, alpha = 0.02. "
+        "The bound counts the ridge, and holds for every loss or, of the heavy ball, for "
+        "quadratics alone.",
+        ("method", "options", "T", "c", "momentum", "bound", "holds for", "F - F*"),
+        [
+            (
+                r.competitor,
+                str(r.case["options"]) or "-",
+                f"{int(r.values['iterations'])}",
+                f"{r.values['c']:.2g}",
+                f"{r.values['momentum']:.3f}",
+                f"{r.values['bound']:.2g}",
+                "every loss" if r.values["holds"] else "quadratics",
+                mean(r),
+            )
+            for r in pick(document.records, group=_AUTO)
+        ],
+    )
+
+
+def _certified_table(document: Document) -> Table:
+    kinds = ("simple", "grid", "lookahead", "quadratic", "nesterov")
+    return Table(
+        "Proposition 3.4: bounds of the heavy ball",
+        "Least over steps and momenta, for the guess E_0 = 10 and Laplace noise, epsilon = 1: "
+        "by the closed form for gradient steps, by all certificates with the grid search, by "
+        "the closed form for lookahead points, for quadratics alone; and Nesterov's bound at "
+        "c = 1.",
+        ("T", "closed form", "grid", "lookahead", "quadratics", "Nesterov"),
+        [
+            (f"{int(r.case['T'])}", *(f"{r.values[kind]:.3g}" for kind in kinds))
+            for r in pick(document.records, group=_CERTIFIED)
+        ],
+    )
+
+
 def _best_table(document: Document) -> Table:
     """The paper's comparison of DP-GD and DP-HB by their best T, draw by draw."""
-    records = [r for r in document.records if r.group == _BEST]
-    listed = {float(T) for T in document.sizes["iterations"]}
-    rows = []
-    for start in sorted({float(r.case["start"]) for r in records}, reverse=True):
-        for c in sorted({float(r.case["c"]) for r in records}):
-            for which, chosen in (("of the paper", listed), ("of all", None)):
-                row, bests = [], {}
-                for name in ("dp-gd", "dp-hb"):
-                    here = [
-                        r
-                        for r in records
-                        if (r.competitor, r.case["start"], r.case["c"]) == (name, start, c)
-                        and (chosen is None or r.case["T"] in chosen)
-                    ]
-                    if not here:
-                        break
-                    table = np.array([list(r.values.values()) for r in here])
-                    means = table.mean(axis=1)
-                    at = int(np.argmin(means))
-                    bests[name] = table[at]
-                    error = table[at].std() / math.sqrt(max(1, len(table[at]) - 1))
-                    row.append(f"{means[at]:.2g} ± {error:.1g} (T = {int(here[at].case['T'])})")
-                if len(bests) == 2:
-                    won = int(np.sum(bests["dp-hb"] < bests["dp-gd"]))
-                    draws = len(bests["dp-hb"])
-                    rows.append((f"{start:g}", f"{c:g}", which, *row, f"{won} of {draws}"))
+    listed, rows = document.sizes["iterations"], []
+    for (start, c), here in grouped(pick(document.records, group=_BEST), "start", "c").items():
+        for which in ("of the paper", "of all"):
+            cells, best = [], {}
+            for name, found in grouped(here, "competitor").items():
+                tried = [r for r in found if which == "of all" or r.case["T"] in listed]
+                least = min(tried, key=lambda r: statistics.fmean(r.values.values()))
+                best[name] = list(least.values.values())
+                shown = Record(_BEST, {}, name, spread(best[name]))
+                cells.append(f"{mean(shown)} (T = {int(least.case['T'])})")
+            won = sum(a < b for a, b in zip(best["dp-hb"], best["dp-gd"], strict=True))
+            row = (f"{start:g}", f"{c:g}", which, *cells, f"{won} of {len(best['dp-hb'])}")
+            rows.append(row)
     return Table(
         "The best of DP-HB against the best of DP-GD",
         "The paper: 'the best of DP-HB (at T = 100) outperforms the best of DP-GD (at T = 1000)', "
@@ -489,95 +473,59 @@ def _best_table(document: Document) -> Table:
     )
 
 
-def _cell(record: Record | None, T: int, name: str, compare: bool) -> str:
-    if record is None:
-        return "-"
-    text = f"{record.values['error']:.2g} ± {record.values['standard_error']:.1g}"
-    if record.values["iterations"] != T:
-        text += f" (T'={int(record.values['iterations'])})"
-    if compare and T in _PUBLISHED_T:
-        value = _PUBLISHED[name][_PUBLISHED_T.index(T)]
-        text += f" [{value:g}]" if math.isfinite(value) else " [-]"
-    return text
-
-
 def draw(document: Document, figure: Any) -> None:
     """Final error over the number of iterations, one panel a setting."""
-    errors = _errors(document)
-    starts = {r.case["start"]: r.values["error"] for r in document.records if r.group == "start"}
-    columns = min(3, len(errors))
-    rows = -(-len(errors) // columns)
-    figure.set_size_inches(4.4 * columns, 3.4 * rows + 0.6)
-    axes = np.ravel(figure.subplots(rows, columns, sharey=True, squeeze=False))
-    for axis in axes[len(errors) :]:
-        axis.set_axis_off()
-    for axis, (setting, here) in zip(axes, errors.items(), strict=False):
-        start, batch, c = setting
-        for k, name in enumerate(METHODS):
-            points = [(r.case["T"], r.values["error"]) for r in here if r.competitor == name]
-            axis.plot(*zip(*points, strict=True), f"o{_style(name)}", color=_color(name),
-                      label=name, markersize=4)  # fmt: skip
-            if _is_published(document, setting):
-                label = "published code, repaired" if k == 0 else None
-                axis.plot(_PUBLISHED_T, _PUBLISHED[name], "x", color=_color(name), label=label)
-        axis.axhline(starts[0.0], color="0.5", linewidth=0.8, linestyle=":", label="w = 0")
-        axis.set(xscale="log", yscale="log", xlabel="iterations allowed, T")
-        lengths = document.sizes["iterations"]
-        axis.set_xticks(lengths, [str(T) for T in lengths])
-        axis.minorticks_off()
+    errors = grouped(pick(document.records, group=_ERROR), "start", "batch", "c")
+    (zero,) = pick(document.records, group="start", start=0.0)
+    axes = panels(figure, len(errors), 3, (4.4, 3.4), sharey=True)
+    for axis, ((start, batch, c), here) in zip(axes, errors.items(), strict=True):
+        for name, found in grouped(here, "competitor").items():
+            style = "o-" if name.endswith("-opt") else "o--"
+            color = f"C{METHODS.index(name.removesuffix('-opt'))}"
+            axis.plot([r.case["T"] for r in found], [r.values["error"] for r in found], style,
+                      color=color, label=name, markersize=4)  # fmt: skip
+            if _is_published(document, start, batch, c):
+                label = "published code, repaired" if name == METHODS[0] else None
+                axis.plot(_PUBLISHED_T, _PUBLISHED[name], "x", color=color, label=label)
+        axis.axhline(zero.values["error"], color="0.5", linewidth=0.8, linestyle=":", label="w = 0")
+        axis.set(yscale="log", xlabel="iterations allowed, T")
+        ticks(axis, document.sizes["iterations"])
         axis.set_title(f"start {start:g}, {plain(batch)} rows, c = {c:g}", fontsize=10)
     axes[0].set_ylabel("F - F* at the end")
-    handles, labels = max(
-        (axis.get_legend_handles_labels() for axis in axes[: len(errors)]), key=lambda p: len(p[0])
-    )
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-
-
-def _color(name: str) -> str:
-    return f"C{METHODS.index(name.removesuffix('-opt'))}"
-
-
-def _style(name: str) -> str:
-    return "-" if name.endswith("-opt") else "--"
+    legend(figure)
 
 
 def _draw_heavy_ball(document: Document, figure: Any) -> None:
     """Figure 1: bounds over T for two kinds of noise, and the rate over the momentum."""
-    figure.set_size_inches(11, 8.6)
-    axes = figure.subplots(3, len(_STEPS), sharey="row")
-    for column, step in enumerate(_STEPS):
-        for row, noise in enumerate(_NOISES):
-            axis = axes[row][column]
-            for k, momentum in enumerate(("best" if m is None else m) for m in _MOMENTA):
-                case = {"step": step, "noise": noise, "momentum": momentum}
-                (record,) = [r for r in document.records if r.group == _BOUND and r.case == case]
-                axis.plot(*_points(record, "T = "), "k-." if momentum == "best" else f"C{k}-",
-                          label=f"momentum {momentum}")  # fmt: skip
-            axis.set(yscale="log", xlabel="T", ylim=(1e-6, 1e5))
-            axis.set_title(f"step {step:g}, noise {noise:g} T", fontsize=10)
-        axis = axes[2][column]
-        rates = [r for r in document.records if r.group == _RATE and r.case["step"] == step]
+    rates = grouped(pick(document.records, group=_RATE), "step")
+    bounds = grouped(pick(document.records, group=_BOUND), "noise", "step")
+    axes = panels(figure, len(bounds) + len(rates), len(rates), (3.7, 2.7))
+    for axis, ((noise, step), here) in zip(axes, sorted(bounds.items()), strict=False):
+        for k, record in enumerate(here):
+            momentum = record.case["momentum"]
+            axis.plot(*_points(record, "T = "), "k-." if momentum == "best" else f"C{k}-",
+                      label=f"momentum {momentum}")  # fmt: skip
+        axis.set(yscale="log", xlabel="T", ylim=(1e-6, 1e5), ylabel="bound of F - F*")
+        axis.set_title(f"step {step:g}, noise {noise:g} T", fontsize=10)
+    for axis, (step, here) in zip(axes[len(bounds) :], rates.items(), strict=True):
         for kind, style in (("heavy ball", "-"), ("Nesterov", ":")):
-            values = [r.values[kind] for r in rates]
-            axis.plot([r.case["momentum"] for r in rates], values, style, label=kind)
-        axis.set(xlabel="momentum")
+            axis.plot([r.case["momentum"] for r in here], [r.values[kind] for r in here], style,
+                      label=kind)  # fmt: skip
+        axis.set(xlabel="momentum", ylabel="rate", ylim=(0.25, 1.0))
         axis.set_title(f"rate, step {step:g}", fontsize=10)
-    axes[0][0].set_ylabel("bound of F - F*")
-    axes[1][0].set_ylabel("bound of F - F*")
-    axes[2][0].set_ylabel("rate")
-    axes[0][-1].legend(frameon=False, fontsize=7)
-    axes[2][-1].legend(frameon=False, fontsize=7, title="(26) is Nesterov's", title_fontsize=7)
+    axes[len(rates) - 1].legend(frameon=False, fontsize=7)
+    axes[-1].legend(frameon=False, fontsize=7, title="(26) is Nesterov's", title_fontsize=7)
 
 
 def _draw_best_noise(document: Document, figure: Any) -> None:
     """Figure 2: the best scales of Laplace noise, by iteration."""
-    records = [r for r in document.records if r.group == _NOISE]
-    figure.set_size_inches(3.0 * len(records), 2.8)
-    for axis, record in zip(figure.subplots(1, len(records)), records, strict=True):
+    records = pick(document.records, group=_NOISE)
+    axes = panels(figure, len(records), len(records), (3.0, 2.1))
+    for axis, record in zip(axes, records, strict=True):
         axis.plot(*_points(record, "t = "))
         axis.set(xlabel="t", ylim=(0, None))
         axis.set_title(f"{record.case['stages']} stages, T = {record.case['T']}", fontsize=10)
-    figure.axes[0].set_ylabel("noise scale, in S1 / (n epsilon)")
+    axes[0].set_ylabel("noise scale, in S1 / (n epsilon)")
 
 
 def _points(record: Record, prefix: str) -> tuple[list[int], list[float]]:
@@ -587,27 +535,24 @@ def _points(record: Record, prefix: str) -> tuple[list[int], list[float]]:
 
 def _draw_traces(document: Document, figure: Any, batch_index: int) -> None:
     """Figures 3 and 4: errors on the way, a row for each c, a color for each T."""
-    batch = document.sizes["batches"][batch_index]
-    errors = {key: found for key, found in _errors(document).items() if key[1] == batch}
-    steps = sorted({c for _, _, c in errors})
-    figure.set_size_inches(2.6 * len(METHODS), 2.9 * len(steps) + 0.4)
-    axes = figure.subplots(len(steps), len(METHODS), sharex=True, sharey=True, squeeze=False)
-    lengths = document.sizes["iterations"]
-    for (start, _, c), here in errors.items():
-        for record in here:
-            axis = axes[steps.index(c)][METHODS.index(record.competitor)]
-            k = lengths.index(record.case["T"])
-            known = {int(t): value for t, value in zip(*_points(record, "after "), strict=True)}
-            label = f"T = {lengths[k]}" if start != 0.0 else None
-            axis.plot([t + 1 for t in known], list(known.values()), color=f"C{k}", label=label,
-                      linestyle=":" if start == 0.0 else "-", linewidth=1.2)  # fmt: skip
-    for row, c in enumerate(steps):
-        for column, name in enumerate(METHODS):
-            axes[row][column].set(xscale="log", yscale="log")
-            axes[row][column].set_title(f"{name}, c = {c:g}", fontsize=9)
-            axes[-1][column].set_xlabel("iterations + 1")
-        axes[row][0].set_ylabel("F - F*")
-    axes[0][0].legend(frameon=False, fontsize=7, title="dotted: from 0", title_fontsize=7)
+    sizes = document.sizes
+    here = pick(document.records, group=_ERROR, batch=sizes["batches"][batch_index])
+    found = grouped(here, "c", "competitor")
+    axes = panels(figure, len(found), len(METHODS), (2.6, 2.9), sharex=True, sharey=True)
+    for axis, ((c, name), records) in zip(axes, found.items(), strict=True):
+        for record in records:
+            known, errors = _points(record, "after ")
+            k = sizes["iterations"].index(record.case["T"])
+            far = record.case["start"] != 0.0
+            axis.plot(np.add(known, 1), errors, color=f"C{k}", linestyle="-" if far else ":",
+                      linewidth=1.2, label=f"T = {record.case['T']}" if far else None)  # fmt: skip
+        axis.set(xscale="log", yscale="log")
+        axis.set_title(f"{name}, c = {c:g}", fontsize=9)
+    for axis in axes[-len(METHODS) :]:
+        axis.set_xlabel("iterations + 1")
+    for axis in axes[:: len(METHODS)]:
+        axis.set_ylabel("F - F*")
+    axes[0].legend(frameon=False, fontsize=7, title="dotted: from 0", title_fontsize=7)
 
 
 FIGURES: dict[str, Callable[[Document, Any], None]] = {

@@ -10,12 +10,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.arrange import grouped, index, legend, mean, panels, pick, spread, ticks
 from bench.harness import Document, Record, Run
 from bench.problems import Dataset, adult, letter, mnist, randhie, synthetic, text_columns
 from bench.report import Table, plain
@@ -45,6 +47,7 @@ CLASSES = {
     "TERM": "tilted risk",
     "smooth TERM": "and smooth",
 }
+_ERM = ("F", "H", "G", "J")
 _SMOOTH = ("H", "J", "smooth TERM")
 _STRONGLY = ("F", "H", "TERM", "smooth TERM")
 _MU = 0.1
@@ -186,32 +189,30 @@ class _Case:
             smoothness, mean=mean, spread=spread,
         )  # fmt: skip
 
-    def options(self) -> dict[str, Any]:
-        """The paper's noise."""
-        pure = self.delta == 0.0
-        return {
-            "noise": "l2-laplace" if pure else "gaussian",
-            "calibration": "analytic" if pure else "zhao",
-        }
+    def plan(self, data: Any, *, paper: bool = False, **options: Any) -> Any:
+        """Of output perturbation, with the paper's noise or dpfast's."""
+        from dpfast import Budget, plan
 
-    def budget(self) -> Any:
-        from dpfast import Budget
+        if paper:
+            pure = self.delta == 0.0
+            options["noise"] = "l2-laplace" if pure else "gaussian"
+            options["calibration"] = "analytic" if pure else "zhao"
+        return plan(data, "output-perturbation", Budget(self.epsilon, self.delta), **options)
 
-        return Budget(self.epsilon, self.delta)
+    def record(self, group: str, name: str, values: dict[str, float]) -> Record:
+        case = {"table": self.table, "class": self.name, "n": self.n, "epsilon": self.epsilon,
+                "delta": self.delta}  # fmt: skip
+        return Record(group, case, name, values)
 
-    def records(
-        self, setting: Any, errors: Sequence[float], more: dict[str, float]
-    ) -> list[Record]:
+    def records(self, setting: Any, errors: Sequence[float], **more: float) -> list[Record]:
         """Measured errors beside the theorem, and the table's other rows."""
         from bench.papers import lowy2021
         from dpfast.theory import lowy2021 as lowy2021_theory
 
         found = lowy2021.guarantee(setting, smooth=self.smooth, risk=self.risk)
         _, _, runtime = lowy2021.effort(setting, smooth=self.smooth, risk=self.risk)
-        case = {"table": self.table, "class": self.name, "n": self.n, "epsilon": self.epsilon,
-                "delta": self.delta}  # fmt: skip
         values = {
-            **_mean(errors),
+            **spread(errors),
             "ratio": setting.ratio,
             "bound": found.exact_risk,
             "trivial": setting.lipschitz * setting.radius,
@@ -221,32 +222,19 @@ class _Case:
         }
         if self.table in (5, 6):
             values["lower"] = lowy2021_theory.lower_bound(setting)
-        if self.name in ("F", "H", "G", "J"):
+        if self.name in _ERM:
             values["stated"] = lowy2021.stated_risk(setting, smooth=self.smooth, risk=self.risk)
-        records = [Record(_BOUND, case, OURS, values)]
+        records = [self.record(_BOUND, OURS, values)]
         for row in lowy2021.ROWS:
             if (row.table, row.function_class) == (self.table, self.name):
                 rate = {"rate": row.risk(setting)}
                 if row.bound is not None and row.condition(setting):
                     rate["bound"] = row.bound(setting)
-                records.append(Record(_RATE, case, row.reference, rate))
+                records.append(self.record(_RATE, row.reference, rate))
         return records
 
-    def rival(self, name: str, errors: Sequence[float]) -> Record:
-        case = {"table": self.table, "class": self.name, "n": self.n, "epsilon": self.epsilon,
-                "delta": self.delta}  # fmt: skip
-        return Record(_RIVAL, case, name, _mean(errors))
 
-
-def _mean(errors: Sequence[float]) -> dict[str, float]:
-    return {
-        "error": float(np.mean(errors)),
-        "standard_error": float(np.std(errors) / math.sqrt(max(1, len(errors) - 1))),
-        "runs": float(len(errors)),
-    }
-
-
-def _draws(settled: Any, point: Vector, seeds: Iterator[int] | range) -> list[Vector]:
+def _draws(settled: Any, point: Vector, seeds: range) -> list[Vector]:
     """Runs that share what comes before the noise, which is the same on every run."""
     from bench.released import perturbed
 
@@ -301,64 +289,58 @@ def _theorem_ridge(case: _Case, at: Callable[[float], Any]) -> float:
 def _empirical(sizes: Sizes, table: int, delta: float) -> list[Record]:
     """Tables 5 and 6: means over records."""
     from bench.released import unperturbed
-    from dpfast import plan, solve
+    from dpfast import Budget, solve
     from dpfast.objectives import Erm, ErmShape
 
     records = []
     for n in sizes.rows:
         X, y = _records(n, 0)
-        for name in ("F", "H", "G", "J"):
+        for name in _ERM:
             case = _Case(table, name, n, 1.0, delta)
             problem = _problem(X, y, "logistic" if case.smooth else "hinge")
-            best, excess = _excess(lambda alpha, problem=problem: Erm(problem, alpha), case.mu)
+            best, excess = _excess(partial(Erm, problem), case.mu)
             radius = float(np.linalg.norm(best))
-            alpha = case.mu
-            if not alpha:
-                shape = ErmShape(problem.shape, 1.0)
-                alpha = _theorem_ridge(case, lambda _, s=shape, c=case, r=radius: c.setting(s, r))
+            setting = case.setting(ErmShape(problem.shape, case.mu or 1.0), radius)
+            alpha = case.mu or _theorem_ridge(case, lambda _, setting=setting: setting)
             shape = ErmShape(problem.shape, alpha)
-            told = shape.minimizer_norm if case.mu else radius
-            settled = plan(problem, "output-perturbation", case.budget(), alpha=alpha,
-                           **case.options())  # fmt: skip
+            setting = case.setting(shape, shape.minimizer_norm if case.mu else radius)
+
+            def errors(settled: Any, point: Vector, excess: Any = excess) -> list[float]:
+                return [excess(w) for w in _draws(settled, point, range(sizes.runs))]
+
+            settled = case.plan(problem, paper=True, alpha=alpha)
             point, passes = _minimize(settled, Erm(problem, alpha))
-            errors = [excess(w) for w in _draws(settled, point, range(sizes.runs))]
-            more = {"passes": passes, "ridge": alpha}
-            records += case.records(case.setting(shape, told), errors, more)
-            usual = plan(problem, "output-perturbation", case.budget(), alpha=case.mu or None,
-                         minimizer_norm=radius)  # fmt: skip
-            if usual.shape.alpha != alpha:
-                point, _ = _minimize(usual, Erm(problem, usual.shape.alpha))
-            errors = [excess(w) for w in _draws(usual, point, range(sizes.runs))]
-            records.append(case.rival(DEFAULT, errors))
-            if not case.smooth:
-                continue
-            iterate = plan(problem, "output-perturbation", case.budget(), mode="iterate",
-                           alpha=case.mu, minimizer_norm=radius, calibration="paper")  # fmt: skip
-            point = unperturbed(iterate, problem)
-            errors = [excess(w) for w in _draws(iterate, point, range(sizes.runs))]
-            records.append(case.rival(ZHANG, errors))
-            given = {"alpha": case.mu} if case.mu else {}
-            errors = [
-                excess(solve(problem, OBJECTIVE.replace(" ", "-"), case.budget(),
-                             random_state=seed, **given).w)
-                for seed in range(sizes.rival_runs)
-            ]  # fmt: skip
-            records.append(case.rival(OBJECTIVE, errors))
+            records += case.records(setting, errors(settled, point), passes=passes, ridge=alpha)
+            rivals: dict[str, list[float]] = {}
+            settled = case.plan(problem, alpha=case.mu or None, minimizer_norm=radius)
+            if settled.shape.alpha != alpha:
+                point, _ = _minimize(settled, Erm(problem, settled.shape.alpha))
+            rivals[DEFAULT] = errors(settled, point)
+            if case.smooth:
+                settled = case.plan(problem, mode="iterate", alpha=case.mu, minimizer_norm=radius,
+                                    calibration="paper")  # fmt: skip
+                rivals[ZHANG] = errors(settled, unperturbed(settled, problem))
+                given = {"alpha": case.mu} if case.mu else {}
+                rivals[OBJECTIVE] = [
+                    excess(solve(problem, OBJECTIVE.replace(" ", "-"), Budget(1.0, delta),
+                                 random_state=seed, **given).w)
+                    for seed in range(sizes.rival_runs)
+                ]  # fmt: skip
+            records += [case.record(_RIVAL, rival, spread(e)) for rival, e in rivals.items()]
     return records
 
 
 def _population(sizes: Sizes, table: int, delta: float) -> list[Record]:
     """Tables 3 and 4: samples of a finite population, whose risk is known."""
-    from dpfast import plan
     from dpfast.objectives import Erm, ErmShape
 
     X, y = _records(sizes.population, 1)
     records = []
-    for name in ("F", "H", "G", "J"):
+    for name in _ERM:
         loss = "logistic" if name in _SMOOTH else "hinge"
         whole = _problem(X, y, loss)
         mu = _MU if name in _STRONGLY else 0.0
-        best, excess = _excess(lambda alpha, problem=whole: Erm(problem, alpha), mu)
+        best, excess = _excess(partial(Erm, whole), mu)
         for n in sizes.rows:
             case = _Case(table, name, n, 1.0, delta)
             shape = ErmShape(dataclasses.replace(whole.shape, n_samples=n), mu or 1.0)
@@ -369,26 +351,23 @@ def _population(sizes: Sizes, table: int, delta: float) -> list[Record]:
             for seed in range(sizes.samples):
                 drawn = rng.integers(len(X), size=n)
                 sample = _problem(X[drawn], y[drawn], loss)
-                settled = plan(sample, "output-perturbation", case.budget(), alpha=alpha,
-                               **case.options())  # fmt: skip
+                settled = case.plan(sample, paper=True, alpha=alpha)
                 point, passes = _minimize(settled, Erm(sample, alpha))
                 # Runs on one sample are not independent: their mean counts as one.
                 seeds = range(seed * sizes.samples, (seed + 1) * sizes.samples)
                 errors.append(float(np.mean([excess(w) for w in _draws(settled, point, seeds)])))
-            more = {"passes": passes, "ridge": alpha}
-            records += case.records(setting, errors, more)
+            records += case.records(setting, errors, passes=passes, ridge=alpha)
     return records
 
 
 def _general(sizes: Sizes, table: int, delta: float) -> list[Record]:
     """Tables 1 and 2: a function of which L, µ and β are declared and nothing else."""
-    from dpfast import plan
     from dpfast.objectives import General, Tilted
 
     X, y = _records(sizes.rows[0], 0)
     problem = _problem(X, y, "logistic")
     records = []
-    for name in ("F", "H", "G", "J"):
+    for name in _ERM:
         mu = _MU if name in _STRONGLY else 0.0
         best, excess = _excess(lambda alpha: Tilted(problem, alpha, _GENERAL_TILT), mu)
         norm = float(np.linalg.norm(best))
@@ -411,17 +390,15 @@ def _general(sizes: Sizes, table: int, delta: float) -> list[Record]:
 
             alpha = mu or _theorem_ridge(case, setting)
             objective = declared(alpha)
-            settled = plan(objective, "output-perturbation", case.budget(), **case.options())
+            settled = case.plan(objective, paper=True)
             point, passes = _minimize(settled, objective)
             errors = [excess(w) for w in _draws(settled, point, range(sizes.runs))]
-            more = {"passes": passes, "ridge": alpha}
-            records += case.records(setting(alpha), errors, more)
+            records += case.records(setting(alpha), errors, passes=passes, ridge=alpha)
     return records
 
 
 def _tilted(sizes: Sizes, table: int, delta: float) -> list[Record]:
     """The tilted risks of Tables 1 and 2, whose sensitivity falls with n."""
-    from dpfast import plan
     from dpfast.objectives import Tilted
 
     records = []
@@ -432,67 +409,54 @@ def _tilted(sizes: Sizes, table: int, delta: float) -> list[Record]:
         _, excess = _excess(lambda alpha, p=problem: Tilted(p, alpha, _TILT), _MU)
         for name in ("TERM", "smooth TERM"):
             case = _Case(table, name, n, 1.0, delta)
-            options = {"objective": "tilted", "objective_options": {"tilt": _TILT}}
-            settled = plan(problem, "output-perturbation", case.budget(), alpha=_MU,
-                           **options, **case.options())  # fmt: skip
+            given = {"objective": "tilted", "objective_options": {"tilt": _TILT}, "alpha": _MU}
+            settled = case.plan(problem, paper=True, **given)
             point, passes = _minimize(settled, objective)
             errors = [excess(w) for w in _draws(settled, point, range(sizes.runs))]
             setting = case.setting(objective.shape, objective.shape.minimizer_norm)
             more = {"passes": passes, "ridge": _MU, "spread": setting.spread}
-            records += case.records(setting, errors, more)
-            usual = plan(problem, "output-perturbation", case.budget(), alpha=_MU, **options)
+            records += case.records(setting, errors, **more)
+            usual = case.plan(problem, **given)
             errors = [excess(w) for w in _draws(usual, point, range(sizes.runs))]
-            records.append(case.rival(DEFAULT, errors))
+            records.append(case.record(_RIVAL, DEFAULT, spread(errors)))
     return records
 
 
 # ---- tilted risks and fairness ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Training and test rows, and which test rows belong to which group."""
-
-    name: str
-    train: Dataset
-    test: Dataset
-    groups: dict[str, NDArray[np.bool_]]
+Groups = Mapping[str, NDArray[np.bool_]]
 
 
-def _grouped(data: Path | None, note: Callable[[str], None], largest: int) -> _Table:
-    """Adult by sex, race and sex with income; RAND HIE by health where Adult is missing."""
-    try:
-        if data is None:
-            raise FileNotFoundError
-        whole = adult(data)
-        columns = [text_columns(data, f"adult_{part}.csv", ("sex", "race")) for part in _PARTS]
-    except FileNotFoundError:
-        note("Adult left out: give its directory with --data.")
-        whole = randhie()
-        train, test = whole.split(0)
-        sick = test.X[:, _DISEASES] > np.median(test.X[:, _DISEASES])
-        groups = {"few diseases": ~sick, "many diseases": sick}
-        return _Table(whole.name, _cut(train, largest), test, groups)
-    first = len(columns[0]["sex"])
+def _adult_groups(data: Path) -> tuple[Dataset, Dataset, Groups]:
+    """Training and test rows of Adult, the latter by sex, race and sex with income."""
+    whole = adult(data)
+    first = len(text_columns(data, "adult_train.csv", ("sex",))["sex"])
     train, test = (
-        Dataset(whole.name, whole.X[rows], whole.y[rows], whole.data_norm)
+        dataclasses.replace(whole, X=whole.X[rows], y=whole.y[rows])
         for rows in (slice(first), slice(first, None))
     )
-    sex, race, rich = columns[1]["sex"], columns[1]["race"], test.y > 0.0
+    columns = text_columns(data, "adult_test.csv", ("sex", "race"))
+    sex, race, rich = columns["sex"], columns["race"], test.y > 0.0
     groups = {"men": sex == "Male", "women": sex == "Female"}
     groups |= {value: race == value for value in sorted(set(race.tolist()))}
     for word, income in (("above 50K", rich), ("up to 50K", ~rich)):
         groups |= {f"{who}, {word}": groups[who] & income for who in ("men", "women")}
-    return _Table(whole.name, _cut(train, largest), test, groups)
+    return train, test, groups
 
 
-_PARTS = ("train", "test")
+def _health_groups() -> tuple[Dataset, Dataset, Groups]:
+    train, test = randhie().split(0)
+    sick = test.X[:, _DISEASES] > np.median(test.X[:, _DISEASES])
+    return train, test, {"few diseases": ~sick, "many diseases": sick}
+
+
 # Chronic diseases, of RAND HIE's columns.
 _DISEASES = 5
 
 
 def _cut(data: Dataset, largest: int) -> Dataset:
-    return Dataset(data.name, data.X[:largest], data.y[:largest], data.data_norm)
+    return dataclasses.replace(data, X=data.X[:largest], y=data.y[:largest])
 
 
 def _fairness(settings: Run, sizes: Sizes) -> list[Record]:
@@ -500,67 +464,61 @@ def _fairness(settings: Run, sizes: Sizes) -> list[Record]:
     from dpfast import Problem
     from dpfast.objectives import Erm, Tilted
 
-    table = _grouped(settings.data, settings.note, sizes.largest)
-    train, test = table.train, table.test
+    (train, test, groups), *_ = [*settings.tables({"Adult": _adult_groups}), _health_groups()]
+    train = _cut(train, sizes.largest)
     problem = Problem(train.X, train.y, "logistic", data_norm=train.data_norm)
 
     def make(alpha: float, tilt: float) -> Any:
         return Tilted(problem, alpha, tilt) if tilt else Erm(problem, alpha)
 
     def record(tilt: float, name: str, ws: list[Vector], **case: float) -> Record:
-        scores = [_by_group(w, test, table.groups) for w in ws]
+        scores = [_by_group(w, test, groups) for w in ws]
         values = {key: float(np.mean([score[key] for score in scores])) for key in scores[0]}
-        return Record(_FAIR, {"table": table.name, "tilt": tilt, **case}, name, values)
+        return Record(_FAIR, {"table": train.name, "tilt": tilt, **case}, name, values)
 
     records = []
     for tilt in sizes.tilts:
-        settings.say(f"  {table.name}, tilt {tilt:g}")
+        settings.say(f"  {train.name}, tilt {tilt:g}")
         records.append(record(tilt, NONPRIVATE, [_best(make(_FREE_RIDGE, tilt))]))
         options = {"objective": "tilted", "objective_options": {"tilt": tilt}} if tilt else {}
-        judge = make(_FREE_RIDGE, tilt)
-        points = {}
-        for epsilon in sizes.fair_epsilons:
-            tuned = _tune(
-                problem, epsilon, sizes.fair_ridges, options, sizes.draws,
-                lambda alpha, tilt=tilt: make(alpha, tilt), judge, points,
-            )  # fmt: skip
-            records.append(record(tilt, PRIVATE, tuned[1], epsilon=epsilon, ridge=tuned[0]))
+        for epsilon, alpha, ws in _tuned(
+            problem, sizes.fair_epsilons, sizes.fair_ridges, sizes.draws,
+            partial(make, tilt=tilt), options,
+        ):  # fmt: skip
+            records.append(record(tilt, PRIVATE, ws, epsilon=epsilon, ridge=alpha))
     return records
 
 
-def _tune(
+def _tuned(
     problem: Any,
-    epsilon: float,
+    epsilons: Sequence[float],
     ridges: Sequence[float],
-    options: Mapping[str, Any],
     draws: int,
     make: Callable[[float], Any],
-    judge: Any,
-    points: dict[float, Vector],
-) -> tuple[float, list[Vector]]:
+    options: Mapping[str, Any],
+) -> Iterator[tuple[float, float, list[Vector]]]:
     """Private weights at the ridge of least mean objective without ridge: **not private**.
 
-    The minimizers in `points` serve every budget.
+    By budget, with that ridge; the minimizers serve every budget.
     """
     from dpfast import Budget, plan
 
-    found = []
-    for alpha in ridges:
-        settled = plan(problem, "output-perturbation", Budget(epsilon, _DELTA), alpha=alpha,
-                       **options)  # fmt: skip
-        if alpha not in points:
-            points[alpha] = _minimize(settled, make(alpha))[0]
-        ws = _draws(settled, points[alpha], range(draws))
-        few = ws[: max(3, draws // 3)]
-        values = [judge.value_and_gradient(w)[0] - 0.5 * _FREE_RIDGE * w @ w for w in few]
-        found.append((float(np.mean(values)), alpha, ws))
-    _, alpha, ws = min(found, key=lambda entry: entry[0])
-    return alpha, ws
+    judge, points = make(_FREE_RIDGE), {}
+    for epsilon in epsilons:
+        found = []
+        for alpha in ridges:
+            settled = plan(problem, "output-perturbation", Budget(epsilon, _DELTA), alpha=alpha,
+                           **options)  # fmt: skip
+            if alpha not in points:
+                points[alpha] = _minimize(settled, make(alpha))[0]
+            ws = _draws(settled, points[alpha], range(draws))
+            few = ws[: max(3, draws // 3)]
+            values = [judge.value_and_gradient(w)[0] - 0.5 * _FREE_RIDGE * w @ w for w in few]
+            found.append((float(np.mean(values)), alpha, ws))
+        yield (epsilon, *min(found, key=lambda entry: entry[0])[1:])
 
 
-def _by_group(
-    w: Vector, test: Dataset, groups: Mapping[str, NDArray[np.bool_]]
-) -> dict[str, float]:
+def _by_group(w: Vector, test: Dataset, groups: Groups) -> dict[str, float]:
     margins = test.y * (test.X @ w[:-1] + w[-1])
     losses, right = np.logaddexp(0.0, -margins), margins > 0.0
     found = {"log_loss": float(losses.mean()), "accuracy": float(right.mean())}
@@ -573,18 +531,10 @@ def _by_group(
 # ---- adversarial training -----------------------------------------------------------------------
 
 
-def _robust_tables(settings: Run, sizes: Sizes) -> Iterator[Dataset]:
+def _robust_tables(settings: Run, sizes: Sizes) -> list[Dataset]:
     """Balanced tables: letters, and digits of 7 x 7 pixels."""
-    found = []
-    for load in (letter, _small_digits):
-        try:
-            if settings.data is None:
-                raise FileNotFoundError(2, "no such file", "--data DIRECTORY")
-            found.append(load(settings.data))
-        except FileNotFoundError as error:
-            name = load.__name__.strip("_").replace("_", " ")
-            settings.note(f"{name} left out: {Path(error.filename).name} is not there.")
-    yield from found or [_cut(synthetic(4000, 6), sizes.largest)]
+    found = list(settings.tables({"letters": letter, "small digits": _small_digits}))
+    return found or [_cut(synthetic(4000, 6), sizes.largest)]
 
 
 def _small_digits(data: Path) -> Dataset:
@@ -612,8 +562,9 @@ def _robustness(settings: Run, sizes: Sizes) -> list[Record]:
                         "training": "adversarial" if adversarial else "standard"}  # fmt: skip
                 if epsilon:
                     case["epsilon"] = epsilon
-                error = float(np.std(found) / math.sqrt(max(1, len(found) - 1)))
-                values = {"accuracy": float(np.mean(found)), "standard_error": error}
+                measured = spread(found)
+                values = {"accuracy": measured["error"],
+                          "standard_error": measured["standard_error"]}  # fmt: skip
                 records.append(Record(_ROBUST, case, name, values))
     return records
 
@@ -631,17 +582,13 @@ def _robust_split(
     trained: dict[float, dict[tuple[str, float], list[Vector]]] = {}
     for radius in radii:
         options: dict[str, Any] = {"radius": radius, "norm": norm}
-
-        def make(alpha: float, options: dict[str, Any] = options) -> Any:
-            return Adversarial(problem, alpha, **options)
-
+        make = partial(Adversarial, problem, **options)
         here = trained.setdefault(radius, {(NONPRIVATE, 0.0): [_best(make(_FREE_RIDGE))]})
         given = {"objective": "adversarial", "objective_options": options}
-        points: dict[float, Vector] = {}
-        for epsilon in sizes.robust_epsilons:
-            tuned = _tune(problem, epsilon, sizes.robust_ridges, given, sizes.draws, make,
-                          make(_FREE_RIDGE), points)  # fmt: skip
-            here[PRIVATE, epsilon] = tuned[1]
+        for epsilon, _, ws in _tuned(
+            problem, sizes.robust_epsilons, sizes.robust_ridges, sizes.draws, make, given
+        ):
+            here[PRIVATE, epsilon] = ws
     for radius in radii:
         for adversarial in (False, True):
             for (name, epsilon), ws in trained[radius if adversarial else 0.0].items():
@@ -677,7 +624,7 @@ def _adversarial_hinge(settings: Run, sizes: Sizes) -> list[Record]:
                         found.append(float(np.mean(accuracies)))
                         passes.append(count)
                     case = {"table": data.name, "norm": norm, "radius": radius, "loss": loss}
-                    values = _mean(found) | {"passes": float(np.mean(passes))}
+                    values = spread(found) | {"passes": float(np.mean(passes))}
                     records.append(Record(_HINGE, case, PRIVATE, values))
     return records
 
@@ -778,22 +725,14 @@ _TEXTS = {
 }
 
 
-def _group(document: Document, name: str) -> list[Record]:
-    return [r for r in document.records if r.group == name]
-
-
 def tables(document: Document) -> list[Table]:
-    made = []
-    bounds = _group(document, _BOUND)
-    for number in sorted({int(r.case["table"]) for r in bounds}):
-        here = [r for r in bounds if r.case["table"] == number]
-        made.append(_bound_table(document, number, here, not made))
+    bounds = grouped(pick(document.records, group=_BOUND), "table")
     return [
-        *made,
+        *(_bound_table(document, n, bounds[n], n == min(bounds)) for n in sorted(bounds)),
         _rival_table(document),
         _saddle_table(document),
         *_fair_tables(document),
-        *_robust_report(document),
+        *_robust_tables_of(document),
         *_hinge_tables(document),
     ]
 
@@ -807,7 +746,7 @@ def _saddle_table(document: Document) -> Table:
             f"{r.values['expected']:.3g}",
             f"{r.values['taken']:.0f}" + ("" if r.values["certified"] else " (not certified)"),
         )
-        for r in _group(document, _SADDLE)
+        for r in pick(document.records, group=_SADDLE)
     ]
     return Table(
         "Corollary 5.1: gradients until a saddle point is certified",
@@ -819,71 +758,32 @@ def _saddle_table(document: Document) -> Table:
     )
 
 
-def _hinge_tables(document: Document) -> list[Table]:
-    """The adversarial hinge beside the logistic loss."""
-    records = _group(document, _HINGE)
-    made = []
-    for table, norm in sorted({(str(r.case["table"]), str(r.case["norm"])) for r in records}):
-        here = [r for r in records if (r.case["table"], r.case["norm"]) == (table, norm)]
-        radii = sorted({float(r.case["radius"]) for r in here})
-        rows = []
-        for loss in ("hinge", "logistic"):
-            cells = {float(r.case["radius"]): r.values for r in here if r.case["loss"] == loss}
+def _bound_table(document: Document, number: int, here: list[Record], first: bool) -> Table:
+    keys = "class", "n", "epsilon"
+    others = pick(document.records, table=number)
+    usual = index(pick(others, group=_RIVAL, competitor=DEFAULT), *keys)
+    rates = index((r for r in others if r.group == _RATE and _own(r.competitor)), *keys)
+    rows = []
+    for name in CLASSES:
+        for (_, n, epsilon), r in index(pick(here, **{"class": name}), *keys).items():
+            v, rival = r.values, usual.get((name, n, epsilon))
+            known = {key: f"{v[key]:.2g}" if key in v else "-" for key in ("stated", "lower")}
             rows.append(
                 (
-                    loss,
-                    *(
-                        f"{100 * cells[k]['error']:.1f} ± {100 * cells[k]['standard_error']:.1f}"
-                        f" ({cells[k]['passes']:.0f})"
-                        for k in radii
-                    ),
+                    name,
+                    plain(n),
+                    plain(epsilon),
+                    f"{v['ratio']:.2g}",
+                    f"{rates[name, n, epsilon].values['rate']:.2g}",
+                    known["stated"],
+                    f"{v['bound']:.2g}" if v["applies"] else f"({v['bound']:.2g})",
+                    known["lower"],
+                    mean(r),
+                    f"{v['error'] / v['bound']:.2g}",
+                    f"{rival.values['error']:.2g}" if rival else "-",
+                    f"{v['passes']:.0f} / {v['runtime']:.2g}",
                 )
             )
-        made.append(
-            Table(
-                f"Adversarial hinge: {table}, {norm}",
-                "Accuracy in % on test rows that an adversary may move by the radius, which was "
-                f"trained for; epsilon = {_HINGE_EPSILON:g}, delta = {_DELTA:g}, everything else "
-                "by default. In brackets: passes until the minimizer was certified.",
-                ("loss", *(f"radius {k:g}" for k in radii)),
-                rows,
-            )
-        )
-    return made
-
-
-def _bound_table(document: Document, number: int, here: list[Record], first: bool) -> Table:
-    usual = {
-        (r.case["class"], r.case["n"]): r.values["error"]
-        for r in _group(document, _RIVAL)
-        if r.case["table"] == number and r.competitor == DEFAULT
-    }
-    rates = {
-        (r.case["class"], r.case["n"], r.case["epsilon"]): r.values["rate"]
-        for r in _group(document, _RATE)
-        if r.case["table"] == number and _own(r.competitor)
-    }
-    rows = []
-    order = list(CLASSES)
-    for r in sorted(here, key=lambda r: order.index(str(r.case["class"]))):
-        name, n, v = str(r.case["class"]), r.case["n"], r.values
-        bound = f"{v['bound']:.2g}" if v["applies"] else f"({v['bound']:.2g})"
-        rows.append(
-            (
-                name,
-                plain(n),
-                plain(r.case["epsilon"]),
-                f"{v['ratio']:.2g}",
-                f"{rates[name, n, r.case['epsilon']]:.2g}",
-                f"{v['stated']:.2g}" if "stated" in v else "-",
-                bound,
-                f"{v['lower']:.2g}" if "lower" in v else "-",
-                f"{v['error']:.2g} ± {v['standard_error']:.1g}",
-                f"{v['error'] / v['bound']:.2g}",
-                f"{usual[name, n]:.2g}" if (name, n) in usual else "-",
-                f"{v['passes']:.0f} / {v['runtime']:.2g}",
-            )
-        )  # fmt: skip
     return Table(
         f"Table {number}: {_WHAT[number]}",
         f"{_TEXTS[number]}{' ' + _COMMON if first else ''}",
@@ -903,32 +803,22 @@ _RUN = {"Zhang": ZHANG, "objective perturbation": OBJECTIVE}
 
 def _rival_table(document: Document) -> Table:
     """The other methods' rows at the largest n."""
-    rates = [r for r in _group(document, _RATE) if not _own(r.competitor)]
+    rates = [r for r in pick(document.records, group=_RATE) if not _own(r.competitor)]
     rates.sort(key=lambda r: r.case["table"])
-    measured = {
-        (r.case["table"], r.case["class"], r.case["n"], r.competitor): r.values
-        for r in _group(document, _RIVAL)
-    }
+    measured = index(pick(document.records, group=_RIVAL), "table", "class", "n", "competitor")
     rows = []
-    for r in rates:
-        table, name = r.case["table"], r.case["class"]
-        same = [q for q in rates if (q.case["table"], q.case["class"], q.competitor)
-                == (table, name, r.competitor)]  # fmt: skip
-        if r is not same[-1]:
-            continue
-        run = next((run for word, run in _RUN.items() if word in r.competitor), "")
-        found = measured.get((table, name, r.case["n"], run))
-        bound = r.values.get("bound")
+    for (table, name, reference), r in index(rates, "table", "class", "competitor").items():
+        run = next((run for word, run in _RUN.items() if word in reference), "")
         rows.append(
             (
                 str(table),
                 str(name),
-                r.competitor,
+                reference,
                 plain(r.case["n"]),
                 plain(r.case["epsilon"]),
                 f"{r.values['rate']:.2g}",
-                "-" if bound is None else f"{bound:.2g}",
-                "-" if found is None else f"{found['error']:.2g} ± {found['standard_error']:.1g}",
+                f"{r.values['bound']:.2g}" if "bound" in r.values else "-",
+                mean(measured.get((table, name, r.case["n"], run))),
             )
         )
     return Table(
@@ -943,26 +833,19 @@ def _rival_table(document: Document) -> Table:
 
 
 def _fair_tables(document: Document) -> list[Table]:
-    records = _group(document, _FAIR)
-    if not records:
-        return []
-    tilts = list(dict.fromkeys(r.case["tilt"] for r in records))
-    names = [key.partition(": ")[2] for key in records[0].values if key.startswith("log_loss: ")]
+    records = pick(document.records, group=_FAIR)
     made = []
-    for epsilon in (
-        None,
-        *dict.fromkeys(r.case["epsilon"] for r in records if "epsilon" in r.case),
-    ):
-        by = {r.case["tilt"]: r for r in records if r.case.get("epsilon") == epsilon}
+    for epsilon, here in grouped(records, "epsilon").items():
+        by = index(here, "tilt")
         rows = [
-            (name or "all", *(_fair_cell(by[tilt], name) for tilt in tilts))
-            for name in ("", *names)
+            (name or "all", *(_fair_cell(r, name) for r in by.values()))
+            for name in ("", *_groups(records))
         ]
         if epsilon is not None:
-            rows.append(("ridge", *(f"{by[tilt].case['ridge']:g}" for tilt in tilts)))
+            rows.append(("ridge", *(f"{r.case['ridge']:g}" for r in by.values())))
         kind = "not private" if epsilon is None else f"epsilon = {epsilon:g}, delta = {_DELTA:g}"
         text = (
-            f"{records[0].case['table']}: log-loss / accuracy in % on test rows, by group; t = 0 "
+            f"{here[0].case['table']}: log-loss / accuracy in % on test rows, by group; t = 0 "
             "is the mean. The paper prints no numbers: it names this as what tilting is for."
             if epsilon is None
             else "The ridge is the best of a grid by the tilted objective on the training rows, "
@@ -970,9 +853,14 @@ def _fair_tables(document: Document) -> list[Table]:
             "of the losses) times as sensitive; only a strong ridge, which bounds the spread, pays "
             "for that, and it undoes what the tilt was for."
         )
-        header = ("group", *(f"t = {tilt:g}" for tilt in tilts))
+        header = ("group", *(f"t = {tilt:g}" for tilt in by))
         made.append(Table(f"Fairness of tilted risks, {kind}", text, header, rows))
     return made
+
+
+def _groups(records: list[Record]) -> list[str]:
+    keys = (key.partition(": ") for key in records[0].values)
+    return [group for metric, _, group in keys if metric == "log_loss" and group]
 
 
 def _fair_cell(record: Record, group: str) -> str:
@@ -981,23 +869,14 @@ def _fair_cell(record: Record, group: str) -> str:
     return f"{loss:.2f} / {100 * accuracy:.1f}"
 
 
-def _robust_report(document: Document) -> list[Table]:
+def _robust_tables_of(document: Document) -> list[Table]:
     made = []
-    records = _group(document, _ROBUST)
-    for name, norm in dict.fromkeys((r.case["table"], r.case["norm"]) for r in records):
-        here = [r for r in records if (r.case["table"], r.case["norm"]) == (name, norm)]
-        radii = list(dict.fromkeys(r.case["radius"] for r in here))
+    records = pick(document.records, group=_ROBUST)
+    for (name, norm), here in grouped(records, "table", "norm").items():
         rows = []
-        for kind, epsilon in dict.fromkeys(_robust_kind(r) for r in here):
-            by = {r.case["radius"]: r.values for r in here if _robust_kind(r) == (kind, epsilon)}
+        for (kind, epsilon), line in grouped(here, "training", "epsilon").items():
             label = f"epsilon = {epsilon:g}, {kind}" if epsilon else f"{kind}, not private"
-            rows.append(
-                (
-                    label,
-                    *(f"{100 * by[r]['accuracy']:.1f} ± {100 * by[r]['standard_error']:.1f}"
-                      for r in radii),
-                )
-            )  # fmt: skip
+            rows.append((label, *(mean(r, percent="accuracy") for r in line)))
         made.append(
             Table(
                 f"Adversarial training: {name}, {norm}",
@@ -1005,15 +884,36 @@ def _robust_report(document: Document) -> list[Table]:
                 "error over splits. 'Adversarial' was trained with the adversary's radius, "
                 f"'standard' with none. delta = {_DELTA:g}; the ridge is the best of a grid by the "
                 "objective on the training rows. The paper prints no numbers.",
-                ("training", *(f"radius {radius:g}" for radius in radii)),
+                ("training", *(f"radius {radius:g}" for radius in grouped(here, "radius"))),
                 rows,
             )
         )
     return made
 
 
-def _robust_kind(record: Record) -> tuple[str, float]:
-    return str(record.case["training"]), float(record.case.get("epsilon", 0.0))
+def _hinge_tables(document: Document) -> list[Table]:
+    """The adversarial hinge beside the logistic loss."""
+    made = []
+    records = pick(document.records, group=_HINGE)
+    for (table, norm), here in sorted(grouped(records, "table", "norm").items()):
+        rows = [
+            (
+                str(loss),
+                *(f"{mean(r, percent='error')} ({r.values['passes']:.0f})" for r in line),
+            )
+            for loss, line in grouped(here, "loss").items()
+        ]
+        made.append(
+            Table(
+                f"Adversarial hinge: {table}, {norm}",
+                "Accuracy in % on test rows that an adversary may move by the radius, which was "
+                f"trained for; epsilon = {_HINGE_EPSILON:g}, delta = {_DELTA:g}, everything else "
+                "by default. In brackets: passes until the minimizer was certified.",
+                ("loss", *(f"radius {radius:g}" for radius in grouped(here, "radius"))),
+                rows,
+            )
+        )
+    return made
 
 
 # ---- figures ------------------------------------------------------------------------------------
@@ -1021,7 +921,7 @@ def _robust_kind(record: Record) -> tuple[str, float]:
 
 def draw(document: Document, figure: Any) -> None:
     """Tables 3 to 6: excess over n, a row a table and a column a class."""
-    _draw_tables(document, figure, (3, 4, 5, 6), ("F", "H", "G", "J"))
+    _draw_tables(document, figure, (3, 4, 5, 6), _ERM)
 
 
 def _draw_any(document: Document, figure: Any) -> None:
@@ -1032,18 +932,15 @@ def _draw_any(document: Document, figure: Any) -> None:
 def _draw_tables(
     document: Document, figure: Any, numbers: Sequence[int], names: Sequence[str]
 ) -> None:
-    figure.set_size_inches(3.1 * len(names), 2.7 * len(numbers) + 0.7)
-    axes = figure.subplots(len(numbers), len(names), sharex="col", sharey="row", squeeze=False)
-    handles: dict[str, Any] = {}
-    for number, line in zip(numbers, axes, strict=True):
-        for name, axis in zip(names, line, strict=True):
-            against = _draw_bound(document, axis, number, name)
-            axis.set_xlabel(against if number == numbers[-1] else "")
-            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-                handles.setdefault(label, handle)
-        line[0].set_ylabel("excess risk")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
-                  frameon=False, fontsize=9)  # fmt: skip
+    size = len(numbers) * len(names)
+    axes = panels(figure, size, len(names), (3.1, 2.7), sharex="col", sharey="row")
+    for k, axis in enumerate(axes):
+        number, name = numbers[k // len(names)], names[k % len(names)]
+        against = _draw_bound(pick(document.records, table=number, **{"class": name}), axis)
+        axis.set_title(f"Table {number}, {name} ({CLASSES[name]})", fontsize=8.5)
+        axis.set_xlabel(against if number == numbers[-1] else "")
+        axis.set_ylabel("" if k % len(names) else "excess risk")
+    legend(figure)
 
 
 _LINES = {
@@ -1053,123 +950,89 @@ _LINES = {
 }
 
 
-def _draw_bound(document: Document, axis: Any, number: int, name: str) -> str:
+def _draw_bound(records: list[Record], axis: Any) -> str:
     """One panel; what it is drawn against."""
+    here = pick(records, group=_BOUND)
+    against = "epsilon" if len(grouped(here, "n")) == 1 else "n"
 
-    def mine(group: str) -> list[Record]:
-        return [
-            r
-            for r in _group(document, group)
-            if (r.case["table"], r.case["class"]) == (number, name)
-        ]
+    def line(found: list[Record], key: str, style: str, **options: Any) -> None:
+        points = [(r.case[against], r.values[key]) for r in found if key in r.values]
+        if points:
+            axis.plot(*zip(*points, strict=True), style, **options)
 
-    here = mine(_BOUND)
-    against = "epsilon" if len({r.case["n"] for r in here}) == 1 else "n"
-    x = [r.case[against] for r in here]
-    for key, style, label in (
-        ("stated", ":", "the theorem as stated"),
-        ("bound", "-", "the theorem, evaluated"),
-    ):
-        if key in here[0].values:
-            axis.plot(x, [r.values[key] for r in here], f"k{style}", linewidth=1.3, label=label)
-    axis.plot(x, [r.values["trivial"] for r in here], color="0.7", linewidth=1.0,
-              label="LR, of answering 0")  # fmt: skip
-    rates: dict[str, list[Record]] = {}
-    for record in mine(_RATE):
-        rates.setdefault(record.competitor, []).append(record)
-    for reference, found in rates.items():
-        own = _own(reference)
-        axis.plot([r.case[against] for r in found], [r.values["rate"] for r in found], "--",
-                  color="C0" if own else "0.6", linewidth=1.0,
-                  label="its rate in the table" if own else "rates of the table's other methods",
-                  zorder=1)  # fmt: skip
-    axis.errorbar(x, [r.values["error"] for r in here], [r.values["standard_error"] for r in here],
-                  fmt="o-", color="C0", markersize=5, label="output perturbation, measured",
-                  zorder=5)  # fmt: skip
+    line(here, "stated", "k:", linewidth=1.3, label="the theorem as stated")
+    line(here, "bound", "k-", linewidth=1.3, label="the theorem, evaluated")
+    line(here, "trivial", "-", color="0.7", linewidth=1.0, label="LR, of answering 0")
+    line(here, "lower", "-.", color="C3", label="lower bound, worst case")
+    for reference, found in grouped(pick(records, group=_RATE), "competitor").items():
+        color, label = (
+            ("C0", "its rate in the table")
+            if _own(reference)
+            else ("0.6", "rates of the table's other methods")
+        )
+        line(found, "rate", "--", color=color, linewidth=1.0, label=label, zorder=1)
+    x, errors, bars = zip(
+        *((r.case[against], r.values["error"], r.values["standard_error"]) for r in here),
+        strict=True,
+    )
+    axis.errorbar(x, errors, bars, fmt="o-", color="C0", markersize=5, zorder=5,
+                  label="output perturbation, measured")  # fmt: skip
     for competitor, (label, marker, color) in _LINES.items():
-        found = [r for r in mine(_RIVAL) if r.competitor == competitor]
-        if found:
-            axis.plot([r.case[against] for r in found], [r.values["error"] for r in found],
-                      f"{marker}-", color=color, markersize=3.5, linewidth=0.9,
-                      label=label)  # fmt: skip
-    axis.set(xscale="log", yscale="log")
+        found = pick(records, group=_RIVAL, competitor=competitor)
+        line(found, "error", f"{marker}-", color=color, markersize=3.5, linewidth=0.9, label=label)
+    axis.set(yscale="log")
     # Few ticks: they are what drawing spends its time on.
     axis.yaxis.get_major_locator().set_params(numticks=5)
-    axis.set_xticks(x, [plain(value) for value in x])
-    axis.minorticks_off()
-    axis.set_title(f"Table {number}, {name} ({CLASSES[name]})", fontsize=8.5)
-    if here and "lower" in here[0].values:
-        lowest = sorted((r.case[against], r.values["lower"]) for r in here)
-        axis.plot(*zip(*lowest, strict=True), "-.", color="C3", label="lower bound, worst case")
+    ticks(axis, x)
     return against
 
 
 def _draw_fairness(document: Document, figure: Any) -> None:
-    """Log-loss of groups over the tilt, nonprivate and at each budget."""
-    records = _group(document, _FAIR)
-    budgets = [None, *dict.fromkeys(r.case["epsilon"] for r in records if "epsilon" in r.case)]
-    names = [key.partition(": ")[2] for key in records[0].values if key.startswith("log_loss: ")]
-    figure.set_size_inches(3.3 * len(budgets) + 1.8, 6.2)
-    axes = figure.subplots(2, len(budgets), sharey="row", sharex=True, squeeze=False)
-    for column, epsilon in enumerate(budgets):
-        line = [r for r in records if r.case.get("epsilon") == epsilon]
-        for row, metric in enumerate(("log_loss", "accuracy")):
-            axis = axes[row][column]
-            factor = 100.0 if metric == "accuracy" else 1.0
-            for k, name in enumerate(names):
-                # Groups by income are what differs most.
-                axis.plot(
-                    [r.case["tilt"] for r in line],
-                    [factor * r.values[f"{metric}: {name}"] for r in line],
-                    "o-" if "," in name else ".-",
-                    linewidth=1.6 if "," in name else 0.8,
-                    markersize=4,
-                    color=f"C{k % 10}" if k < 10 else "black",
-                    label=name,
-                )
-            axis.set_xscale("symlog", linthresh=0.1, linscale=0.5)
-            tilts = [r.case["tilt"] for r in line]
-            axis.set_xticks(tilts, [f"{t:g}" for t in tilts])
-            axis.minorticks_off()
-        axes[0][column].set_title("not private" if epsilon is None else f"epsilon = {epsilon:g}",
-                                  fontsize=10)  # fmt: skip
-        axes[1][column].set_xlabel("tilt t")
-    axes[0][0].set_ylabel("log-loss on test rows")
-    axes[1][0].set_ylabel("accuracy on test rows, %")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper",
-                  frameon=False, fontsize=8)  # fmt: skip
+    """Log-loss and accuracy of groups over the tilt, nonprivate and at each budget."""
+    records = pick(document.records, group=_FAIR)
+    budgets = grouped(records, "epsilon")
+    axes = panels(figure, 2 * len(budgets), len(budgets), (3.6, 3.1), sharey="row", sharex=True)
+    metrics = {"log_loss": "log-loss on test rows", "accuracy": "accuracy on test rows"}
+    for k, axis in enumerate(axes):
+        epsilon, line = list(budgets.items())[k % len(budgets)]
+        metric = list(metrics)[k // len(budgets)]
+        for j, name in enumerate(_groups(records)):
+            # Groups by income are what differs most.
+            style, width = ("o-", 1.6) if "," in name else (".-", 0.8)
+            axis.plot([r.case["tilt"] for r in line],
+                      [r.values[f"{metric}: {name}"] for r in line], style, linewidth=width,
+                      markersize=4, color=f"C{j}" if j < 10 else "black", label=name)  # fmt: skip
+        ticks(axis, (r.case["tilt"] for r in line), "symlog", linthresh=0.1, linscale=0.5)
+        if metric == "log_loss":
+            axis.set_title("not private" if epsilon is None else f"epsilon = {epsilon:g}")
+        else:
+            axis.set_xlabel("tilt t")
+        if k % len(budgets) == 0:
+            axis.set_ylabel(metrics[metric])
+    legend(figure, 1, "outside right upper")
 
 
 def _draw_robustness(document: Document, figure: Any) -> None:
     """Robust accuracy over the adversary's radius."""
-    records = _group(document, _ROBUST)
-    panels = list(dict.fromkeys((r.case["table"], r.case["norm"]) for r in records))
-    columns = min(2, len(panels))
-    lines = -(-len(panels) // columns)
-    figure.set_size_inches(5.2 * columns, 3.3 * lines + 0.8)
-    axes = np.ravel(figure.subplots(lines, columns, squeeze=False))
-    budgets = list(dict.fromkeys(float(r.case.get("epsilon", 0.0)) for r in records))
-    for axis, panel in zip(axes, panels, strict=False):
-        here = [r for r in records if (r.case["table"], r.case["norm"]) == panel]
-        for kind, epsilon in dict.fromkeys(_robust_kind(r) for r in here):
-            found = [r for r in here if _robust_kind(r) == (kind, epsilon)]
-            label = f"epsilon = {epsilon:g}, {kind}" if epsilon else f"not private, {kind}"
+    found = grouped(pick(document.records, group=_ROBUST), "table", "norm")
+    axes = panels(figure, len(found), 2, (5.2, 3.3))
+    for axis, ((table, norm), here) in zip(axes, found.items(), strict=True):
+        budgets = list(grouped(here, "epsilon"))
+        for (kind, epsilon), line in grouped(here, "training", "epsilon").items():
             axis.errorbar(
-                [r.case["radius"] for r in found],
-                [100.0 * r.values["accuracy"] for r in found],
-                [100.0 * r.values["standard_error"] for r in found],
+                [r.case["radius"] for r in line],
+                [r.values["accuracy"] for r in line],
+                [r.values["standard_error"] for r in line],
                 fmt="o-" if kind == "adversarial" else ".--",
                 markersize=4,
                 linewidth=1.3,
                 color=f"C{budgets.index(epsilon)}" if epsilon else "black",
-                label=label,
+                label=f"{f'epsilon = {epsilon:g}' if epsilon else 'not private'}, {kind}",
             )
-        axis.set(xlabel=f"radius of the adversary, {panel[1]}", ylabel="robust accuracy, %")
-        radii = list(dict.fromkeys(r.case["radius"] for r in here))
-        axis.set_xticks(radii, [f"{radius:g}" for radius in radii])
-        axis.set_title(str(panel[0]), fontsize=10)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4,
-                  frameon=False, fontsize=8)  # fmt: skip
+        axis.set(xlabel=f"radius of the adversary, {norm}", ylabel="robust accuracy")
+        ticks(axis, (r.case["radius"] for r in here), "linear")
+        axis.set_title(table, fontsize=10)
+    legend(figure)
 
 
 FIGURES: dict[str, Callable[[Document, Any], None]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -11,13 +10,14 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import peer_process
+from bench import arrange, peer_process
 from bench.competitors import COMPETITORS as ALL
 from bench.competitors import (
     diffprivlib_logistic,
@@ -32,16 +32,27 @@ from bench.competitors import (
     sklearn_nonprivate,
     torch_descent,
 )
-from bench.harness import Document, Record, Run, undisturbed
+from bench.harness import Document, Record, Run, scores
 from bench.machine import ROOT
-from bench.problems import Dataset, real
-from bench.report import Table, duration, mean_and_error, plain
-from bench.suites.datasets import evaluate
+from bench.problems import Dataset, adult, bank, randhie
+from bench.report import (
+    NAMED,
+    TIME,
+    Cell,
+    Table,
+    case,
+    duration,
+    mean,
+    plain,
+    rows_of,
+    value,
+)
 
 NAME = "peers"
 TITLE = "dpfast beside other libraries"
+_OURS = (dpfast_native, dpfast_unbounded, dpfast_pure)
 _MODULES = (
-    dpfast_native, dpfast_unbounded, dpfast_pure, diffprivlib_logistic, opacus_sgd, opendp_descent,
+    *_OURS, diffprivlib_logistic, opacus_sgd, opendp_descent,
     torch_descent, jax_descent, sklearn_nonprivate, lightning_saga, majority,
 )  # fmt: skip
 NAMES = tuple(module.NAME for module in _MODULES)
@@ -81,9 +92,10 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     found = interpreters(sizes.names, settings)
     note_versions(found, settings)
     records: list[Record] = []
-    for data in real(settings.data, settings.note)[: sizes.tables]:
+    tables = chain([randhie()], settings.tables({"Adult": adult, "Bank": bank}))
+    for data in islice(tables, sizes.tables):
         if len(data.y) > sizes.rows:
-            data = Dataset(data.name, data.X[: sizes.rows], data.y[: sizes.rows], data.data_norm)
+            data = data.rows(slice(sizes.rows))
         splits = [data.split(seed) for seed in range(sizes.seeds)]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.npz"
@@ -156,9 +168,10 @@ def _measure(
     python: str,
     file: Path,
 ) -> list[Record]:
-    wanted = peer_process.Settings(sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit)
-    with undisturbed():
-        answer = _ask(python, peer_process.arguments(name, str(file), wanted))
+    wanted = peer_process.Settings(
+        sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit, data.blocks
+    )
+    answer = _ask(python, peer_process.arguments(name, str(file), wanted))
     if isinstance(answer, str):
         settings.note(f"{name} left out on {data.name}: {answer}.")
         return []
@@ -179,12 +192,11 @@ def _measure(
             "peak_bytes": answer["peak_bytes"],
             "growth_bytes": answer["growth_bytes"],
         }
-        case: dict[str, int | float | str] = {
-            "n": len(data.y), "d": data.X.shape[1], "relation": competitor.RELATION,
-        }  # fmt: skip
+        n, d = data.X.shape
+        where: dict[str, int | float | str] = {"n": n, "d": d, "relation": competitor.RELATION}
         if competitor.RELATION != "none":
-            case |= {"epsilon": epsilon, "delta": sizes.delta if competitor.DELTA else 0.0}
-        records.append(Record(data.name, case, name, values))
+            where |= {"epsilon": epsilon, "delta": sizes.delta if competitor.DELTA else 0.0}
+        records.append(Record(data.name, where, name, values))
     return records
 
 
@@ -192,13 +204,16 @@ def summary(found: Sequence[tuple[NDArray[np.float64], Dataset]]) -> dict[str, f
     """Means and standard errors of the scores; empty if some weights are not finite."""
     if not all(np.all(np.isfinite(w)) for w, _ in found):
         return {}
-    scores = [(*evaluate(w, test), auc(test.X @ w[:-1], test.y)) for w, test in found]
-    values: dict[str, float] = {}
-    for metric, sample in zip(METRICS, zip(*scores, strict=True), strict=True):
-        spread = statistics.stdev(sample) if len(sample) > 1 else 0.0
-        values[metric] = statistics.fmean(sample)
-        values[f"{metric}_standard_error"] = spread / math.sqrt(len(sample))
-    return values
+    reached = [(*evaluate(w, test), auc(test.X @ w[:-1], test.y)) for w, test in found]
+    return scores(**dict(zip(METRICS, zip(*reached, strict=True), strict=True)))
+
+
+def evaluate(w: NDArray[np.float64], test: Dataset) -> tuple[float, float]:
+    """Share of right signs and mean logistic loss of weights with the intercept last."""
+    margins = test.y * (test.X @ w[:-1] + w[-1])
+    # A margin of zero predicts the negative class, as dpfast and scikit-learn do.
+    right = (margins > 0.0) | ((margins == 0.0) & (test.y < 0.0))
+    return float(np.mean(right)), float(np.mean(np.logaddexp(0.0, -margins)))
 
 
 def auc(margin: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -219,129 +234,117 @@ def tables(document: Document) -> list[Table]:
     found = [_promises(document)]
     for name in dict.fromkeys(r.group for r in document.records):
         own = [r for r in document.records if r.group == name]
-        found.append(
-            Table(
-                name,
-                f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
-                "20 % test; mean over the splits ± standard error. Every competitor has a process "
-                "of its own, on one thread. Time is the best fit of the splits after one fit that "
-                "does not count ('first'); memory the peak of the process, and in brackets by how "
-                "much fitting raised it above libraries and rows. Who takes long has the first of "
-                "the splits only, as the last column says.",
-                ("competitor", "relation", "epsilon", "delta", "accuracy", "log-loss", "AUC",
-                 "time", "first", "memory, MiB", "splits"),
-                [_row(r) for r in own],
-            )
-        )  # fmt: skip
+        text = (
+            f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
+            "20 % test; mean over the splits ± standard error. Every competitor has a process of "
+            "its own, on one thread. Time is the processor's for the best fit of the splits, after "
+            "one that does not count ('first'); memory the peak of the process, and in brackets by "
+            "how much fitting raised it above libraries and rows. Who takes long has the first of "
+            "the splits only, as the last column says. Of Adult, dpfast is told which columns are "
+            "the categories of one, as its encoders say; the others have no use for that."
+        )
+        found.append(rows_of(name, text, own, _COLUMNS))
     return found
 
 
 def _promises(document: Document) -> Table:
     ran = {r.competitor for r in document.records}
-    return Table(
-        "What is promised",
-        "Relations are not comparable one to one: what add_or_remove_one hides with epsilon, "
-        "replace_one hides with up to twice that.",
-        ("competitor", "relation", "delta", "took part"),
-        [
+    rows = []
+    for name in document.competitors:
+        one = ALL[name]
+        # The entry of dpfast with the same kind of promise: an epsilon of both says the same.
+        same = [
+            m.NAME for m in _OURS if (m.RELATION, m.DELTA) == (one.RELATION, one.DELTA)
+        ]  # fmt: skip
+        delta = f"{document.sizes['delta']:g}" if one.DELTA else "0"
+        rows.append(
             (
                 name,
-                ALL[name].RELATION,
-                "-"
-                if ALL[name].RELATION == "none"
-                else f"{document.sizes['delta']:g}"
-                if ALL[name].DELTA
-                else "0",
+                one.RELATION,
+                "-" if one.RELATION == "none" else delta,
+                same[0] if same else "-",
                 "yes" if name in ran else "no",
             )
-            for name in document.competitors
-        ],
+        )
+    return Table(
+        "What is promised",
+        "An epsilon under one relation is not the same promise under another: what "
+        "add_or_remove_one hides with epsilon, replace_one hides with up to twice that. So dpfast "
+        "runs under each of them, and stands beside each library with that library's own.",
+        ("competitor", "relation", "delta", "dpfast with the same promise", "took part"),
+        rows,
     )
 
 
-def _row(r: Record) -> tuple[str, ...]:
-    values = r.values
-    return (
-        r.competitor,
-        str(r.case["relation"]),
-        plain(r.case["epsilon"]) if "epsilon" in r.case else "-",
-        plain(r.case["delta"]) if "delta" in r.case else "-",
-        mean_and_error(100 * values["accuracy"], 100 * values["accuracy_standard_error"], 2) + " %",
-        mean_and_error(values["log_loss"], values["log_loss_standard_error"], 4),
-        mean_and_error(values["auc"], values["auc_standard_error"], 3),
-        duration(values["seconds"]),
-        duration(values["first_seconds"]),
-        f"{values['peak_bytes'] / _MEBIBYTE:,.0f} ({values['growth_bytes'] / _MEBIBYTE:,.0f})",
-        plain(values["rounds"]),
-    )
+def _memory(record: Record) -> str:
+    peak, growth = (record.values[key] / _MEBIBYTE for key in ("peak_bytes", "growth_bytes"))
+    return f"{peak:,.0f} ({growth:,.0f})"
 
 
+_COLUMNS: dict[str, Cell] = {
+    **NAMED,
+    **{key: case(key) for key in ("relation", "epsilon", "delta")},
+    "accuracy": mean("accuracy", 2, " %"),
+    "log-loss": mean("log_loss", 4),
+    "AUC": mean("auc", 3),
+    **TIME,
+    "first": value("first_seconds", duration),
+    "memory, MiB": _memory,
+    "splits": value("rounds"),
+}
 _STYLES: dict[str, dict[str, Any]] = {
     dpfast_native.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
-    dpfast_unbounded.NAME: {"color": "0.35", "linewidth": 2.2, "marker": "o", "linestyle": "--"},
-    dpfast_pure.NAME: {"color": "0.35", "linewidth": 1.4, "marker": "o", "linestyle": ":"},
+    dpfast_unbounded.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
+    dpfast_pure.NAME: {"color": "0.5", "linewidth": 2.2, "marker": "o"},
     diffprivlib_logistic.NAME: {"color": "C3", "marker": "s"},
     opacus_sgd.NAME: {"color": "C0", "marker": "^"},
     opendp_descent.NAME: {"color": "C2", "marker": "v"},
     torch_descent.NAME: {"color": "C1", "marker": "D"},
     jax_descent.NAME: {"color": "C4", "marker": "P"},
 }
+_LINES = {"replace_one": "-", "add_or_remove_one": "--"}
 
 
 def draw(document: Document, figure: Any) -> None:
     """A column a table: accuracy and log-loss over epsilon, what is not private as lines."""
     names = list(dict.fromkeys(r.group for r in document.records))
-    figure.set_size_inches(max(3.2 * len(names) + 0.6, 8.0), 6.0)
-    axes = figure.subplots(2, len(names), squeeze=False)
-    for column, name in zip(axes.T, names, strict=True):
+    axes = arrange.panels(figure, 2 * len(names), len(names), (3.2, 2.9))
+    for k, name in enumerate(names):
         own = [r for r in document.records if r.group == name]
-        for axis, metric, factor in zip(
-            column, ("accuracy", "log_loss"), (100.0, 1.0), strict=True
-        ):
-            _draw_metric(axis, own, metric, factor)
-        column[0].set_title(name, fontsize=11)
-        column[1].set_xlabel("epsilon")
-    axes[0, 0].set_ylabel("test accuracy, %")
-    axes[1, 0].set_ylabel("test log-loss")
-    handles: dict[str, Any] = {}
-    for axis in axes.ravel():
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False,
-        fontsize=9,
-    )  # fmt: skip
+        axes[k].set_title(name, fontsize=11)
+        _draw_metric(axes[k], own, "accuracy", 100.0)
+        _draw_metric(axes[len(names) + k], own, "log_loss", 1.0)
+        axes[len(names) + k].set_xlabel("epsilon")
+    axes[0].set_ylabel("test accuracy, %")
+    axes[len(names)].set_ylabel("test log-loss")
+    figure.suptitle("solid: replace_one, dashed: add_or_remove_one", fontsize=9)
+    arrange.legend(figure, 3)
 
 
 def _draw_metric(axis: Any, records: Sequence[Record], metric: str, factor: float) -> None:
     reference = {sklearn_nonprivate.NAME: ("C5", "-"), majority.NAME: ("0.6", "-.")}
-    limits = []
+    shown = []
     for name in dict.fromkeys(r.competitor for r in records):
         own = [r for r in records if r.competitor == name]
+        levels = [factor * r.values[metric] for r in own]
         if name in reference:
             color, line = reference[name]
-            level = factor * own[0].values[metric]
-            axis.axhline(level, color=color, linestyle=line, linewidth=1.2, label=name)
-            limits.append(level)
+            axis.axhline(levels[0], color=color, linestyle=line, linewidth=1.2, label=name)
         elif name in _STYLES:
+            errors = [factor * r.values[f"{metric}_standard_error"] for r in own]
             axis.errorbar(
-                [float(r.case["epsilon"]) for r in own],
-                [factor * r.values[metric] for r in own],
-                [factor * r.values[f"{metric}_standard_error"] for r in own],
-                markersize=4,
-                capsize=2,
-                label=name,
-                **_STYLES[name],
-            )
+                [float(r.case["epsilon"]) for r in own], levels, errors, markersize=4, capsize=2,
+                label=name, linestyle=_LINES[str(own[0].case["relation"])], **_STYLES[name],
+            )  # fmt: skip
+        if name in (dpfast_native.NAME, dpfast_unbounded.NAME, *reference):
+            shown += levels
     epsilons = sorted({float(r.case["epsilon"]) for r in records if "epsilon" in r.case})
     if epsilons:
-        axis.set_xscale("log")
-        axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-        axis.minorticks_off()
-    if metric == "log_loss" and len(limits) == 2:
-        # What is far worse than no model at all is off the picture; the tables have it.
-        low, high = sorted(limits)
-        axis.set_ylim(low - 0.15 * (high - low), high + 0.6 * (high - low))
-    elif len(limits) == 2:
-        low, high = sorted(limits)
-        axis.set_ylim(low - 0.6 * (high - low), high + 0.15 * (high - low))
+        arrange.ticks(axis, epsilons)
+    # Of the others, what is far worse than no model at all is off the picture; the tables have it.
+    low, high = min(shown), max(shown)
+    worse, better = 0.5 * (high - low), 0.1 * (high - low)
+    if metric == "accuracy":
+        axis.set_ylim(low - worse, high + better + 1e-3)
+    else:
+        axis.set_ylim(low - better - 1e-3, high + worse)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
-from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import Panel, claims_panel, health_panel, made_panel, synthetic
-from bench.report import Table, duration, mean_and_error, plain, speed
+from bench.harness import Document, Record, Run, interleave, scores, timing_records
+from bench.problems import Panel, claims_panel, health_panel, least_loss, made_panel, synthetic
+from bench.report import NAMED, SHAPE, TIME, Table, mean, plain, relative, rows_of
 
 NAME = "persons"
 TITLE = "Persons, not rows"
@@ -57,15 +54,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
             settings.say(f"  {panel.name}, alike {alike:g}, labels {labels:g}")
             case: dict[str, int | float | str] = {"rows": most, "alike": alike, "labels": labels}
             records += _excess(_MADE, panel, case, sizes)
-    for load in (health_panel, claims_panel):
-        if settings.data is None:
-            settings.note(f"{load.__name__} left out: give its directory with --data.")
-            continue
-        try:
-            panel = load(settings.data)
-        except FileNotFoundError:
-            settings.note(f"{load.__name__} left out: its file is not there.")
-            continue
+    for panel in settings.tables({load.__name__: load for load in (health_panel, claims_panel)}):
         settings.say(f"  {panel.name}")
         records += _excess(_REAL, panel, {"table": panel.name, "rows": panel.most}, sizes)
     return records
@@ -78,9 +67,9 @@ def _excess(
     from dpfast import Budget, Problem, solve
     from dpfast.privacy import budget_mu
 
-    best = _log_loss(panel, _best(panel))
     whole = Problem(panel.X, panel.y, data_norm=panel.data_norm, groups=panel.persons)
     rows = Problem(panel.X, panel.y, data_norm=panel.data_norm)
+    best = least_loss(rows)
     records = []
     for epsilon in sizes.epsilons:
         budget = Budget(epsilon, _DELTA)
@@ -88,34 +77,13 @@ def _excess(
         part = Budget(mu=budget_mu(budget) / panel.most)
         for name, problem, given in ((WHOLE, whole, budget), (ROWS, rows, part)):
             found = [
-                _log_loss(panel, solve(problem, "auto", given, random_state=seed).w) - best
+                rows.objective(solve(problem, "auto", given, random_state=seed).w) / len(panel.y)
+                - best
                 for seed in range(sizes.runs)
             ]
-            values = {
-                "runs": float(len(found)),
-                "excess": statistics.fmean(found),
-                "excess_standard_error": statistics.stdev(found) / math.sqrt(len(found)),
-                "best": best,
-            }
+            values = scores(excess=found) | {"runs": float(len(found)), "best": best}
             records.append(Record(group, {**case, "epsilon": epsilon}, name, values))
     return records
-
-
-def _log_loss(panel: Panel, w: Any) -> float:
-    return float(np.mean(np.logaddexp(0.0, -panel.y * (panel.X @ w[:-1] + w[-1]))))
-
-
-def _best(panel: Panel) -> Any:
-    """Weights that minimize the log-loss, not private."""
-    rows = np.column_stack([panel.X, np.ones(len(panel.y))]) * panel.y[:, None]
-
-    def value(w: Any) -> tuple[float, Any]:
-        margins = rows @ w
-        slope = -1.0 / (1.0 + np.exp(margins))
-        return float(np.mean(np.logaddexp(0.0, -margins))), rows.T @ slope / len(rows)
-
-    start = np.zeros(rows.shape[1])
-    return minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x
 
 
 def _time(settings: Run, sizes: Sizes) -> list[Record]:
@@ -159,75 +127,46 @@ def pairs(records: list[Record]) -> list[tuple[Record, Record, float]]:
     return found
 
 
-def _numbers(record: Record) -> str:
-    return mean_and_error(record.values["excess"], record.values["excess_standard_error"], 5)
+def _compared(title: str, text: str, records: list[Record], cases: Mapping[str, str]) -> Table:
+    """A row a case, whose entries are `cases` by what readers see."""
+    excess = mean("excess", 5)
+    rows = [
+        (*(plain(one.case[k]) for k in cases.values()), excess(one), excess(other), f"{share:.3f}")
+        for one, other, share in pairs(records)
+    ]
+    return Table(title, text, (*cases, WHOLE, ROWS, "share"), rows)
 
 
 def tables(document: Document) -> list[Table]:
     made, real, times = (
         [r for r in document.records if r.group == group] for group in (_MADE, _REAL, _TIME)
     )
-    runs = plain(made[0].values["runs"])
     found = [
-        Table(
+        _compared(
             "Made panels",
             f"{plain(document.sizes['persons'])} persons, 10 columns, solver 'auto' without "
             "tuning; log-loss on the rows beyond the best there is, mean ± standard error of "
-            f"{runs} runs. Entries of a column, and what decides labels besides the columns, are "
-            "correlated within a person. The share is meant to be at most a third for 5 rows and "
-            "an eighth for 20. Where labels are alike, so are a person's gradients, and m rows "
-            "say little more than one: nothing protects them for less.",
-            ("rows a person", "columns alike", "labels alike", "epsilon", WHOLE, ROWS, "share"),
-            [
-                (
-                    plain(one.case["rows"]),
-                    plain(one.case["alike"]),
-                    plain(one.case["labels"]),
-                    plain(one.case["epsilon"]),
-                    _numbers(one),
-                    _numbers(other),
-                    f"{share:.3f}",
-                )
-                for one, other, share in pairs(made)
-            ],
+            f"{plain(made[0].values['runs'])} runs. Entries of a column, and what decides labels "
+            "besides the columns, are correlated within a person. The share is meant to be at most "
+            "a third for 5 rows and an eighth for 20. Where labels are alike, so are a person's "
+            "gradients, and m rows say little more than one: nothing protects them for less.",
+            made,
+            {"rows a person": "rows", "columns alike": "alike", "labels alike": "labels",
+             "epsilon": "epsilon"},
         ),
-        Table(
+        rows_of(
             "One row a person",
             "Problem and fit, epsilon = 1, with and without names of persons, at most one row of "
             "each; it is meant to take at most 1.3 times as long with sorted ids, and twice as "
             "long otherwise.",
-            ("rows", "columns", "competitor", "time", "speed relative to rows"),
-            [
-                (
-                    plain(r.case["n"]),
-                    plain(r.case["d"]),
-                    r.competitor,
-                    duration(r.values["seconds"]),
-                    speed(r, _PLAIN),
-                )
-                for r in times
-            ],
+            times,
+            SHAPE | NAMED | TIME | {f"speed relative to {_PLAIN}": relative(_PLAIN)},
         ),
-    ]
+    ]  # fmt: skip
     if real:
-        found.append(
-            Table(
-                "Real panels",
-                "The same on real tables, m being the most rows that a person has.",
-                ("table", "m", "epsilon", WHOLE, ROWS, "share"),
-                [
-                    (
-                        plain(one.case["table"]),
-                        plain(one.case["rows"]),
-                        plain(one.case["epsilon"]),
-                        _numbers(one),
-                        _numbers(other),
-                        f"{share:.3f}",
-                    )
-                    for one, other, share in pairs(real)
-                ],
-            )
-        )
+        text = "The same on real tables, m being the most rows that a person has."
+        cases = {"table": "table", "m": "rows", "epsilon": "epsilon"}
+        found.append(_compared("Real panels", text, real, cases))
     return found
 
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from bench.competitors import Task, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import synthetic
+from bench.problems import private_fit, sparse_rows, synthetic
 from bench.report import Table, duration, plain, time_share
-from bench.suites.scaling import private_fit, sparse_rows
 
 NAME = "price"
 TITLE = "The price of a private fit"
@@ -65,7 +64,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
         # Public: twice what the norm of a standardized row is on average.
         records += _tables(settings, sizes, _STANDARD, X, data.y, 2.0 * np.sqrt(d))
     for n, d, count in sizes.sparse:
-        X, y = sparse_rows(n, d, count / d)
+        X, y = sparse_rows(n, d, count)
         records += _tables(settings, sizes, _SPARSE, X, y, 1.0)
     return records
 

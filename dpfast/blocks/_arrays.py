@@ -15,6 +15,7 @@ from dpfast._validation import check_integer
 from dpfast.blocks._contract import check_name
 from dpfast.blocks._source import Piece
 from dpfast.errors import DataError
+from dpfast.groups import refuse_masks
 
 # Ids that are read at once.
 _IDS = 2**16
@@ -82,7 +83,7 @@ class ArrayReader:
     def __init__(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> None:
         self._X, self._y = _opened("X", X, 2), None if y is None else _opened("y", y, 1)
         self._weight = None if sample_weight is None else _opened("sample_weight", sample_weight, 1)
-        self._groups = None if groups is None else _opened("groups", groups, 1)
+        self._groups = None if groups is None else _opened("groups", refuse_masks(groups), 1)
         self.grouped = groups is not None
         self.n_samples, self.n_features = map(int, self._X.shape)
         self.weighted = sample_weight is not None
@@ -264,6 +265,7 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None
             f"{where}: X must be a two-dimensional array of real numbers; got shape {X.shape}, "
             f"dtype {X.dtype}."
         )
+    refuse_masks(groups)
     parts: list[NDArray[Any] | None] = []
     for name, part in (("y", y), ("sample_weight", weight), ("groups", groups)):
         values = None if part is None else np.asarray(part)

@@ -33,6 +33,7 @@ from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.blocks._groups import keys_of
 from dpfast.errors import DataError
+from dpfast.groups import refuse_masks
 from dpfast.shape import MOST_ROWS, BlockSizes
 
 T = TypeVar("T")
@@ -230,7 +231,7 @@ class _Held:
     def __init__(self, number: int, X: Any, y: Any, weight: Any, groups: Any, where: str) -> None:
         self._parts = number, X, y, weight, groups, where
         vectors = _vector(y), _vector(weight)
-        self.block = Block(number, _matrix(X), *vectors, where, _vector(groups), {})
+        self.block = Block(number, _matrix(X), *vectors, where, _vector(refuse_masks(groups)), {})
         self.lock = threading.Lock()
         self._checksum: int | None = None
 

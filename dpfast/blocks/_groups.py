@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from sys import byteorder
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,12 @@ def keys_of(ids: Ids) -> NDArray[np.uint64]:
         return ids.astype(np.int64).view(np.uint64)
     values = ids.tolist()
     check_ids(values)
-    digests = b"".join(_digest(value) for value in values)
-    return np.frombuffer(digests, dtype=np.uint64)
+    return np.frombuffer(b"".join(map(_key, values)), dtype=np.uint64)
 
 
-def _digest(value: object) -> bytes:
+def _key(value: object) -> bytes:
+    if isinstance(value, int | np.integer):  # as if all others were integers, too
+        return (int(value) % 2**64).to_bytes(8, byteorder)
     text = value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 

@@ -71,6 +71,10 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
     command.add_argument(
         "--weight", metavar="COLUMN", help="column that says how much a row counts"
     )
+    command.add_argument(
+        "--exposure", metavar="COLUMN",
+        help="column that says how long a row was watched, for --family poisson, gamma, tweedie",
+    )  # fmt: skip
     command.add_argument("--person", metavar="COLUMN", help="column that says whose row it is")
     command.add_argument(
         "--max-rows-per-person", type=count, metavar="M", help="rows of a person that count at most"
@@ -106,6 +110,7 @@ def schema_of(arguments: argparse.Namespace) -> TableSchema:
         target=arguments.target,
         person=arguments.person,
         weight=arguments.weight,
+        exposure=arguments.exposure,
         categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
         task=TableModel(bounds, arguments.family).task,
     )

@@ -38,7 +38,7 @@ def baselines(
     """
     parts = list(model.encoded(test, with_target=True))
     y_test = np.concatenate([part.target for part in parts if part.target is not None])
-    y = fit.targets()
+    y, weight_test = fit.targets(), model.weights_of([part.exposure for part in parts])
     found: dict[str, Scores] = {}
     several = len(np.unique(y)) > 1
     small = fit.n_samples * len(fit.plan.schema.feature_names) <= _LARGEST
@@ -51,7 +51,9 @@ def baselines(
         output = np.concatenate([output_of(usual, part.X) for part in parts])
         if _complete(usual, model):
             # By what the family is scored: scikit-learn's models do not say their deviance.
-            found["non_private"] = scores_of(model.estimator_, y_test, output, threshold)
+            found["non_private"] = scores_of(
+                model.estimator_, y_test, output, threshold, weight_test
+            )
     classes = getattr(fit.plan.schema.target, "classes", None)
     if classes is not None:
         shares = np.bincount(y.astype(np.intp), minlength=len(classes)) / len(y)
@@ -63,8 +65,9 @@ def baselines(
         found["majority_class"] = constant
     else:
         quantile = getattr(model.estimator_, "quantile", None)
-        value = float(np.mean(y) if quantile is None else np.quantile(y, quantile))
-        found["constant"] = scores_of(model.estimator_, y_test, np.full(len(y_test), value))
+        value = fit.mean_target() if quantile is None else float(np.quantile(y, quantile))
+        output = np.full(len(y_test), value)
+        found["constant"] = scores_of(model.estimator_, y_test, output, None, weight_test)
     return found
 
 

@@ -31,6 +31,8 @@ Vector = NDArray[np.float64]
 
 # Numbers of X in one block, 1 MB: the fastest of 128 KB to all at once, within the L2 cache.
 _BLOCK_NUMBERS = 2**17
+# And of a copy of them on which several functions are taken.
+_PIECE_NUMBERS = 2**15
 _NAMES = {entry["id"]: name for name, entry in _kernels.loss_table().items()}
 _NativeSpec = _kernels.LossSpec
 # How many callers wait for the sum of the losses beside a gradient.
@@ -292,6 +294,29 @@ def affine_rows_float(
     out[:] = wide
 
 
+def part_sums(
+    rows: NumpyRows,
+    start: int,
+    stop: int,
+    factor: Vector,
+    shift: Vector,
+    radius: float,
+    share: Vector | None,
+    out: Rows,
+) -> None:
+    step = max(1, _PIECE_NUMBERS // rows.n_features)
+    for first in range(start, stop, step):
+        last = min(first + step, stop)
+        z, squares = np.empty((last - first, rows.n_features)), np.empty(last - first)
+        affine_rows(rows, first, last, factor, shift, z, squares)
+        shorter = radius / np.maximum(np.sqrt(squares) * (1.0 + 8e-16 * len(factor)), radius)
+        count = shorter if share is None else shorter * share[first - start : last - start]
+        out[0] += count @ np.maximum(z, 0.0)
+        out[1] += count @ np.maximum(-z, 0.0)
+        if len(out) == 3:
+            out[2] += (count * shorter) @ np.square(z, out=z)
+
+
 def line_search(
     margin: Vector,
     direction_margin: Vector,
@@ -398,7 +423,9 @@ def private_epoch(
             average += (1.0 if average_weight is None else average_weight[t]) * w
 
 
-def _reads_losses(method: Callable[..., Any]) -> Callable[..., Any]:
+def reads_losses(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, whose caller reads the sum of the losses, too."""
+
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
         global _readers
@@ -425,11 +452,12 @@ def in_numpy() -> Iterator[None]:
             affine_rows=affine_rows,
             affine_rows_float=affine_rows_float,
             line_search=line_search,
+            part_sums=part_sums,
             private_epoch=private_epoch,
             row_sum=row_sum,
             weighted_gram_block=weighted_gram_block,
         ),
-        mock.patch.object(RowSums, "value_and_gradient", _reads_losses(RowSums.value_and_gradient)),
-        mock.patch.object(Erm, "snapshot", _reads_losses(Erm.snapshot)),
+        mock.patch.object(RowSums, "value_and_gradient", reads_losses(RowSums.value_and_gradient)),
+        mock.patch.object(Erm, "snapshot", reads_losses(Erm.snapshot)),
     ):
         yield

@@ -112,8 +112,11 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
                 "give --columns, or --bounds with --target: without bounds the number of features "
                 "is not known, and no column is."
             )
-        if arguments.family != "auto" or arguments.weight or arguments.person:
-            raise ValueError("--family, --weight and --person need --bounds; --loss does not.")
+        of_tables = (arguments.weight, arguments.exposure, arguments.person)
+        if arguments.family != "auto" or any(of_tables):
+            raise ValueError(
+                "--family, --weight, --exposure and --person need --bounds; --loss does not."
+            )
         budget = Budget(arguments.epsilon, arguments.delta)
         check_promise(budget, arguments.rows)
         data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm

@@ -138,7 +138,7 @@ class _Columns:
         """Columns of some rows."""
         output = output_of(self._model.estimator_, part.X)
         if self.classes is None:
-            return {"prediction": output}
+            return {"prediction": part.totals(output)}
         if output.ndim == 2 and output.shape[1] == 2:
             output = output[:, 1]
         codes = chosen(output, self._probable, self._threshold)

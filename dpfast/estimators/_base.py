@@ -166,16 +166,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _fitted(
-        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
     ) -> dict[str, Any]:
         """Fitted attributes, from coefficients with a row for each problem or class."""
         raise NotImplementedError
 
     def _estimated(
-        self, settled: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+        self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
     ) -> dict[str, Any]:
         """Attributes of estimators that know the errors of their coefficients."""
-        del settled, outcomes, targets
+        del plan, outcomes, targets
         return {}
 
     def _question_bounds(self, stacklevel: int = 2) -> None:
@@ -397,17 +397,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             shape = problem.shape
             check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
             self._question_bounds(stacklevel=3)
-        settled, events = self._planned(problem.shape, budget, len(targets))
-        with self._shown(settled, problem, len(targets)):
+        plan, events = self._planned(problem.shape, budget, len(targets))
+        with self._shown(plan, problem, len(targets)):
             begun, learned = None, {}
             if self._counts_classes():
-                begun = begin(settled, budget, self.accountant, self.random_state, accounts)
+                begun = begin(plan, budget, self.accountant, self.random_state, accounts)
                 begun[0].check(*events)
-                learned = self._learned(settled, budget, stored, targets[-1], begun)
+                learned = self._learned(plan, budget, stored, targets[-1], begun)
             problem = self._weighed(problem, stored, targets[-1], learned)
             outcomes, report = fit_each(
-                settled,
-                self._problems(settled, problem, targets, stored),
+                plan,
+                self._problems(plan, problem, targets, stored),
                 problem,
                 budget,
                 accountant=self.accountant,
@@ -434,20 +434,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         # with new weights, which may promise more than they keep.
         self.__dict__.update(
             privacy_=report,
-            _noise=WeightNoise.of(settled),
+            _noise=WeightNoise.of(plan),
             _constant_column=constant,
             _targets=targets[-1],
             _covariance=outcomes[0].covariance if len(outcomes) == 1 else None,
-            _known_rows=known_rows(settled, self.accountant),
+            _known_rows=known_rows(plan, self.accountant),
             **learned,
-            **self._estimated(settled, outcomes, targets[-1]),
-            **self._fitted(settled, targets[-1], weights[:, :d] * unit, intercept),
+            **self._estimated(plan, outcomes, targets[-1]),
+            **self._fitted(plan, targets[-1], weights[:, :d] * unit, intercept),
         )
         return self
 
     def _problems(
         self,
-        settled: Plan[Any],
+        plan: Plan[Any],
         problem: RowSums,
         targets: tuple[Targets, ...],
         stored: NDArray[Any] | None,
@@ -539,8 +539,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         how = {"neighboring_relation": relation, "accountant": accountant}
         if isinstance(self.prior, tuple):
             X, y = self._public_rows(shape)
-            settled = plan_with_prior(shape, from_rows(shape, X, targets(y)), budget, **how)
-            return settled if settled.settings.rows_per_weight < FEW else None
+            plan = plan_with_prior(shape, from_rows(shape, X, targets(y)), budget, **how)
+            return plan if plan.settings.rows_per_weight < FEW else None
         prior = self.prior
         if isinstance(prior, PrivateLinearModel):
             prior = prior.as_prior()
@@ -575,7 +575,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _learned(
         self,
-        settled: Plan[Any],
+        plan: Plan[Any],
         budget: Budget,
         stored: NDArray[Any] | None,
         targets: Targets,
@@ -600,19 +600,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 1
 
     @contextmanager
-    def _shown(self, settled: Plan[Any], problem: RowSums, parts: int) -> Iterator[None]:
+    def _shown(self, plan: Plan[Any], problem: RowSums, parts: int) -> Iterator[None]:
         """Print the plan before anything is spent, and progress over blocks, if asked for."""
         if not self.verbose:
             yield
             return
         from dpfast.estimators._progress import planned_passes, shown  # rich takes long to import
 
-        together = "multinomial" if is_multinomial(settled) else "one against the rest, each"
-        print(settled if parts == 1 else f"{parts} classes, {together}:\n{settled}")
+        together = "multinomial" if is_multinomial(plan) else "one against the rest, each"
+        print(plan if parts == 1 else f"{parts} classes, {together}:\n{plan}")
         if not isinstance(problem, BlockProblem):
             yield
             return
-        with shown(problem.source, planned_passes(settled) if parts == 1 else None):
+        with shown(problem.source, planned_passes(plan) if parts == 1 else None):
             yield
 
     def as_prior(self) -> CoefficientPrior:
@@ -776,19 +776,19 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         shape = shape.weighted_by(heaviest(weights, n_classes))
         if not counts:
             return self._planned_parts(shape, budget, parts)
-        settled, events = self._planned_parts(shape, budget_left(budget), parts)
-        return settled, (*planned_count(settled, n_classes, budget).events(), *events)
+        plan, events = self._planned_parts(shape, budget_left(budget), parts)
+        return plan, (*planned_count(plan, n_classes, budget).events(), *events)
 
     def _learned(
         self,
-        settled: Plan[Any],
+        plan: Plan[Any],
         budget: Budget,
         stored: NDArray[Any] | None,
         targets: Targets,
         begun: tuple[Ledger, SecureGenerator],
     ) -> dict[str, Any]:
         assert stored is not None and isinstance(targets, Signs)
-        access = planned_count(settled, len(targets.classes), budget)
+        access = planned_count(plan, len(targets.classes), budget)
         positions = np.searchsorted(targets.classes, stored)
         return {"class_shares_": learned_shares(Curator(positions, *begun), access)}
 
@@ -841,7 +841,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return classes, notes
 
     def _fitted(
-        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
     ) -> dict[str, Any]:
         assert isinstance(targets, Signs)
         return {"classes_": targets.classes, "coef_": coef, "intercept_": intercept}
@@ -926,7 +926,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return (self._targets_in(float(y.min()), float(y.max())),), notes
 
     def _fitted(
-        self, settled: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
     ) -> dict[str, Any]:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._documented import documented
 from dpfast.losses import Loss
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearSVC(PrivateLinearClassifier):
     """Linear support vector classifier with an (ε, δ)-differential-privacy guarantee.
@@ -22,25 +24,16 @@ class LinearSVC(PrivateLinearClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss ε > 0.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-        Should be well below ``1 / n_samples``.
-    solver : str, default="auto"
-        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    {epsilon}
+    {delta}
+    {solver}
     alpha : float or "auto", default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
         there). "auto" lets the solver choose it from public quantities.
-    data_norm : float or None, default=None
-        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
-        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    {data_norm}
     fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant column. The intercept is penalized like the other weights, and the
-        constant counts in the row norm.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+    {intercept_scaling}
+    {neighboring_relation}
     classes : array-like of shape (n_classes,) or None, default=None
         The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
         of two the last is the positive one. None takes them from `y` with a
@@ -57,30 +50,17 @@ class LinearSVC(PrivateLinearClassifier):
         count the same, the largest being 1, from a private count of the classes, which costs a
         twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
         rare classes see the guide to rare events: weights cost more accuracy than they bring.
-    solver_options : dict or None, default=None
-        Further options of the solver.
+    {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
-    accountant : str, default="auto"
-        How privacy is added up; "auto" takes the smallest valid ε.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
-    n_jobs : int or None, default=None
-        Threads; None means one, -1 all cores. The result does not depend on it.
-    verbose : int, default=0
-        1 prints the plan before anything is spent.
-    strict : bool, default=False
-        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
-    max_weight : float or None, default=None
-        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
-        lowered to it, and the noise is in proportion to it.
-    column_blocks : sequence of ColumnBlock or None, default=None
-        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
-        makes noise matter less. Wrong declarations cost accuracy, never privacy.
-    max_rows_per_group : int or None, default=None
-        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
-        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    {accountant}
+    {random_state}
+    {n_jobs}
+    {verbose}
+    {strict}
+    {max_weight}
+    {column_blocks}
+    {max_rows_per_group}
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
         Public rows and their targets, like the private ones; or coefficients with a covariance,
         such as those of an earlier model of dpfast: the fit begins with what they tell, and does
@@ -96,10 +76,8 @@ class LinearSVC(PrivateLinearClassifier):
     class_shares_ : ndarray of shape (n_classes,)
         Only if the classes were counted: their private shares.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
+    {feature_names_in_}
+    {privacy_}
 
     Notes
     -----

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_choice, check_real
 from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets
@@ -29,6 +30,7 @@ Vector = NDArray[np.float64]
 _MULTINOMIAL = "dp-whitened-gd"
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class LogisticRegression(Inferential, PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
@@ -39,26 +41,17 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss ε > 0.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-        Should be well below ``1 / n_samples``.
-    solver : str, default="auto"
-        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    {epsilon}
+    {delta}
+    {solver}
     alpha : float or str, default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
         there). "auto" lets the solver choose it from public quantities; a solver may know further
         rules by name.
-    data_norm : float or None, default=None
-        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
-        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    {data_norm}
     fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant column. The intercept is penalized like the other weights, and the
-        constant counts in the row norm.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+    {intercept_scaling}
+    {neighboring_relation}
     classes : array-like of shape (n_classes,) or None, default=None
         The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
         of two the last is the positive one. None takes them from `y` with a
@@ -75,43 +68,24 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         count the same, the largest being 1, from a private count of the classes, which costs a
         twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
         rare classes see the guide to rare events: weights cost more accuracy than they bring.
-    solver_options : dict or None, default=None
-        Further options of the solver.
+    {solver_options}
     optimizer : str or callable, default="auto"
         Non-private inner optimizer, for solvers that have one.
-    accountant : str, default="auto"
-        How privacy is added up; "auto" takes the smallest valid ε.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
-    n_jobs : int or None, default=None
-        Threads; None means one, -1 all cores. The result does not depend on it.
-    verbose : int, default=0
-        1 prints the plan before anything is spent.
-    strict : bool, default=False
-        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
-    max_weight : float or None, default=None
-        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
-        lowered to it, and the noise is in proportion to it.
-    max_rows_per_group : int or None, default=None
-        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
-        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    {accountant}
+    {random_state}
+    {n_jobs}
+    {verbose}
+    {strict}
+    {max_weight}
+    {max_rows_per_group}
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         How more than two classes are learned: all at once by the multinomial loss, which
         ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
         rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
         other parameters: it needs less noise.
-    column_blocks : sequence of ColumnBlock or None, default=None
-        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
-        makes noise matter less. Wrong declarations cost accuracy, never privacy.
-    inference : bool, default=False
-        Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
-        the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
-        anything is spent, where the rows are too few for intervals that hold.
-    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
-        Whether standard errors hold if the model does not (products of scores are released for
-        that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
-        a group have in common. For `inference`.
+    {column_blocks}
+    {inference}
+    {cov_type}
     threshold : float or "balanced", default=0.5
         Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
@@ -128,18 +102,13 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
-    bse_, pvalues_ : ndarray of shape (n_features + 1,)
-        With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
-        intercept's last. NaN where what was released says that they would not hold.
-    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
-        With `inference`.
+    {bse_}
+    {cov_params_}
     class_shares_ : ndarray of shape (n_classes,)
         Only if the classes were counted: their private shares.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
+    {feature_names_in_}
+    {privacy_}
 
     Notes
     -----

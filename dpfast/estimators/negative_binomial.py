@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from dpfast._validation import check_real
+from dpfast.estimators._documented import documented
 from dpfast.estimators._log_link import PrivateLogLinkRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
@@ -20,6 +21,7 @@ Vector = NDArray[np.float64]
 _LEAST_DISPERSION = 1e-8
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class NegativeBinomialRegressor(PrivateLogLinkRegressor):
     """Regression of overdispersed counts with an (ε, δ)-differential-privacy guarantee.
@@ -34,55 +36,33 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss ε > 0.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-        Should be well below ``1 / n_samples``.
-    solver : str, default="auto"
-        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    {epsilon}
+    {delta}
+    {solver}
     alpha : float or "auto", default="auto"
         Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
         choose it from public quantities.
-    data_norm : float or None, default=None
-        Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
-        down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    {data_norm}
     fit_intercept : bool, default=True
-    intercept_scaling : float, default=1.0
-        Value of the constant column. The intercept is penalized like the other weights, and the
-        constant counts in the row norm.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+    {intercept_scaling}
+    {neighboring_relation}
     target_bounds : tuple of two floats or None, default=None
         Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
         between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     dispersion : float, default=1.0
         The public a >= 0.000001: of a law of counts, how much more its variance is than the mean,
         over the square of the mean. It cannot be learned; a wrong one costs accuracy.
-    solver_options : dict or None, default=None
-        Further options of the solver.
+    {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
-    accountant : str, default="auto"
-        How privacy is added up; "auto" takes the smallest valid ε.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
-    n_jobs : int or None, default=None
-        Threads; None means one, -1 all cores. The result does not depend on it.
-    verbose : int, default=0
-        1 prints the plan before anything is spent.
-    strict : bool, default=False
-        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
-    max_weight : float or None, default=None
-        Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
-        lowered to it, and the noise is in proportion to it.
-    column_blocks : sequence of ColumnBlock or None, default=None
-        How all columns were declared, as the encoders' `column_blocks_` say: public structure that
-        makes noise matter less. Wrong declarations cost accuracy, never privacy.
-    max_rows_per_group : int or None, default=None
-        Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
-        one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    {accountant}
+    {random_state}
+    {n_jobs}
+    {verbose}
+    {strict}
+    {max_weight}
+    {column_blocks}
+    {max_rows_per_group}
     prior : None, default=None
         Losses with a log link take none.
 
@@ -93,10 +73,8 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
     intercept_ : float
         Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
+    {feature_names_in_}
+    {privacy_}
 
     Notes
     -----

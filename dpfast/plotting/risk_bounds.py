@@ -84,9 +84,9 @@ def plot_risk_bounds(
             ax.plot(*zip(*points, strict=True), style, linewidth=1.6, label=label)
     lowest = []
     for epsilon in grid:
-        settled = plan(shape, "output-perturbation", Budget(float(epsilon), delta), **options)
-        if "lower_bound" in settled.expected:
-            lowest.append((epsilon, settled.expected["lower_bound"]))
+        planned = plan(shape, "output-perturbation", Budget(float(epsilon), delta), **options)
+        if "lower_bound" in planned.expected:
+            lowest.append((epsilon, planned.expected["lower_bound"]))
     if lowest:
         label = "no private method, for the worst loss"
         ax.plot(*zip(*lowest, strict=True), ":", color="0.3", linewidth=1.6, label=label)

@@ -8,7 +8,7 @@ for a length.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
@@ -63,32 +63,48 @@ def affine_of(shape: ProblemShape, transform: Matrix, radius: float) -> Affine |
     return Affine(np.diagonal(square).copy(), shift, radius)
 
 
-def entry_sums(
-    problem: RowAccess, *, columns: Affine, functions: Sequence[tuple[Entrywise, int]]
-) -> Matrix:
-    """``Σ_i f_i^p g(z_i)`` over the rows, entry by entry, for each pair of a g and a p.
+def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
+    """Sums over the rows, entry by entry: of ``f_i z_i⁺``, ``f_i z_i⁻`` and ``f_i² z_i²``.
 
-    Where a record is a group, its rows' mean counts.
+    ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
 
     Parameters
     ----------
     problem : RowAccess
     columns : Affine
-    functions : sequence of (callable, int)
-        ``g``, of arrays, and ``p``; ``f_i <= 1`` is what shortens a row to the radius.
+    squares : bool
+        Whether the last of the three is asked for.
 
     Returns
     -------
-    ndarray of shape (len(functions), n_features)
+    ndarray of shape (2 or 3, n_features)
     """
-    of_chunk = _stored_entry_sums if _by_stored_entries(problem, columns) else _dense_entry_sums
+    of_chunk = _part_sums
+    if problem.sparse and not _by_stored_entries(problem, columns):
+        of_chunk = _written_part_sums
     shares = _shares(problem)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
-        return of_chunk(kernel, first, last, columns, functions, shares(start, stop))
+        sums = np.zeros((2 + squares, len(columns.factor)))
+        of_chunk(kernel, first, last, columns, shares(start, stop), sums)
+        return sums
 
     total: Matrix = add_up(problem.map_chunks(work))
     return total
+
+
+def _above(z: Vector) -> Vector:
+    """Positive parts."""
+    return np.maximum(z, 0.0)
+
+
+def _below(z: Vector) -> Vector:
+    """Negative parts, as numbers >= 0."""
+    return np.maximum(-z, 0.0)
+
+
+# Functions of entries, and the power in which shortening a row scales them.
+_FUNCTIONS: tuple[tuple[Entrywise, int], ...] = ((_above, 1), (_below, 1), (np.square, 2))
 
 
 def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
@@ -108,60 +124,25 @@ def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
     return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
 
 
-def _dense_entry_sums(
-    kernel: Any,
-    first: int,
-    last: int,
-    columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
-    shares: Vector,
-) -> Matrix:
-    """The sums over a range of rows."""
-    total = np.zeros((len(functions), len(columns.factor)))
-    rows = max(1, _PIECE_ENTRIES // total.shape[1])
-    for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
-        for row, (function, power) in zip(total, functions, strict=True):
-            row += (share * factors**power) @ function(z)
-    return total
-
-
-def _stored_entry_sums(
-    kernel: _kernels.CsrRows,
-    first: int,
-    last: int,
-    columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
-    shares: Vector,
-) -> Matrix:
-    """What all rows would have at entries of zero, and what the stored ones differ from that."""
+def _part_sums(
+    kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
+) -> None:
+    """Add the sums over a range of rows to `sums`."""
     if _in_codes(kernel, first, last):
-        return _coded_entry_sums(kernel, first, last, columns, functions, shares)
-    d = len(columns.factor)
-    z, at, rows, factors = _stored(kernel, first, last, columns)
-    total = np.empty((len(functions), d))
-    for row, (function, power) in zip(total, functions, strict=True):
-        share, empty = shares * factors**power, function(columns.shift)
-        row[:] = np.bincount(at, (function(z) - empty[at]) * share[rows], d)
-        row += share.sum() * empty
-    return total
+        _coded_part_sums(kernel, first, last, columns, shares, sums)
+        return
+    factor, shift = columns.factor, columns.shift
+    _kernels.part_sums(kernel, first, last, factor, shift, columns.radius, shares, sums)
 
 
-def _stored(
-    kernel: _kernels.CsrRows, first: int, last: int, columns: Affine
-) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp], Vector]:
-    """Entries ``z``, their columns and rows, and what shortens each row."""
-    offsets, indices, values = kernel.entries(first, last)
-    at, count = indices.astype(np.intp), last - first
-    rows = np.repeat(np.arange(count), np.diff(offsets))
-    shift = columns.shift[at]
-    z = values * columns.factor[at] + shift
-    empty = float(columns.shift @ columns.shift)
-    square, replaced = z * z, shift * shift
-    squares = np.bincount(rows, square - replaced, count) + empty
-    # Differences: what rounding did to the terms is added, which keeps this an upper bound.
-    terms = np.bincount(rows, square + replaced, count) + empty
-    squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
-    return z, at, rows, shortening(squares, len(columns.factor), columns.radius)
+def _written_part_sums(
+    kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
+) -> None:
+    """The same of sparse rows that are written out."""
+    rows = max(1, _PIECE_ENTRIES // sums.shape[1])
+    for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
+        for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
+            row += (share * factors**power) @ function(z)
 
 
 def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
@@ -169,30 +150,28 @@ def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRow
     return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last)
 
 
-def _coded_entry_sums(
+def _coded_part_sums(
     kernel: _kernels.CodedRows,
     first: int,
     last: int,
     columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
     shares: Vector,
-) -> Matrix:
-    """The sums of rows in codes: what rows count by level, times what entries of levels are."""
+    sums: Matrix,
+) -> None:
+    """The same of rows in codes: what rows count by level, times what entries of levels are."""
     d = len(columns.factor)
     level, at, values = kernel.parts.entries_of_levels
     z = values * columns.factor[at] + columns.shift[at]
     numbers = _numbers(kernel, first, last, columns)
     factors = _coded_factors(kernel, first, last, columns)
-    counts = {power: shares * factors**power for _, power in functions}
-    by_level = {power: kernel.scatter(first, last, count) for power, count in counts.items()}
-    total = np.empty((len(functions), d))
-    for row, (function, power) in zip(total, functions, strict=True):
-        count, empty = counts[power], function(columns.shift)
-        row[:] = np.bincount(at, (function(z) - empty[at]) * by_level[power][level], d)
+    counts = [shares * factors**power for power in (1, 2)]
+    by_level = [kernel.scatter(first, last, count) for count in counts]
+    for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
+        count, empty = counts[power - 1], function(columns.shift)
+        row += np.bincount(at, (function(z) - empty[at]) * by_level[power - 1][level], d)
         for column, own in numbers:
             row[column] += (function(own) - empty[column]) @ count
         row += count.sum() * empty
-    return total
 
 
 def _numbers(
@@ -206,7 +185,7 @@ def _numbers(
 
 
 def _coded_factors(kernel: _kernels.CodedRows, first: int, last: int, columns: Affine) -> Vector:
-    """What shortens each row to the radius, as `_stored` has it."""
+    """What shortens each row to the radius, as the kernel of stored entries has it."""
     level, at, values = kernel.parts.entries_of_levels
     shift = columns.shift[at]
     z = values * columns.factor[at] + shift
@@ -228,7 +207,9 @@ def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -
     """What shortens each row of a range to the radius."""
     if _in_codes(kernel, first, last):
         return _coded_factors(kernel, first, last, columns)
-    return _stored(kernel, first, last, columns)[3]
+    factors = np.empty(last - first)
+    _kernels.shortening(kernel, first, last, columns.factor, columns.shift, columns.radius, factors)
+    return factors
 
 
 def gram(problem: RowAccess, *, columns: Affine) -> Matrix:

@@ -13,7 +13,7 @@ entries, bounds ``‖|W|ᵀ |x̃|‖``, and a transform beyond the stated `limit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,12 +26,11 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import (
     Affine,
-    Entrywise,
     affine_of,
-    entry_sums,
     gram,
     gram_in,
     lengths,
+    part_sums,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -71,10 +70,9 @@ class ColumnParts(Query):
     squares : bool, default=True
     n_classes : int or None, default=None
         Count that many labels instead of the signs of the targets; 0: count none.
+    relative_weight : float, default=0.3
+        ``λ``; at 0.3 what the counts add to the noise of the rest is two or four per cent.
     """
-
-    #: λ: what the counts add to the noise of the rest is two or four per cent.
-    LABEL_WEIGHT = 0.3
 
     def __init__(
         self,
@@ -82,29 +80,31 @@ class ColumnParts(Query):
         radius: float,
         squares: bool = True,
         n_classes: int | None = None,
+        relative_weight: float = 0.3,
     ) -> None:
         self.shape, self.radius, self.squares = shape, radius, squares
+        self.relative_weight = relative_weight
         self.weight = 1.0 / radius
         self.n_classes = n_classes
         signs = 2 if shape.loss.kind == "classification" else 0
         self.counted = signs if n_classes is None else n_classes
         if shape.several_rows:
             self.counted = 0
-        self.label_weight = self.LABEL_WEIGHT * radius
+        self.label_weight = relative_weight * radius
         self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        parts = 1.0 + self.squares + (self.LABEL_WEIGHT**2 if self.counted else 0.0)
+        parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``3 C`` in all.
+        """Return the error of sums to which a row adds at most ``(2 + max(1, λ)) C`` in all.
 
         That is of its own, and twice that where sparse rows are put together of stored entries and
         shifts, see :mod:`dpfast.queries._linear`.
         """
-        return _unit(self.shape) * 6.0 * self.radius
+        return _unit(self.shape) * 2.0 * (2.0 + max(1.0, self.relative_weight)) * self.radius
 
     def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
@@ -133,10 +133,8 @@ class ColumnParts(Query):
         """The sums for a center and a scale."""
         center, scale = point
         columns = Affine(1.0 / scale, -center / scale, self.radius)
-        functions: list[tuple[Entrywise, int]] = [(_above, 1), (_below, 1), (np.square, 2)]
-        del functions[2 + self.squares :]
         classes = partial(_class_weights, n_classes=self.n_classes) if self.counted else None
-        work = partial(_parts, columns=columns, functions=functions, classes=classes)
+        work = partial(_parts, columns=columns, squares=self.squares, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
         sums: Vector = np.maximum(_sum_over_blocks(prepared, work), 0.0)
         d = self.shape.n_features
@@ -150,22 +148,12 @@ def _parts(
     problem: RowAccess,
     *,
     columns: Affine,
-    functions: Sequence[tuple[Entrywise, int]],
+    squares: bool,
     classes: Callable[[RowAccess], Vector] | None,
 ) -> Vector:
     """Sums of entries and weights of classes, in one pass over a block."""
-    sums = entry_sums(problem, columns=columns, functions=functions).ravel()
+    sums = part_sums(problem, columns=columns, squares=squares).ravel()
     return sums if classes is None else np.append(sums, classes(problem))
-
-
-def _above(z: Vector) -> Vector:
-    """Positive parts."""
-    return np.maximum(z, 0.0)
-
-
-def _below(z: Vector) -> Vector:
-    """Negative parts, as numbers >= 0."""
-    return np.maximum(-z, 0.0)
 
 
 def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:

@@ -164,7 +164,8 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     """The same moments, with counts of all classes."""
     query = mechanism.query
     assert isinstance(query, ColumnParts)
-    return ColumnParts(query.shape, query.radius, query.squares, n_classes)
+    counts = query.relative_weight
+    return ColumnParts(query.shape, query.radius, query.squares, n_classes, counts)
 
 
 def _query(
@@ -215,5 +216,5 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(
         np.ascontiguousarray(w.T),
         MappingProxyType({"gradient_norm": norms}),
-        dp_whitened_gd.lengths_told(shape, np.linalg.inv(coordinates.transform)),
+        dp_whitened_gd.lengths_told(shape, coordinates.columns),
     )

@@ -1,67 +1,64 @@
-"""Private descent from what public rows tell: a start, its precision, coordinates.
+"""Private descent from what public rows tell: coordinates, and where the weights may be.
 
 Or from known coefficients, see :func:`run_refit`: those of an earlier private fit, say.
 
 Public rows cost nothing to look at.  A run
 
-1. asks for the loss of their weights, of a constant and of zeros, and begins at the best of them,
-   as far as the noise tells it: a prior that is seen to be wrong is left alone;
-2. asks for the columns' moments, and scales and centers columns anew that are clearly other than
+1. asks for the columns' moments, and scales and centers columns anew that are clearly other than
    among the public rows;
-3. descends from there by gradients that are clipped in these coordinates.  What clipping takes off
-   the gradients of the *public* rows is added back: it is an estimate of what it takes off the
-   private ones, and the smaller the clip, the nearer the fit to that of the public rows;
-4. draws the change to zero, where the prior is, by the prior's precision and that of the noise.
-   If the two are farther apart than both explain, the prior's covariance is widened until they are
-   not.  Public rows that tell nothing of their own targets hold it less, and are left out of 3.
+2. descends in these coordinates from a constant prediction, as without a prior;
+3. goes the same way on the public rows, whose minimizer is known: that tells what clipping and few
+   steps make of a minimizer;
+4. weighs both, the public rows the less the less they agree with where the descent ended
+   (`dpfast/solvers/_power_prior.py`).
 
-Privacy: three kinds of Gaussian releases, whose noise is fixed beforehand; the rest is
+Privacy: two kinds of Gaussian releases, whose noise is fixed beforehand; the rest is
 post-processing.  docs/guide/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CandidateLosses, ColumnParts, CoordinateGradient, bounded
-from dpfast.queries.coordinates import column_transform, reach_limit
+from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
+from dpfast.solvers._coordinates import Columns, Coordinates, learn
+from dpfast.solvers._power_prior import Course, PublicLaw, weigh
+from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise, way_and_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_CHOICE, _MOMENTS, _GRADIENT = "loss of the prior", "column moments", "gradient"
-# Shares of the budget, in units of mu², of the choice of a start and of the moments.
-_FOR_CHOICE, _FOR_MOMENTS = 0.06, 0.1
+_CHOICE, _MOMENTS = "loss of the prior", "column moments"
+# Share of the budget, in units of mu², of the moments.
+_FOR_MOMENTS = 0.1
+# The same of the choice between coefficients and zero: the first, but from so many rows a weight on
+# less in proportion, since losses are known the better the more there are.
+_FOR_CHOICE, _FEW_ROWS, _LEAST_CHOICE = 0.06, 6.0, 0.01
 # Losses are cut at so many times that at zero.
 _LOSS_CLIP = 2.0
-# Deviations of the noise by which another start must be better than the prior.
-_BETTER = 1.0
-# Deviations by which a statistic of the public rows must be above its mean if they told nothing.
-_TELLS = 2.0
-# By what the covariance grows of a prior that tells nothing.
-_UNTOLD = 4.0
 # Deviations of the noise, and a share of the scale, by which a column must differ from the prior's;
 # and which share of the noise's deviation a variance is at least.
-_APART, _NEAR, _HIDDEN = 4.0, 0.5, 1.0 / 16.0
-# In the second round rows are cut to so many times the expected length.
-_REACH = 2.0
+_APART, _NEAR, _HIDDEN = 4.0, 0.5, 1.0 / 100.0
+# What the descent on public rows may do more or less than the linear theory says, and by what its
+# deviations grow for all that neither says.
+_LEAST_PACE, _MOST_PACE, _ROUGH = 0.3, 3.0, 1.1
+# Rounds of the moments; from the second on rows are cut to so many times the expected length.
+_ROUNDS, _REACH = 2, 2.0
 # Deviations of its square by which a change must stand out of prior and noise.
 _STANDS_OUT, _WIDEST = 2.0, 100.0
 #: Rows behind one weight, times µ, from which on a prior costs more than it brings.
@@ -73,8 +70,6 @@ _REMEMBERED, _FORGOTTEN = 0.9, 1.1
 _DROPPED = 2.0
 # Mean curvature of a loss over its largest, roughly.
 _BENT = 0.6
-# A step's share of the whole way, in units of the clip and of the rows behind a weight, times µ.
-_BEND = 0.06
 # Weights in white coordinates are standard normal beforehand; the intercept is wider.
 _INTERCEPT_PRECISION = 0.1
 
@@ -91,47 +86,31 @@ class Known:
         Inverse of the covariance of what they are wrong by.
     transform : ndarray of shape (dim, dim)
         ``W``: rows ``Wᵀ x̃`` are expected to be nearly centered and white.
-    constant : ndarray of shape (dim,)
-        Weights of a constant prediction.
+    beforehand : ndarray of shape (dim, dim)
+        The part of the precision that was there before the rows.
     X, y : ndarray
         The public rows, with the constant, and their targets.
-    telling : bool
-        Whether their targets have to do with their columns, as far as they can show.
     """
 
     origin: Vector
     precision: Matrix
     transform: Matrix
-    constant: Vector
+    beforehand: Matrix
     X: Matrix
     y: Vector
-    telling: bool
-
-    def cut_off(self, loss: Loss, w: Vector, transform: Matrix, clip_norm: float) -> Vector:
-        """Mean of what clipping takes off the public rows' gradients, in the coordinates."""
-        z = self.X @ transform
-        slopes = loss(self.X @ w, self.y)[1]
-        most = clip_norm / np.maximum(np.linalg.norm(z, axis=1), 1e-300)
-        found: Vector = z.T @ (slopes - np.clip(slopes, -most, most)) / len(z)
-        return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PriorSettings:
     """What a run follows."""
 
     prior: Known
-    choice: Gaussian
+    descent: Settings
     moments: tuple[Gaussian, ...]
-    gradient: Gaussian
     rows_per_weight: float
     public_rows: int
     iterations: int
     clip: float
-    clip_norm: float
-    radius: float
-    limit: float
-    curvature: float
 
 
 def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
@@ -156,29 +135,21 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     transform = _white(shape, rows)
     v, hessian = _most_likely(shape, rows @ transform, y)
     back = np.linalg.inv(transform)
-    constant = np.zeros(shape.dim)
+    beforehand = back.T @ np.diag(_beforehand(shape)) @ back
+    precision = back.T @ hessian @ back - beforehand
+    if shape.loss.kind == "regression":
+        # A loss of numbers is no likelihood until it is divided by what residuals scatter.
+        _, slopes, bends = shape.loss(rows @ (transform @ v), y)
+        precision *= float(bends.sum()) / max(float(slopes @ slopes), 1e-6 * len(y))
+    return Known(transform @ v, precision + beforehand, transform, beforehand, rows, y)
+
+
+def _beforehand(shape: ProblemShape) -> Vector:
+    """Precision of weights in white coordinates before any rows are seen."""
+    precision = np.ones(shape.dim)
     if shape.intercept != 0.0:
-        one = np.full((len(y), 1), shape.intercept)
-        constant[-1] = _most_likely(shape, one, y)[0][0]
-    telling = _telling(shape, rows, y, constant)
-    return Known(transform @ v, back.T @ hessian @ back, transform, constant, rows, y, telling)
-
-
-def _telling(shape: ProblemShape, rows: Matrix, y: Vector, constant: Vector) -> bool:
-    """Whether a score test tells the public rows from such whose targets were drawn anew.
-
-    Rows that tell nothing would still hold the private ones to weights near zero.
-    """
-    columns = rows[:, : shape.n_features]
-    if shape.intercept != 0.0:
-        columns = columns - columns.mean(axis=0)
-    scores = columns * shape.loss(rows @ constant, y)[1][:, None]
-    total, spread = scores.sum(axis=0), scores.T @ scores
-    values, vectors = np.linalg.eigh(spread)
-    kept = values > 1e-9 * max(float(values[-1]), 1e-300)
-    statistic = float(np.sum((vectors.T @ total)[kept] ** 2 / values[kept]))
-    d = int(np.count_nonzero(kept))
-    return statistic > d + _TELLS * math.sqrt(2.0 * d)
+        precision[-1] = _INTERCEPT_PRECISION
+    return precision
 
 
 def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
@@ -200,9 +171,7 @@ def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
 
 def _most_likely(shape: ProblemShape, z: Matrix, y: Vector) -> tuple[Vector, Matrix]:
     """Weights of the rows `z` that are standard normal beforehand, and the curvature there."""
-    precision = np.ones(z.shape[1])
-    if shape.intercept != 0.0:
-        precision[-1] = _INTERCEPT_PRECISION
+    precision = _beforehand(shape)
 
     def value(v: Vector) -> float:
         return float(shape.loss(z @ v, y)[0].sum() + 0.5 * precision @ v**2)
@@ -254,48 +223,41 @@ def plan_with_prior(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     mu = budget_mu(budget, accountant)
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    settings = dp_whitened_gd.automatic_settings(u, shape)
-    radius = _REACH * math.sqrt(shape.dim)
-    clip_norm = settings["clip"] * math.sqrt(shape.dim) * shape.loss.lipschitz
-    limit = reach_limit(shape, clip_norm, radius)
-    starts = _starts(prior)
-    longest = float(np.linalg.norm(starts, axis=1).max())
-    loss_clip = _loss_clip(shape)
-
-    def release(share: float, query: Query, where: str) -> Gaussian:
-        each = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(each, query, neighboring_relation, where=where)
-
-    losses = CandidateLosses(shape, len(starts), loss_clip, longest, norm="l2")
-    steps = settings["iterations"]
-    gradient = CoordinateGradient(shape, clip_norm, limit)
-    found = PriorSettings(
-        prior=prior,
-        choice=release(_FOR_CHOICE, losses, _CHOICE),
-        moments=tuple(
-            release(_FOR_MOMENTS / 2.0, ColumnParts(shape, length), _MOMENTS)
-            for length in (math.sqrt(shape.dim), radius)
-        ),
-        gradient=release((1.0 - _FOR_CHOICE - _FOR_MOMENTS) / steps, gradient, _GRADIENT),
-        rows_per_weight=u,
-        public_rows=len(prior.y),
-        iterations=steps,
-        clip=settings["clip"],
-        clip_norm=clip_norm,
-        radius=radius,
-        limit=limit,
-        curvature=shape.loss.smoothness * shape.max_weight,
+    descent = dp_whitened_gd.plan(
+        shape,
+        budget,
+        neighboring_relation=neighboring_relation,
+        accountant=accountant,
+        rounds=_ROUNDS,
+        learning_share=_FOR_MOMENTS,
+        learning_clip=_REACH,
+        correlation_share=0.0,
+        shrinkage=0.0,
+        james_stein=False,
+        target_rounds=0,
+    ).settings
+    each = Budget(mu=mu * math.sqrt(_FOR_MOMENTS / _ROUNDS))
+    moments = tuple(
+        Gaussian.calibrate(each, ColumnParts(shape, length), neighboring_relation, where=_MOMENTS)
+        for length in (math.sqrt(shape.dim), *[descent.radius] * (_ROUNDS - 1))
     )
     return Plan(
         solver=dp_whitened_gd.NAME,
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        settings=found,
+        settings=PriorSettings(
+            prior=prior,
+            descent=descent,
+            moments=moments,
+            rows_per_weight=u,
+            public_rows=len(prior.y),
+            iterations=descent.iterations,
+            clip=descent.clip,
+        ),
         accesses=(
-            (found.choice, 1),
-            *((mechanism, 1) for mechanism in found.moments),
-            (found.gradient, steps),
+            *((mechanism, 1) for mechanism in moments),
+            (descent.gradient, descent.iterations),
         ),
         expected=MappingProxyType({}),
     )
@@ -327,13 +289,13 @@ def has_prior(plan: Plan[Any]) -> bool:
 
 
 def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
-    """Choose a start, look at the coordinates, descend, and weigh the change.
+    """Look at the coordinates, descend, and weigh what was found with the public rows.
 
     Returns
     -------
     Outcome
-        Its history has whether the run began with the prior, the factor by which its covariance
-        was widened, and the norms of the noisy gradients.
+        Its history has the share of a private row that a public one counted as, and the norms of
+        the noisy gradients.
 
     Raises
     ------
@@ -341,17 +303,24 @@ def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape = plan.settings, plan.shape
-    origin, believed = _start(settings, shape, curator)
-    transform = _coordinates(settings, shape, curator)
-    telling = settings.prior.telling
-    v, norms = _descend(settings, shape, curator, origin, transform, believed and telling)
-    precision = np.eye(shape.dim)
-    if believed:
-        precision = transform.T @ settings.prior.precision @ transform
-        precision /= 1.0 if telling else _UNTOLD
-    v, wider = _drawn(v, _deviation(settings, shape), precision)
-    history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    return Outcome(origin + transform @ v, MappingProxyType(history))
+    prior = settings.prior
+    coordinates = _coordinates(settings, shape, curator)
+    transform = coordinates.transform
+    back = np.linalg.inv(transform)
+    start = None
+    if shape.loss.kind == "regression":
+        start = back @ _constant(shape, prior)
+    v, norms, change = descend(settings.descent, shape, curator, coordinates, None, start)
+    law = PublicLaw(
+        back @ prior.origin,
+        transform.T @ prior.precision @ transform,
+        transform.T @ prior.beforehand @ transform,
+        shape.n_features,
+    )
+    course = _course(settings, shape, coordinates, law, start, change)
+    v, counted = weigh(v, course, law)
+    history: dict[str, Any] = {"public_row": counted, "gradient_norm": norms}
+    return Outcome(transform @ v, MappingProxyType(history))
 
 
 # ---- coefficients that are known, with their covariance ----------------------------------------
@@ -437,11 +406,12 @@ def plan_refit(
     losses = CandidateLosses(
         shape, 2, _loss_clip(shape), float(np.linalg.norm(prior.w)) or 1.0, norm="l2"
     )
-    each = Budget(mu=mu * math.sqrt(_FOR_CHOICE))
+    for_choice = max(_LEAST_CHOICE, _FOR_CHOICE * min(1.0, _FEW_ROWS / u))
+    each = Budget(mu=mu * math.sqrt(for_choice))
     choice = Gaussian.calibrate(each, losses, neighboring_relation, where=_CHOICE)
     descent = dp_whitened_gd.plan(
         shape,
-        Budget(mu=mu * math.sqrt(1.0 - _FOR_CHOICE)),
+        Budget(mu=mu * math.sqrt(1.0 - for_choice)),
         neighboring_relation=neighboring_relation,
         shrinkage=0.0,
         james_stein=False,
@@ -523,26 +493,12 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         v = origin + moved
         covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
     history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    told = dp_whitened_gd.lengths_told(shape, unit * back)
+    told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
     released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
     return Outcome(transform @ v, MappingProxyType(history), told, released)
 
 
-def _starts(prior: Known) -> Matrix:
-    """The prior, its constant, and zero."""
-    return np.stack([prior.origin, prior.constant, np.zeros_like(prior.origin)])
-
-
-def _start(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> tuple[Vector, bool]:
-    """Weights to begin with, by the noisy losses, and whether they are those of the prior."""
-    starts = _starts(settings.prior)
-    losses = curator.release(settings.choice, starts) / shape.n_samples
-    noise = math.sqrt(2.0) * settings.choice.stddev / shape.n_samples
-    best = int(np.argmin(losses + _BETTER * noise * np.array([0.0, 1.0, 1.0])))
-    return starts[best], best == 0
-
-
-def _coordinates(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> Matrix:
+def _coordinates(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> Coordinates:
     """The prior's coordinates, with the private rows' center and scale of columns that differ."""
     d, W = shape.n_features, settings.prior.transform
     mixed = W[:d, :d]
@@ -560,76 +516,134 @@ def _coordinates(settings: PriorSettings, shape: ProblemShape, curator: Curator)
     # A column that the prior takes for short may be as long as the noise hides.
     likely = np.maximum(scale**2, _HIDDEN * found.noise)
     scale = np.sqrt(np.where(other, np.maximum(found.variance, found.noise), likely))
-    return bounded(shape, column_transform(shape, center, scale) @ change, settings.limit)
+    transform = column_transform(shape, center, scale) @ change
+    anchor = d if shape.intercept != 0.0 else None
+    return Coordinates(
+        bounded(shape, transform, settings.descent.limit),
+        anchor,
+        shape.intercept if shape.intercept != 0.0 else 1.0,
+        _columns(center, scale, found),
+    )
+
+
+def _columns(center: Vector, scale: Vector, found: _Moments) -> Columns:
+    """What is known of the columns, none of which is taken for a category's."""
+    nothing = np.zeros(len(center))
+    return Columns(
+        center=center,
+        scale=scale,
+        deviation=found.center_noise,
+        counted=nothing > 0.0,
+        frequency=nothing,
+        frequency_deviation=nothing,
+        spiky=nothing > 0.0,
+        shares=found.shares,
+        share_deviation=found.share_noise,
+    )
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Noisy centers and variances of the private rows' columns, and the noise's deviations."""
+class _Moments:
+    """Noisy centers and variances of the private rows' columns, and the noise's deviations.
+
+    And the shares of the classes, in weights over the largest.
+    """
 
     center: Vector
     center_noise: Vector
     variance: Vector
     noise: Vector
+    shares: Vector
+    share_noise: float
 
 
-def _moments(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> _Columns:
+def _moments(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> _Moments:
     """Two rounds: the second in units of what the first has found."""
     d, n = shape.n_features, shape.n_samples
     center, scale = np.zeros(d), np.full(d, shape.data_norm / math.sqrt(shape.dim))
+    labels = []
     for mechanism in settings.moments:
         query = mechanism.query
         assert isinstance(query, ColumnParts)
         noisy, noise = curator.release(mechanism, center, scale) / n, mechanism.stddev / n
-        above, below, squares, _ = query.split(noisy)
+        above, below, squares, shares = query.split(noisy)
+        labels.append(shares)
         mean = above - below if shape.intercept != 0.0 else np.zeros(d)
         variance = scale**2 * (squares - mean**2)
         apart = math.sqrt(2.0) * scale * noise
-        found = _Columns(center + scale * mean, apart, variance, scale**2 * noise / query.weight)
+        found = _Moments(
+            center + scale * mean,
+            apart,
+            variance,
+            scale**2 * noise / query.weight,
+            np.mean(labels, axis=0),
+            noise / query.label_weight / math.sqrt(len(labels)),
+        )
         center, scale = found.center, np.sqrt(np.maximum(variance, found.noise))
     return found
 
 
-def _descend(
+class _Rehearsal:
+    """Answers what a curator would, of public rows and without noise."""
+
+    def __init__(self, shape: ProblemShape, prior: Known, weight: float) -> None:
+        self.shape, self.prior, self.weight = shape, prior, weight
+
+    def fix(self, query: CoordinateGradient, transform: Matrix) -> tuple[Matrix, Vector]:
+        """The rows in the coordinates, and the largest slope of each."""
+        z = self.prior.X @ transform
+        return z, query.clip_norm / np.maximum(np.linalg.norm(z, axis=1), 1e-300)
+
+    def release(self, _: Gaussian, at: tuple[Matrix, Vector], w: Vector) -> Vector:
+        """The clipped gradient at w, of as many such rows as there are private ones."""
+        (z, most), n = at, self.shape.n_samples
+        slopes = self.shape.loss(self.prior.X @ w, self.prior.y)[1]
+        found: Vector = z.T @ np.clip(slopes, -most, most) * (self.weight * n / len(z))
+        return found
+
+
+def _constant(shape: ProblemShape, prior: Known) -> Vector:
+    """Weights of the public rows' best constant prediction, the middle of their targets."""
+    found = np.zeros(shape.dim)
+    if shape.intercept != 0.0:
+        found[-1] = float(np.mean(prior.y)) / shape.intercept
+    return found
+
+
+def _course(
     settings: PriorSettings,
     shape: ProblemShape,
-    curator: Curator,
-    origin: Vector,
-    transform: Matrix,
-    believed: bool,
-) -> tuple[Vector, Vector]:
-    """Mean of the late changes, in the coordinates, and the norms of the noisy gradients."""
-    mechanism, loss = settings.gradient, shape.loss
-    assert mechanism.query is not None
-    at = curator.fix(mechanism.query, transform)
-    v: Vector = np.zeros(shape.dim)
-    changes, norms = np.empty((settings.iterations, shape.dim)), np.empty(settings.iterations)
-    for k in range(settings.iterations):
-        w = origin + transform @ v
-        noisy = curator.release(mechanism, at, w) / shape.n_samples
-        norms[k] = np.linalg.norm(noisy)
-        if believed:
-            noisy += settings.prior.cut_off(loss, w, transform, settings.clip_norm)
-        v = v - noisy / settings.curvature
-        changes[k] = v
-    return changes[_first(settings) :].mean(axis=0), norms
-
-
-def _first(settings: PriorSettings) -> int:
-    """The step from which on changes are averaged."""
-    return settings.iterations // 4
-
-
-def _deviation(settings: PriorSettings, shape: ProblemShape) -> Vector:
-    """Of the noise in the average of the changes."""
-    # Where noise carries the weights far out, next to nothing holds them.
-    kept = 1.0 - _BEND * settings.clip * min(FEW, settings.rows_per_weight)
-    steps = np.arange(settings.iterations)
-    averaged = steps[_first(settings) :]
-    # What the noise of step j is in the average of those from it on.
-    pulses = [np.sum(kept ** (averaged[averaged >= j] - j)) / len(averaged) for j in steps]
-    step = settings.gradient.stddev / shape.n_samples / settings.curvature
-    return np.full(shape.dim, step * float(np.linalg.norm(pulses)))
+    coordinates: Coordinates,
+    law: PublicLaw,
+    start: Vector | None,
+    change: float,
+) -> Course:
+    """What the descent makes of a minimizer, by linear theory and by a rehearsal."""
+    d, prior, descent = shape.n_features, settings.prior, settings.descent
+    columns, typical = coordinates.columns, 1.0
+    if len(columns.shares):
+        typical = min(1.0, max(float(columns.shares.sum()), columns.share_deviation))
+        shares = typical * np.array([np.mean(prior.y < 0.0), np.mean(prior.y > 0.0)])
+        columns = replace(columns, shares=shares)
+    public = _Rehearsal(shape, prior, typical * shape.max_weight)
+    # It asks for nothing but what a rehearsal answers.
+    end = descend(
+        descent, shape, cast(Curator, public), replace(coordinates, columns=columns), None, start
+    )[0]
+    z = prior.X @ coordinates.transform
+    moments = np.eye(shape.dim)
+    moments[:d, :d] = z[:, :d].T @ z[:, :d] / len(z)
+    values, vectors = np.linalg.eigh(moments)
+    way, noise = way_and_noise(descent, shape.n_samples, typical * np.maximum(values, 0.0))
+    matrix = (vectors * way) @ vectors.T
+    linear = matrix[:d, :d] @ law.mean[:d]
+    pace = float(end[:d] @ linear) / max(float(linear @ linear), 1e-300)
+    matrix *= min(_MOST_PACE, max(_LEAST_PACE, pace))
+    if coordinates.anchor is not None:
+        # The intercept begins near its end.
+        matrix[d], matrix[:, d], matrix[d, d] = 0.0, 0.0, 1.0
+    spread = (vectors * (_ROUGH * change * noise) ** 2) @ vectors.T
+    return Course(matrix, end - matrix @ law.mean, spread)
 
 
 def _drawn(v: Vector, deviation: Vector, precision: Matrix) -> tuple[Vector, float]:

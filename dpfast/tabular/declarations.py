@@ -1,4 +1,4 @@
-"""From an entry of a bounds file to the column, target or weight that it declares."""
+"""From an entry of a bounds file to the column, target, weight or exposure that it declares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpfast.tabular.columns import (
     DateColumn,
     NumberColumn,
 )
-from dpfast.tabular.targets import ClassTarget, RangeTarget, Target, Weight
+from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Target, Weight
 from dpfast.tabular.values import day_of
 
 #: Pairs of numbers that, for a target, are labels and not a range.
@@ -337,21 +337,28 @@ def _class_target(name: str, entry: Any) -> ClassTarget:
     return ClassTarget(name, tuple(entry) if kept else texts)
 
 
-# --- the weight ----------------------------------------------------------------------------------
+# --- weight and exposure -------------------------------------------------------------------------
 
 
 def parse_weight(name: Any, columns: Mapping[str, Any]) -> Weight | None:
-    if name is None:
-        return None
+    return None if name is None else Weight(name, _largest("weight", name, columns))
+
+
+def parse_exposure(name: Any, columns: Mapping[str, Any]) -> Exposure | None:
+    return None if name is None else Exposure(name, _largest("exposure", name, columns))
+
+
+def _largest(role: str, name: Any, columns: Mapping[str, Any]) -> float:
+    """Upper end of the range of a column that says how much a row counts."""
     if name not in columns:
         raise DataError(
-            f"the weight {name!r} is not in the bounds. Noise is in proportion to the largest "
-            f'weight: declare its range, {{"{name}": [0, largest]}}.'
+            f"the {role} {name!r} is not in the bounds. Noise is in proportion to the largest "
+            f'one: declare its range, {{"{name}": [0, largest]}}.'
         )
     column = parse_column(name, columns[name], False, {})
     if not isinstance(column, NumberColumn) or column.low < 0.0 or column.learn:
         raise DataError(
-            f"the weight {name!r} must be declared as a range [0, largest]; got "
+            f"the {role} {name!r} must be declared as a range [0, largest]; got "
             f"{show(columns[name])}."
         )
-    return Weight(column.name, column.high)
+    return column.high

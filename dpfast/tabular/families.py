@@ -43,7 +43,8 @@ FAMILIES: dict[str, type] = {
 _DEFAULT = {"classification": "logistic", "regression": "linear"}
 #: What a table settles, and an estimator that is given must leave as it is.
 _SETTLED = (
-    *("data_norm", "column_blocks", "classes", "target_bounds", "max_weight", "strict"),
+    *("data_norm", "column_blocks", "classes", "target_bounds", "strict"),
+    *("max_weight", "max_exposure"),
     *("epsilon", "delta", "neighboring_relation", "max_rows_per_group", "random_state"),
 )
 
@@ -82,6 +83,31 @@ def family_of(estimator: Any, task: str | None = None) -> str:
 def takes(estimator: Any, parameter: str) -> bool:
     """Whether an estimator's constructor has a parameter."""
     return parameter in inspect.signature(type(estimator)).parameters
+
+
+def exposure_exponent(estimator: Any) -> float:
+    """Power of its exposure that a rate weighs in proportion to, as if it were an offset.
+
+    Raises
+    ------
+    ValueError
+        If the family has none.
+    """
+    power = getattr(estimator, "deviance_power", None)
+    if power is None:
+        raise ValueError(
+            "exposure must be left out but for the families 'poisson', 'gamma' and 'tweedie'; got "
+            f"{family_of(estimator)!r}."
+        )
+    return 2.0 - float(power)
+
+
+def largest_weight(estimator: Any, schema: TableSchema) -> float | None:
+    """Public bound of what a row weighs; None: all weigh the same."""
+    if schema.exposure is None:
+        return None if schema.weight is None else schema.weight.high
+    found: float = schema.exposure.high ** exposure_exponent(estimator)
+    return found if schema.weight is None else found * schema.weight.high
 
 
 def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> Any:
@@ -127,7 +153,7 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
     declared = {
         "data_norm": schema.row_norm_bound,
         "column_blocks": schema.column_blocks,
-        "max_weight": None if schema.weight is None else schema.weight.high,
+        "max_weight": largest_weight(new, schema),
         "strict": True,
         **(
             {"classes": list(range(len(target.classes)))}
@@ -159,9 +185,13 @@ def output_of(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def scores_of(
-    estimator: Any, y: NDArray[Any], output: NDArray[np.float64], threshold: float | None = None
+    estimator: Any,
+    y: NDArray[Any],
+    output: NDArray[np.float64],
+    threshold: float | None = None,
+    weight: NDArray[np.float64] | None = None,
 ) -> Scores:
-    """Scores of what :func:`output_of` returned.
+    """Scores of what :func:`output_of` returned; only numbers have weights.
 
     Raises
     ------
@@ -172,7 +202,7 @@ def scores_of(
         check_threshold(threshold, None)
         quantile = getattr(estimator, "quantile", None)
         return regression_scores(
-            y, output, quantile, getattr(estimator, "deviance_explained", None)
+            y, output, quantile, getattr(estimator, "deviance_explained", None), weight
         )
     probability = output if hasattr(estimator, "predict_proba") else None
     check_threshold(threshold, probability)

@@ -29,6 +29,7 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import NumberColumn
+from dpfast.tabular.families import exposure_exponent, largest_weight
 from dpfast.tabular.rows import TableRows, encode
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
@@ -122,24 +123,22 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     budget = Budget(estimator.epsilon, estimator.delta)
     shape = _shape(estimator, schema, n_samples, in_memory)
     if not schema.learns:
-        settled, events = estimator._planned(shape, budget)
-        return FitPlan(schema, shape, in_memory, budget, settled, events, estimator)
+        plan, events = estimator._planned(shape, budget)
+        return FitPlan(schema, shape, in_memory, budget, plan, events, estimator)
     relation = relation_of(estimator.neighboring_relation, shape.unit)
     refused: Exception | None = None
     for learning, epsilon, delta in _shares(budget, schema.learn_share):
         estimator.set_params(epsilon=epsilon, delta=delta)
         search = RangeSearch.plan(n_samples, len(schema.learns), learning, relation)
-        settled, events = estimator._planned(shape, Budget(epsilon, delta))
-        _check_learning(schema, search, settled)
+        plan, events = estimator._planned(shape, Budget(epsilon, delta))
+        _check_learning(schema, search, plan)
         events = (*search.events, *events)
         try:
             Ledger(budget, estimator.accountant).check(*events, alone=True)
         except (BudgetExceeded, UnsupportedEvent) as error:
             refused = error
             continue
-        return FitPlan(
-            schema, shape, in_memory, budget, settled, events, estimator, learning, search
-        )
+        return FitPlan(schema, shape, in_memory, budget, plan, events, estimator, learning, search)
     assert refused is not None
     raise refused
 
@@ -148,12 +147,12 @@ def _noun(schema: TableSchema) -> str:
     return "row" if schema.person is None else "person"
 
 
-def _check_learning(schema: TableSchema, search: RangeSearch, settled: Plan[Any]) -> None:
+def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
-    if settled.adaptive:
+    if plan.adaptive:
         raise ValueError(
             "solver must fix its accesses to the data beforehand where ranges are learned; got "
-            f"{settled.solver!r}. solver='auto' does."
+            f"{plan.solver!r}. solver='auto' does."
         )
     if search.n_samples < search.rows_needed:
         raise ValueError(
@@ -177,7 +176,7 @@ def _shares(budget: Budget, share: float) -> Iterator[tuple[Budget, float, float
 
 def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> ProblemShape:
     """The public quantities of the encoded rows."""
-    columns = len(schema.feature_names)
+    columns, weight = len(schema.feature_names), largest_weight(estimator, schema)
     blocks = None
     if not in_memory and schema.person is not None:
         blocks = BlockSizes.of_groups(n_samples, block_rows(columns))
@@ -192,7 +191,7 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         estimator._loss(),
         estimator._constant(),
         None,
-        1.0 if schema.weight is None else schema.weight.high,
+        1.0 if weight is None else weight,
         blocks,
         "row" if schema.person is None else "group",
         None if schema.person is None else estimator.max_rows_per_group,
@@ -233,7 +232,10 @@ class TableFit:
         random_state: Any,
     ) -> None:
         self.plan, self.unused = plan, unused
-        self._rows, self._keep, self._random_state = rows, keep, random_state
+        self._keep, self._random_state = keep, random_state
+        if plan.schema.exposure is not None:
+            rows = rows.with_exponent(exposure_exponent(plan.estimator))
+        self._rows = rows
 
     @property
     def n_samples(self) -> int:
@@ -275,8 +277,13 @@ class TableFit:
         return self._keep(schema, estimator, FITS.note(self._first_rows(), report, stacklevel=3))
 
     def targets(self) -> NDArray[Any]:
-        """The targets of all rows: positions of classes, or numbers."""
+        """The targets of all rows: positions of classes, or numbers, over the exposure if any."""
         return self._rows.field("target")
+
+    def mean_target(self) -> float:
+        """The number that a constant predicts, a rate if there are exposures; not private."""
+        weight = None if self.plan.schema.exposure is None else self._rows.weights()
+        return float(np.average(self.targets(), weights=weight))
 
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""

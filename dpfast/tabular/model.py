@@ -22,6 +22,7 @@ from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
     FAMILIES,
+    exposure_exponent,
     family_of,
     output_of,
     own_parameters,
@@ -57,14 +58,20 @@ class EncodedRows:
     ----------
     X : ndarray of shape (n, n_columns)
     target : ndarray of shape (n,) or None
-        Positions of classes, or numbers.
+        Positions of classes, or numbers, over the exposure if there is one.
+    exposure : ndarray of shape (n,) or None
     kept : dict of str to values
         Columns that were passed on.
     """
 
     X: NDArray[np.float64]
     target: NDArray[Any] | None
+    exposure: NDArray[np.float64] | None
     kept: dict[str, Values]
+
+    def totals(self, rates: NDArray[Any]) -> NDArray[Any]:
+        """What is predicted for the rows' exposures, from what is for one unit of it."""
+        return rates if self.exposure is None else rates * self.exposure
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -100,6 +107,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         What one record's influence means: replaced by any other, or absent.
     target, person, weight : str or None, default=None
         Columns; None takes what the bounds say.
+    exposure : str or None, default=None
+        Column that says how long each row was watched, or how many units are in it, for the
+        families "poisson", "gamma" and "tweedie"; None takes what the bounds say. The declared
+        range of the target is then that of the target over the exposure, and predictions are for
+        the exposure of each row, which the rows to predict have as well.
     max_rows_per_group : int or None, default=None
         Rows of a person that count at most, with `person`.
     undeclared : {"warn", "error", "ignore"}, default="warn"
@@ -159,6 +171,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         target: str | None = None,
         person: str | None = None,
         weight: str | None = None,
+        exposure: str | None = None,
         max_rows_per_group: int | None = None,
         undeclared: str = "warn",
         in_memory: bool | str = "auto",
@@ -172,6 +185,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.target = target
         self.person = person
         self.weight = weight
+        self.exposure = exposure
         self.max_rows_per_group = max_rows_per_group
         self.undeclared = undeclared
         self.in_memory = in_memory
@@ -223,10 +237,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
-        settled = self.plan(rows.n_records)
-        settled.check_affordable()
+        plan = self.plan(rows.n_records)
+        plan.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
-        return TableFit(settled, rows, unused, self._set_fitted, self.random_state)
+        return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
 
     def plan(self, n_samples: int) -> FitPlan:
         """What a fit to so many rows would do and cost; needs no data and spends nothing.
@@ -349,7 +363,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if is_path(bounds):
             bounds = read_bounds(bounds)
         return TableSchema.from_bounds(
-            bounds, target=self.target, person=self.person, weight=self.weight, task=self.task
+            bounds,
+            target=self.target,
+            person=self.person,
+            weight=self.weight,
+            exposure=self.exposure,
+            task=self.task,
         )
 
     def _unfitted(self, schema: TableSchema) -> Any:
@@ -432,15 +451,16 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             yield EncodedRows(
                 encode(schema, records),
                 np.array(records["target"]) if with_target else None,
+                np.array(records["exposure"]) if schema.exposure is not None else None,
                 {name: chunk[name] for name in keep},
             )
 
     def transform(self, data: Any) -> NDArray[np.float64]:
         """The encoded rows of a table, shape (n_samples, n_columns)."""
-        return self._on_rows(lambda X: X, data)
+        return self._on_rows(lambda part: part.X, data)
 
     def predict(self, data: Any) -> NDArray[Any]:
-        """Label, or predicted number, of each row.
+        """Label, or predicted number, of each row; of a rate, that times the row's exposure.
 
         Parameters
         ----------
@@ -452,7 +472,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.labels(self._on_rows(self.estimator_.predict, data))
+        return self.labels(
+            self._on_rows(lambda part: part.totals(self.estimator_.predict(part.X)), data)
+        )
 
     def labels(self, codes: NDArray[Any]) -> NDArray[Any]:
         """What the estimator of the encoded rows calls by its position; numbers stay numbers."""
@@ -463,13 +485,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, data: Any) -> NDArray[np.float64]:
         """Probability of each class, in the order of ``classes_``; shape (n_samples, n_classes)."""
         check_is_fitted(self)
-        return self._on_rows(self.estimator_.predict_proba, data)
+        return self._on_rows(lambda part: self.estimator_.predict_proba(part.X), data)
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, data: Any) -> NDArray[np.float64]:
         """Margins; of two classes, positive favors the second."""
         check_is_fitted(self)
-        return self._on_rows(self.estimator_.decision_function, data)
+        return self._on_rows(lambda part: self.estimator_.decision_function(part.X), data)
 
     def score(self, data: Any, y: Any = None) -> float:
         """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss)."""
@@ -492,22 +514,33 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         dict of str to float
-            See :mod:`dpfast.tabular.scores`.
+            See :mod:`dpfast.tabular.scores`; with exposures, of rates, which weigh what they do in
+            the fit.
         """
         check_is_fitted(self)
         inner, tally = self.estimator_, Tally()
         y: list[Any] = []
         outputs: list[Any] = []
+        exposures: list[Any] = []
         for part in self.encoded(data, with_target=True, tally=tally, progress=progress):
             y.append(part.target)
             outputs.append(output_of(inner, part.X))
+            exposures.append(part.exposure)
         self._say(tally)
-        return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold)
+        weight = self.weights_of(exposures)
+        return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold, weight)
 
-    def _on_rows(self, function: Callable[[Any], Any], data: Any) -> NDArray[Any]:
+    def weights_of(self, exposures: Sequence[Any]) -> NDArray[np.float64] | None:
+        """What rates over these exposures weigh in a score; None where there are none."""
+        if self.schema_.exposure is None:
+            return None
+        found: NDArray[np.float64] = np.concatenate(exposures)
+        return found ** exposure_exponent(self.estimator_)
+
+    def _on_rows(self, function: Callable[[EncodedRows], Any], data: Any) -> NDArray[Any]:
         """A function of the encoded rows."""
         tally = Tally()
-        parts = [function(part.X) for part in self.encoded(data, tally=tally)]
+        parts = [function(part) for part in self.encoded(data, tally=tally)]
         self._say(tally)
         return np.concatenate(parts)
 

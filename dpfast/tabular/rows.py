@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from dpfast.blocks import Piece
 from dpfast.coded import CodedMatrix
+from dpfast.preprocessing.matching import folded
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import Values, WrongValue, texts_of
+from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
+
+_NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 
 # Codes beyond this go to a temporary file, which only this process can open.
 _MEMORY_BYTES = 2**24
@@ -37,7 +40,7 @@ class RowCoder:
     ----------
     schema : TableSchema
     fit : bool
-        Whether target, weight and person are read, too.
+        Whether target, weight and person are read, too; an exposure always is.
     """
 
     def __init__(self, schema: TableSchema, *, fit: bool) -> None:
@@ -46,6 +49,8 @@ class RowCoder:
         target = schema.target
         self._index = target.index() if isinstance(target, ClassTarget) and fit else None
         fields = [(f"x{j}", column.dtype) for j, column in enumerate(schema.features)]
+        if schema.exposure is not None:
+            fields.append(("exposure", np.dtype(np.float64)))
         if fit:
             fields.append(("target", target.dtype))
             if schema.weight is not None:
@@ -75,8 +80,12 @@ class RowCoder:
                 zip(self.schema.features, self._coders, strict=True)
             ):
                 records[f"x{j}"] = code(chunk[column.name], self.tally)
+            exposure: Any = 1.0
+            if self.schema.exposure is not None:
+                exposure = self.schema.exposure.parse(chunk[self.schema.exposure.name])
+                records["exposure"] = exposure
             if self._fit:
-                records["target"] = self._target(chunk[self.schema.target.name])
+                records["target"] = self._target(chunk[self.schema.target.name], exposure)
                 if self.schema.weight is not None:
                     records["weight"] = self.schema.weight.parse(chunk[self.schema.weight.name])
                 if self.schema.person is not None:
@@ -88,17 +97,24 @@ class RowCoder:
 
     def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
-        texts = [text.strip() for text in texts_of(chunk[name])]
-        if "" in texts:
-            raise WrongValue(name, texts.index(""), "whose row it is", "")
+        values = chunk[name]
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.any(values % 1.0 > 0):
+            row = int(np.argmax(values % 1.0 > 0))
+            raise WrongValue(name, row, "whose row it is, no fraction", values[row], _NAMELESS)
+        texts = [text.strip() for text in texts_of(values)]
+        missing = {text for text in set(texts) if folded(text) in MISSING}
+        if missing:
+            row = next(row for row, text in enumerate(texts) if text in missing)
+            raise WrongValue(name, row, "whose row it is", texts[row], _NAMELESS)
         known = self._persons
         return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
 
-    def _target(self, values: Values) -> NDArray[Any]:
+    def _target(self, values: Values, exposure: Any) -> NDArray[Any]:
+        """Positions of classes, or numbers over the exposure."""
         target = self.schema.target
         if isinstance(target, ClassTarget):
             return np.asarray(target.parse(values, self._index))
-        return target.parse(values, self.tally)
+        return target.parse(values, self.tally, exposure)
 
 
 def coded_parts(schema: TableSchema, records: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
@@ -152,8 +168,14 @@ class TableRows:
     ----------
     coder : RowCoder
     chunks : iterable of dict
+
+    Attributes
+    ----------
+    exponent : float
+        Power of an exposure that a row weighs in proportion to.
     """
 
+    exponent = 0.0
     seekable, in_memory = True, False
     feature_names: tuple[str, ...] | None = None
 
@@ -167,7 +189,7 @@ class TableRows:
         self.n_features = len(self.schema.feature_names)
         #: Rows, or persons: what is public of how many there are.
         self.n_records = self.n_samples if coder.persons is None else coder.persons
-        self.weighted = self.schema.weight is not None
+        self.weighted = self.schema.weight is not None or self.schema.exposure is not None
         self.grouped = self.schema.person is not None
 
     def __repr__(self) -> str:
@@ -192,10 +214,19 @@ class TableRows:
                 if self.schema.in_codes
                 else encode(self.schema, records, np.float32),
                 np.array(records["target"]),
-                np.array(records["weight"]) if self.weighted else None,
+                self._weights(records) if self.weighted else None,
                 f"the table, rows {at + 1} to {end}",
                 np.array(records["person"]) if self.grouped else None,
             )
+
+    def _weights(self, records: NDArray[Any]) -> NDArray[np.float64]:
+        """What rows count: their own weight, and what the rate over their exposure weighs."""
+        names, found = records.dtype.names or (), np.ones(len(records))
+        if "weight" in names:
+            found *= records["weight"]
+        if self.schema.exposure is not None:
+            found *= np.minimum(records["exposure"], self.schema.exposure.high) ** self.exponent
+        return found
 
     def ids(self) -> Iterator[NDArray[np.int64]]:
         """Numbers of the persons of all rows."""
@@ -246,6 +277,12 @@ class TableRows:
         other.schema = schema
         return other
 
+    def with_exponent(self, exponent: float) -> TableRows:
+        """The same rows, for another family of rates."""
+        other = copy.copy(self)
+        other.exponent = exponent
+        return other
+
     def whole(self) -> tuple[Any, NDArray[Any], dict[str, Any]]:
         """All rows as the schema has them held, targets, and what `fit` takes besides."""
         if not self.schema.in_codes:
@@ -270,9 +307,15 @@ class TableRows:
 
     def _beside(self) -> tuple[NDArray[Any], dict[str, Any]]:
         """Targets of all rows, and what `fit` takes besides."""
-        fields = {"weight": "sample_weight", "person": "groups"}
-        further = {fields[name]: self.field(name) for name in fields if name in self._records.names}
+        further = {"groups": self.field("person")} if self.grouped else {}
+        if self.weighted:
+            further["sample_weight"] = self.weights()
         return self.field("target"), further
+
+    def weights(self) -> NDArray[np.float64]:
+        """What all rows count."""
+        spans = self.ranges(_CODED_ROWS)
+        return np.concatenate([self._weights(self.records(*span)) for span in spans])
 
     def field(self, name: str) -> NDArray[Any]:
         """One entry of all records."""

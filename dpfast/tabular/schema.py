@@ -1,9 +1,9 @@
 """The bounds of a table: what is publicly known of its columns, and which of them does what.
 
 A bounds file is one JSON object. In short it is ``{column: entry}``; in full
-``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "missing": ...,
-"missing_values": [...], "learn_share": ...}``. The short form may hold these roles as well, but for
-the list, for a column's entry is never a text or a number.
+``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "exposure": ...,
+"missing": ..., "missing_values": [...], "learn_share": ...}``. The short form may hold these roles
+as well, but for the list, for a column's entry is never a text or a number.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from dpfast._files import is_json_number, parse_json, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
 from dpfast.tabular.columns import INDICATOR, Column, NumberColumn
-from dpfast.tabular.declarations import parse_column, parse_target, parse_weight, show
+from dpfast.tabular.declarations import (
+    parse_column,
+    parse_exposure,
+    parse_target,
+    parse_weight,
+    show,
+)
 from dpfast.tabular.frames import column_of
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.targets import ClassTarget, RangeTarget, Target, Weight
+from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Target, Weight
 
 _ROLES = {
-    **dict.fromkeys(("target", "person", "weight", "missing"), "a text"),
+    **dict.fromkeys(("target", "person", "weight", "exposure", "missing"), "a text"),
     "learn_share": "a number",
     "missing_values": "a list",
 }
@@ -52,6 +58,8 @@ class TableSchema:
     person : str or None
         Column that says whose row it is.
     weight : Weight or None
+    exposure : Exposure or None
+        Targets are then divided by it: the target's range is that of the rates.
     learn_share : float
         Share of the budget for what is learned of the columns.
 
@@ -75,6 +83,7 @@ class TableSchema:
     target: Target
     person: str | None = None
     weight: Weight | None = None
+    exposure: Exposure | None = None
     learn_share: float = LEARN_SHARE
 
     @classmethod
@@ -86,6 +95,7 @@ class TableSchema:
         categorical: Collection[str] = (),
         person: str | None = None,
         weight: str | None = None,
+        exposure: str | None = None,
         task: str | None = None,
     ) -> TableSchema:
         """Build a schema from the content of a bounds file.
@@ -94,7 +104,7 @@ class TableSchema:
         ----------
         bounds : dict
             See the guide "Your own table".
-        target, person, weight : str or None, default=None
+        target, person, weight, exposure : str or None, default=None
             Names of columns; None takes what the bounds say.
         categorical : collection of str, default=()
             Columns whose list of two numbers means categories, not a range.
@@ -108,7 +118,7 @@ class TableSchema:
             If an entry is not as described; the message names the column.
         """
         columns, roles = _parts(bounds)
-        given = {"target": target, "person": person, "weight": weight}
+        given = {"target": target, "person": person, "weight": weight, "exposure": exposure}
         roles.update({role: name for role, name in given.items() if name is not None})
         if (name := roles.get("target")) is None:
             raise DataError(
@@ -124,7 +134,7 @@ class TableSchema:
             raise DataError(f"categorical names columns that the bounds do not list: {unknown}.")
         if name in categorical:
             task = "classification"
-        aside = {name, roles.get("weight"), roles.get("person")}
+        aside = {name, *(roles.get(role) for role in ("weight", "person", "exposure"))}
         features = tuple(
             parse_column(name, entry, name in categorical, roles)
             for name, entry in columns.items()
@@ -136,6 +146,7 @@ class TableSchema:
                 parse_target(name, columns[name], task),
                 _person(roles.get("person"), columns),
                 parse_weight(roles.get("weight"), columns),
+                parse_exposure(roles.get("exposure"), columns),
                 _share(roles.get("learn_share", LEARN_SHARE)),
             )
         )
@@ -147,9 +158,10 @@ class TableSchema:
         roles: dict[str, Any] = {"target": self.target.name}
         if self.person is not None:
             roles["person"] = self.person
-        if self.weight is not None:
-            roles["weight"] = self.weight.name
-            columns[self.weight.name] = {"range": [0.0, self.weight.high]}
+        for role, column in (("weight", self.weight), ("exposure", self.exposure)):
+            if column is not None:
+                roles[role] = column.name
+                columns[column.name] = {"range": [0.0, column.high]}
         if self.learns:
             roles["learn_share"] = self.learn_share
         return {**roles, "columns": columns}
@@ -196,9 +208,12 @@ class TableSchema:
     def learns(self) -> tuple[str, ...]:
         """Columns whose range is to be learned, the target last."""
         names = [c.name for c in self.features if isinstance(c, NumberColumn) and c.learn]
-        if isinstance(self.target, RangeTarget) and self.target.learn:
-            names.append(self.target.name)
-        return tuple(names)
+        return (*names, self.target.name) if self.learns_target else tuple(names)
+
+    @property
+    def learns_target(self) -> bool:
+        """Whether the target's range is to be learned."""
+        return isinstance(self.target, RangeTarget) and self.target.learn
 
     def with_learned(self, ranges: Mapping[str, tuple[float, float]]) -> TableSchema:
         """The same schema with ranges that were learned, by column."""
@@ -216,6 +231,7 @@ class TableSchema:
     def columns_read(self, *, fit: bool) -> list[str]:
         """Names of the columns that a fit, or a prediction, reads."""
         names = [column.name for column in self.features]
+        names += [] if self.exposure is None else [self.exposure.name]
         if fit:
             names += [self.target.name]
             names += [] if self.weight is None else [self.weight.name]
@@ -257,7 +273,7 @@ class TableSchema:
         return result
 
     def encode_target(self, table: Mapping[str, Any]) -> NDArray[Any]:
-        """The target: positions of classes, or numbers.
+        """The target: positions of classes, or numbers, as they stand in the table.
 
         Raises
         ------
@@ -327,6 +343,12 @@ def _checked(schema: TableSchema) -> TableSchema:
             )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"the columns {show_names(repeated)} have more than one role.")
+    if schema.exposure is not None and (schema.task != "regression" or schema.learns_target):
+        raise DataError(
+            f"the exposure {schema.exposure.name!r} asks for a target that is a number, whose "
+            "range is declared and not learned: that of the target over the exposure; got "
+            f"{show(schema.target.declaration())}."
+        )
     if not schema.features:
         raise DataError(
             f"only the target {schema.target.name!r} is declared; add at least one other column."

@@ -64,22 +64,25 @@ def regression_scores(
     y: Vector,
     prediction: Vector,
     quantile: float | None = None,
-    explained: Callable[[Vector, Vector], float] | None = None,
+    explained: Callable[[Vector, Vector, Vector | None], float] | None = None,
+    weight: Vector | None = None,
 ) -> Scores:
     """Scores of a regressor: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its loss.
 
     ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
     the pinball loss, whose constant is the quantile of these rows, or what `explained` makes of
-    targets and predictions, unless it refuses them.
+    targets, predictions and weights, unless it refuses them.  `weight` weighs the rows, but for a
+    quantile.
     """
     error = y - prediction
-    spread = float(np.mean((y - y.mean()) ** 2))
+    square = float(np.average(error**2, weights=weight))
+    spread = float(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
     found = {
-        "mean_absolute_error": float(np.mean(np.abs(error))),
-        "rmse": float(np.sqrt(np.mean(error**2))),
+        "mean_absolute_error": float(np.average(np.abs(error), weights=weight)),
+        "rmse": float(np.sqrt(square)),
     }
     if spread > 0.0:
-        found["r2"] = 1.0 - float(np.mean(error**2)) / spread
+        found["r2"] = 1.0 - square / spread
     if quantile is not None:
         found["pinball_loss"] = _pinball(error, quantile)
         found["share_below"] = float(np.mean(y <= prediction))
@@ -89,7 +92,7 @@ def regression_scores(
     elif explained is not None:
         if spread > 0.0:
             with suppress(ValueError):  # targets that the family cannot have
-                found["deviance_explained"] = explained(y, prediction)
+                found["deviance_explained"] = explained(y, prediction, weight)
     elif "r2" in found:
         found["deviance_explained"] = found["r2"]
     return found

@@ -1,4 +1,4 @@
-"""Columns that are no features: the target, and the weight of a row."""
+"""Columns that are no features: the target, the weight of a row, and its exposure."""
 
 from __future__ import annotations
 
@@ -98,8 +98,10 @@ class RangeTarget:
         learned = {} if self.learned is None else {"learned": list(self.learned)}
         return {"range": [self.low, self.high], **learn, **learned}
 
-    def parse(self, values: Values, tally: Tally | None = None) -> NDArray[np.float64]:
-        """The numbers of rows, not cut.
+    def parse(
+        self, values: Values, tally: Tally | None = None, exposure: Any = 1.0
+    ) -> NDArray[np.float64]:
+        """The numbers of rows, over their exposures, not cut.
 
         Raises
         ------
@@ -112,6 +114,7 @@ class RangeTarget:
             raise WrongValue(
                 self.name, row, "a finite number", "", "Remove the rows without a target."
             )
+        found /= exposure
         if tally is not None:
             tally.count(tally.cut, self.name, (found < self.low) | (found > self.high))
         return found
@@ -151,4 +154,33 @@ class Weight:
         if (wrong := ~(found >= 0.0)).any():
             row = int(np.argmax(wrong))
             raise WrongValue(self.name, row, "a weight >= 0", values[row])
+        return found
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """A column that says how long each row was watched, or how many units are in it.
+
+    Attributes
+    ----------
+    name : str
+    high : float
+        Public bound; a row with a larger one weighs as much as with it.
+    """
+
+    name: str
+    high: float
+
+    def parse(self, values: Values) -> NDArray[np.float64]:
+        """The exposures of rows.
+
+        Raises
+        ------
+        DataError
+            If one of them is missing, not positive or no finite number.
+        """
+        found = parse_numbers(self.name, values, ())
+        if (wrong := ~(found > 0.0)).any():
+            row = int(np.argmax(wrong))
+            raise WrongValue(self.name, row, "an exposure > 0", values[row])
         return found

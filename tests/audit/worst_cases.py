@@ -27,6 +27,7 @@ import numpy as np
 import outputs
 
 from dpfast import Budget, Ledger, Loss, Problem, plan
+from dpfast.blocks import BlockProblem, from_npy
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
@@ -43,6 +44,8 @@ BUDGETS = {"pure": Budget(EPSILON), "approximate": Budget(EPSILON, DELTA)}
 CHEAP, DEAR = (100_000, 20_000), (10_000, 2_500)
 #: Of whole transcripts, which evaluate every query on both data sets.
 TRANSCRIPTS = (4_000, 2_000)
+
+Pulls = list[bool]
 
 #: Every loss, with a parameter for which its slope is at the bound around margin zero, if any is.
 LOSSES = {
@@ -144,6 +147,8 @@ class WorstCase:
         From plan, problem, generator, pair and a number of samples to that many scores.
     relations, kinds : tuple of str
         What the variant serves; all that the solver does, by default.
+    most : int
+        Samples of each data set, at most.
     """
 
     solver: str
@@ -153,6 +158,7 @@ class WorstCase:
     sampler: Callable[..., np.ndarray]
     relations: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    most: int = CHEAP[0]
 
     def cells(self) -> Iterator[Cell]:
         module = MODULES[self.solver]
@@ -190,7 +196,7 @@ class Cell:
         """How many samples of each data set the whole suite takes."""
         cheap = self.case.sampler in (perturbed, ball_draws) or pair.columns > 1
         sizes = TRANSCRIPTS if self.case.sampler is transcripts else CHEAP if cheap else DEAR
-        return sizes[0 if self.loss == self.case.losses[0] else 1]
+        return min(self.case.most, sizes[0 if self.loss == self.case.losses[0] else 1])
 
     def audit(self, samples: int | None = None) -> dict[str, Any]:
         """Claim and lower bounds; the same at every call."""
@@ -655,20 +661,91 @@ def _three_classes(loss: str, relation: str, kind: str) -> Pair:
     return Pair(first.with_labels(labels), second.with_labels(other), options)
 
 
-def _persons(loss: str, relation: str, kind: str) -> Pair:
-    """The same for whole persons: of many rows that pull alike, against few that pull back."""
-    options = dict(_whitened(loss, relation, kind).options)
-    made, columns = LOSSES[loss], 20
+def swapped_persons(
+    loss: str,
+    relation: str,
+    columns: int,
+    pulls: tuple[Pulls, Pulls],
+    rest: int = 0,
+    block_rows: int | None = None,
+    **settings: Any,
+) -> tuple[Problem, Problem]:
+    """Canaries that are persons: of each row that one has, whether it pulls up or down.
+
+    On the neighbor they have the second rows, as many as these are, or rows of zeros.  `rest`:
+    others of one row of zeros each.  A person's rows lie between those of others, but for blocks.
+    """
+    made, pair = LOSSES[loss], []
     low, high = np.clip(made.target_range, -_FAR, _FAR)
-    pair = []
-    for target, rows in ((high, 9), (low, 4)):
-        owner = np.tile(np.arange(columns), rows)  # a person's rows lie between the others'
+    for up in pulls:
+        owner = np.tile(np.arange(columns), len(up))
         X = np.eye(columns)[owner]
-        if relation != "replace_one" and pair:
+        if pair and relation != "replace_one":
             X *= 0.0
-        y = np.full(len(owner), target)
-        pair.append(Problem(X, y, made, data_norm=1.0, intercept=0.0, groups=owner))
-    return Pair(*pair, options)
+        X = np.concatenate([X, np.zeros((rest, columns))])
+        y = np.concatenate([np.where(np.repeat(up, columns), high, low), np.ones(rest)])
+        ids = np.concatenate([owner, columns + np.arange(rest)])
+        settings |= {"loss": made, "data_norm": 1.0, "intercept": 0.0}
+        if block_rows is None:
+            pair.append(Problem(X, y, groups=ids, **settings))
+        else:
+            order = np.argsort(ids, kind="stable")
+            source = from_npy(X[order], y[order], groups=ids[order], block_rows=block_rows)
+            pair.append(BlockProblem(source, **settings))
+    return pair[0], pair[1]
+
+
+def _persons(
+    first: Pulls, second: Pulls, columns: int = 20, block_rows: int | None = None
+) -> Callable[[str, str, str], Pair]:
+    """Whitened descent, which clips whole persons, with these rows of one person or another."""
+
+    def pair(loss: str, relation: str, kind: str) -> Pair:
+        made = swapped_persons(loss, relation, columns, (first, second), block_rows=block_rows)
+        return Pair(*made, _whitened("logistic", relation, kind).options)
+
+    return pair
+
+
+#: More rows than are read of a person, and as many of another.
+_PARTS: dict[str, Any] = {"pulls": ([True] * 7, [False] * 3), "max_rows_per_group": 3}
+
+
+def _gradients_of_parts(loss: str, relation: str, kind: str) -> Pair:
+    """The generic path, in which so many rows of a person count as one row."""
+    single = _gradient(loss, relation, kind)
+    columns = single.first.shape.n_features
+    return Pair(*swapped_persons(loss, relation, columns, **_PARTS), single.options)
+
+
+def _output_of_parts(loss: str, relation: str, kind: str) -> Pair:
+    columns = 1 if kind == "pure" else _COLUMNS
+    made = swapped_persons(loss, relation, columns, **_PARTS, rest=40 * columns)
+    return Pair(*made, _output(loss, relation, kind).options)
+
+
+def _moments_of_parts(loss: str, relation: str, kind: str) -> Pair:
+    made = swapped_persons("squared", relation, 1, **_PARTS, rest=39)
+    return Pair(*made, _adassp(loss, relation, kind).options)
+
+
+def _counts_of_parts(loss: str, relation: str, kind: str) -> Pair:
+    """With a log link, where the targets of all persons settle the unit."""
+    made = swapped_persons(loss, relation, 1, **_PARTS, rest=19)
+    return Pair(*made, _whitened(loss, relation, kind).options)
+
+
+def _persons_of_classes(loss: str, relation: str, kind: str) -> Pair:
+    """As `_three_classes`: five rows of one class, against three of another."""
+    rows = ([True] * 5, [True] * 3)
+    first, second = swapped_persons("logistic", relation, 1, rows, rest=19)
+    labels = np.zeros(3 + 19)
+    labels[:3] = 1.0 if relation == "replace_one" else 0.0
+    return Pair(
+        first.with_labels(np.zeros(5 + 19)),
+        second.with_labels(labels),
+        _three_classes(loss, relation, kind).options,
+    )
 
 
 def _newton(loss: str, relation: str, kind: str) -> Pair:
@@ -745,20 +822,54 @@ CASES: tuple[WorstCase, ...] = (
         "output-perturbation", "edge of the certificate", ("huberized-hinge",), _on_the_edge,
         perturbed,
     ),
+    WorstCase(
+        "output-perturbation", "parts of persons", ("huberized-hinge",), _output_of_parts,
+        perturbed, most=10_000,
+    ),
     WorstCase("objective-perturbation", "linear term", SMOOTH, _objective, whole_fits),
     WorstCase("dp-whitened-gd", "gradient", SMOOTH, _whitened, whole_fits),
-    WorstCase("dp-whitened-gd", "persons", ("logistic", "huber"), _persons, whole_fits),
+    WorstCase(
+        "dp-whitened-gd", "persons", ("logistic", "huber"), _persons([True] * 9, [False] * 4),
+        whole_fits,
+    ),
+    WorstCase(
+        "dp-whitened-gd", "persons of one row or many", ("logistic",),
+        _persons([True], [False] * 60), whole_fits, most=10_000,
+    ),
+    WorstCase(
+        "dp-whitened-gd", "persons of opposed rows", ("logistic",),
+        _persons([True] * 8, [True, False] * 6), whole_fits, most=10_000,
+    ),
+    WorstCase(
+        "dp-whitened-gd", "persons in several chunks", ("logistic",),
+        _persons([True] * 900, [False] * 700, columns=40), whole_fits, most=10_000,
+    ),
+    WorstCase(
+        "dp-whitened-gd", "persons in blocks", ("logistic",),
+        _persons([True] * 9, [False] * 4, block_rows=16), whole_fits, most=10_000,
+    ),
+    WorstCase(
+        "dp-whitened-gd", "parts of persons", ("poisson",), _counts_of_parts, whole_fits, most=4_000
+    ),
     WorstCase(
         "dp-whitened-gd", "moments and correlations", ("logistic",), _learned, transcripts
     ),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
+    WorstCase("multinomial", "persons", ("logistic",), _persons_of_classes, transcripts),
     WorstCase("dp-adassp", "moments", ("squared",), _adassp, whole_fits),
+    WorstCase(
+        "dp-adassp", "parts of persons", ("squared",), _moments_of_parts, whole_fits, most=4_000
+    ),
     WorstCase(
         "dp-newton", "all releases", ("squared", "huber", "logistic"), _newton, transcripts
     ),
     *(WorstCase(name, "gradients", (*SMOOTH, "squared"), _gradient, whole_fits)
       for name in _FAMILY),
+    WorstCase(
+        "dp-gd", "parts of persons", ("huberized-hinge", "squared"), _gradients_of_parts,
+        whole_fits, most=10_000,
+    ),
     WorstCase("dp-gd", "last iterate", ("huber",), _hidden, whole_fits, kinds=("approximate",)),
     WorstCase(
         "dp-gd", "samples", ("huberized-hinge",), _sampled_gradient, whole_fits,

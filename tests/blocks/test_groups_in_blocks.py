@@ -278,6 +278,10 @@ def test_rows_that_lie_apart_are_refused_before_anything_is_paid(kind, tmp_path)
         (np.array(["a", None, "b"], dtype=object), ValueError, "at least one is missing"),
         (np.array(["a", np.nan, "b"], dtype=object), ValueError, "at least one is missing"),
         (np.array([1, 2.5, 3], dtype=object), TypeError, "floating-point"),
+        (np.array([1, np.float32(2), 3], dtype=object), TypeError, "floating-point"),
+        (np.array(["a", "", "b"]), ValueError, "at least one is missing"),
+        (np.array(["2020-01-01", "NaT", "2020-01-02"], "M8[s]"), ValueError, "one is missing"),
+        (np.ma.array([1, 2, 3], mask=[False, False, True]), ValueError, "at least one is missing"),
         (np.array([1, 2]), (ValueError, DataError), r"groups must have .*3"),
         (np.ones((3, 1), dtype=int), (ValueError, DataError), "groups must have"),
     ],
@@ -288,6 +292,14 @@ def test_bad_ids(ids, error, match):
         from_npy(X, y, groups=ids)
     with pytest.raises(error, match=match):
         from_batches(lambda: iter([(X, y, None, ids)]))
+
+
+def test_integers_are_the_same_persons_in_arrays_of_whichever_type():
+    pieces = [np.array([1, 1]), np.array([-2, "a"], dtype=object), np.array([1], dtype=np.uint8)]
+    with pytest.raises(DataError, match="must lie side by side"):
+        group_starts(pieces, "here")
+    pieces[-1] = np.array([2**64 - 3], dtype=np.uint64)
+    np.testing.assert_array_equal(group_starts(pieces, "here"), [0, 2, 3, 4, 5])
 
 
 def test_missing_values_of_pandas():
@@ -301,12 +313,15 @@ def test_missing_and_wrong_columns(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    table = {"x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "who": [1, None, 3], "real": [1.0, 2.0, 3.0]}
+    table = {"x": [1.0, 2.0, 3.0], "y": [0, 1, 0], "who": [1, None, 3], "real": [1.0, 2.0, 3.0],
+             "blank": ["a", "", "b"]}  # fmt: skip
     parquet.write_table(pyarrow.table(table), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"'who': a value is missing. Give every row an id"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="who")
     with pytest.raises(TypeError, match="got floating-point numbers"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="real")
+    with pytest.raises(ValueError, match="at least one is missing"):
+        from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="blank")
     with pytest.raises(DataError, match="has no columns"):
         from_parquet(tmp_path / "t.parquet", "y", ["x"], groups="nobody")
     with pytest.raises(ValueError, match="columns must be different"):

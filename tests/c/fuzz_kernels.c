@@ -340,7 +340,18 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
         DEMAND(finite_all(n, e->per_row) && finite_all(n * dim, out));
     }
     if (!p->sparse) {
+        const ptrdiff_t d = p->dense.d;
+        double *z = buffer((DPFAST_PART_ROWS + 3) * d, sizeof *z), *sums = z + DPFAST_PART_ROWS * d;
         (void)dpfast_dense_affine_rows_float(&p->dense, dim, e->w, e->w, narrow);
+        (void)dpfast_dense_part_sums(&p->dense, e->w, e->w, 1.0, NULL, z, sums, sums + d,
+                                     sums + 2 * d);
+        free(z);
+    } else {
+        const ptrdiff_t d = p->csr.d;
+        double *sums = buffer(3 * d, sizeof *sums);
+        (void)dpfast_csr_part_sums(&p->csr, e->w, e->w, 1.0, NULL, sums, sums + d, sums + 2 * d);
+        (void)dpfast_csr_shortening(&p->csr, e->w, e->w, 1.0, e->per_row);
+        free(sums);
     }
     free(out);
     free(narrow);

@@ -106,6 +106,48 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
         }
         free(out); free(other); free(single);
     }
+    {
+        const double radius = 0.7;
+        double *z = uniforms(DPFAST_PART_ROWS * d, &state), *sums = uniforms(3 * d, &state);
+        double *expected = malloc((size_t)(3 * d + 1) * sizeof *expected);
+        double *sparse = malloc((size_t)(3 * d + 1) * sizeof *sparse);
+        memcpy(expected, sums, (size_t)(3 * d) * sizeof *sums);
+        memcpy(sparse, sums, (size_t)(3 * d) * sizeof *sums);
+        for (i = 0; i < n; i++) {
+            double norm = 0.0;
+            for (j = 0; j < d; j++) {
+                const double entry = scale[i] * x[i * stride + j] * factor[j] + shift[j];
+                norm += entry * entry;
+            }
+            norm = sqrt(norm);
+            for (j = 0; j < d; j++) {
+                const double shorter = norm > radius ? radius / norm : 1.0;
+                const double entry =
+                    shorter * (scale[i] * x[i * stride + j] * factor[j] + shift[j]);
+                expected[j] += scale[i] * (entry > 0.0 ? entry : 0.0);
+                expected[d + j] += scale[i] * (entry < 0.0 ? -entry : 0.0);
+                expected[2 * d + j] += scale[i] * entry * entry;
+            }
+        }
+        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, z, sums, sums + d,
+                                     sums + 2 * d) == DPFAST_OK);
+        CHECK(dpfast_csr_part_sums(&csr, factor, shift, radius, scale, sparse, sparse + d,
+                                   sparse + 2 * d) == DPFAST_OK);
+        for (j = 0; j < 3 * d; j++) {
+            CHECK(fabs(sums[j] - expected[j]) <= 1e-15 * (double)(n + 8));
+            CHECK(fabs(sparse[j] - expected[j]) <= 2e-14 * (double)(n + 8));
+        }
+        CHECK(dpfast_csr_part_sums(&csr, factor, shift, radius, NULL, sparse, sparse + d, NULL) ==
+              DPFAST_OK);
+        CHECK(dpfast_csr_shortening(&csr, factor, shift, radius, forms) == DPFAST_OK);
+        for (i = 0; i < n; i++) CHECK(forms[i] > 0.0 && forms[i] <= 1.0);
+        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, z, sums, sums + d,
+                                     NULL) == DPFAST_OK);
+        for (j = 2 * d; j < 3 * d; j++) {
+            CHECK(fabs(sums[j] - expected[j]) <= 1e-15 * (double)(n + 8));
+        }
+        free(z); free(sums); free(expected); free(sparse);
+    }
     if (dim > 0) {
         CHECK(dpfast_csr_quadratic_forms(&csr, matrix, forms) == DPFAST_OK);
         for (i = 0; i < n; i++) {
@@ -154,6 +196,13 @@ static void check_arguments(void)
     CHECK(dpfast_csr_affine_rows(&csr, 2, NULL, ones, out, &square) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_dense_affine_rows_float(&dense, -1, ones, ones, single) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_dense_affine_rows_float(&dense, 2, ones, ones, NULL) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_shortening(&csr, ones, ones, 0.0, out) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_shortening(&csr, ones, ones, 1.0, NULL) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_csr_part_sums(&csr, ones, NULL, 1.0, NULL, out, out, out) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 0.0, NULL, out, out, out, NULL) ==
+          DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 1.0, NULL, out, NULL, out, NULL) ==
+          DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_quadratic_forms(&csr, NULL, out) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_affine_rows(&csr, 2, ones, ones, out, &square) == DPFAST_OK);
     CHECK(out[0] == 1.0 && out[1] == 2.0 && square == 5.0);

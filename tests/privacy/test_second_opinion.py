@@ -1,4 +1,4 @@
-"""Every solver's ledgers, priced by two libraries that share no code with this one.
+"""Every solver's ledgers, priced by libraries that share no code with this one.
 
 What :mod:`opinions` compares here from both sides, `second_opinion` of conftest.py holds from below
 against every claim that any test asks a ledger for.
@@ -119,6 +119,32 @@ def test_nobody_finds_more_than_is_claimed_or_much_less(index):
         slack = 1.05 if sum(event.count for event in events) <= 4 else 1.5
     assert claimed <= slack * high
     return None
+
+
+def gaussian_or_poisson():
+    """Numbers of ledgers of Gaussian noise on all rows or on Poisson samples."""
+    for index, (_, ledger) in enumerate(ledgers()):
+        instances = [opinions.instance_of(event) for event in ledger.events]
+        if all(one is not None and one.kind == "gaussian" for one in instances):
+            yield index
+
+
+@pytest.mark.skipif(opinions.opake is None, reason="opake-accounting is not installed")
+@pytest.mark.parametrize("index", list(gaussian_or_poisson()))
+def test_a_third_library_agrees(index):
+    """Gaussian noise to eight digits, the price of samples as dp-accounting has it."""
+    _, ledger = ledgers()[index]
+    events, guarantee = merged(ledger.events), ledger.guarantee()
+    claimed, instances = guarantee.epsilon, opinions.instances_of(events, 0.5)
+    sampled = SubsampledGaussianEvent in kinds_of(events)
+    step = 4e-5 if sampled else 1e-3 * claimed
+    found = opinions.by_distributions_in_rust(instances, guarantee.delta, step)
+    assert found <= claimed * (1.0 + 1e-8)
+    if guarantee.accountant == "gdp":
+        assert found == pytest.approx(claimed, rel=1e-8)
+    if sampled:
+        other = opinions.by_loss_distributions(events, guarantee.delta)
+        assert found == pytest.approx(other, rel=1e-3, abs=3e-4)
 
 
 #: What a claim may be too small by, and is found out.

@@ -9,6 +9,9 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
     dpfast_dense_affine_rows(&rows, columns, factor, shift, any_doubles(n * columns),
                              any_doubles(n));
     dpfast_dense_affine_rows_float(&rows, columns, factor, shift, any_floats(n * columns));
+    dpfast_dense_part_sums(&rows, any_doubles(d), any_doubles(d), any_double(), any_doubles(n),
+                           any_doubles(DPFAST_PART_ROWS * d), any_doubles(d), any_doubles(d),
+                           sign > 0 ? NULL : any_doubles(d));
 }
 
 static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int value_type, int sign,
@@ -17,6 +20,10 @@ static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int val
     const dpfast_csr rows = any_csr(5, 7, 2, 5, indptr_type, index_type, value_type, sign);
     dpfast_csr_affine_rows(&rows, columns, any_doubles(columns), any_doubles(columns),
                            any_doubles(5 * columns), any_doubles(5));
+    dpfast_csr_part_sums(&rows, any_doubles(7), any_doubles(7), any_double(),
+                         sign > 0 ? NULL : any_doubles(5), any_doubles(7), any_doubles(7),
+                         sign > 0 ? NULL : any_doubles(7));
+    dpfast_csr_shortening(&rows, any_doubles(7), any_doubles(7), any_double(), any_doubles(5));
 }
 
 /* Any sizes, types and numbers, and arrays that are missing: refused before they are touched. */
@@ -33,7 +40,11 @@ static void check_refusals(void)
     dpfast_dense_affine_rows(&dense, any_int(-3, 3), NULL, &number, &number, &number);
     dpfast_dense_affine_rows(&dense, any_int(-3, 3), &number, &number, &number, NULL);
     dpfast_dense_affine_rows_float(&dense, any_int(-3, 3), &number, NULL, &single);
+    dpfast_dense_part_sums(&dense, &number, &number, any_double(), NULL, NULL, &number, &number,
+                           NULL);
     dpfast_csr_affine_rows(&csr, any_int(-3, 3), &number, &number, &number, &number);
+    dpfast_csr_part_sums(&csr, &number, &number, any_double(), NULL, &number, &number, NULL);
+    dpfast_csr_shortening(&csr, &number, &number, any_double(), &number);
 }
 
 #define DENSE(n, d, columns)                                                                       \

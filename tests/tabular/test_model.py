@@ -18,9 +18,12 @@ from dpfast import (
     Budget,
     BudgetAccountant,
     BudgetExceeded,
+    GammaRegressor,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
     TableModel,
+    TweedieRegressor,
 )
 from dpfast.errors import DataError, UndeclaredValueWarning
 from dpfast.privacy.repeats import FITS
@@ -227,6 +230,53 @@ class TestModels:
         np.testing.assert_allclose(blocks.coef_, weighted.coef_, rtol=1e-3)
         with pytest.raises(DataError, match="row 2 of the data: expected a weight >= 0; got"):
             fitted(data.assign(w=[1.0, -1.0] + [1.0] * (len(data) - 2)), weight="w", **settings)
+
+    @pytest.mark.parametrize(
+        "estimator", [PoissonRegressor(), GammaRegressor(), TweedieRegressor(power=1.5)]
+    )
+    def test_exposure(self, estimator, tmp_path):
+        """The fit to a table is that of the estimator, and predictions are for the exposure."""
+        rng = np.random.default_rng(3)
+        n = 3000
+        x, years = rng.random(n), rng.uniform(0.1, 4.0, n)
+        cost = years * rng.gamma(2.0, np.exp(1.0 + x) / 2.0)
+        data = pd.DataFrame({"x": x, "years": years, "cost": cost})
+        bounds = {"x": [0, 1], "years": [0, 3], "cost": [0.1, 30], "target": "cost"}
+        settings = {"bounds": bounds, "estimator": estimator, "exposure": "years", "epsilon": 8.0}
+        model = fitted(data, **settings)
+        assert model.feature_names_in_.tolist() == ["x"]
+        direct = clone(estimator).set_params(
+            epsilon=8.0, random_state=0, data_norm=1.0, target_bounds=(0.1, 30.0), max_exposure=3.0,
+            column_blocks=model.column_blocks_,
+        )  # fmt: skip
+        direct.fit(2.0 * x[:, None] - 1.0, cost, exposure=years)
+        np.testing.assert_allclose(model.coef_, direct.coef_, rtol=1e-9)
+        rates = direct.predict(2.0 * x[:, None] - 1.0)
+        np.testing.assert_allclose(model.predict(data), rates * years, rtol=1e-9)
+        weight = years ** (2.0 - estimator.deviance_power)
+        score = direct.deviance_explained(cost / years, rates, weight)
+        assert model.score(data) == pytest.approx(score, rel=1e-9)
+        blocks = fitted(data, in_memory=False, **settings)
+        np.testing.assert_allclose(blocks.coef_, model.coef_, rtol=1e-3)
+        model.save(tmp_path / "m.json")
+        loaded = TableModel.load(tmp_path / "m.json")
+        np.testing.assert_array_equal(loaded.predict(data[:5]), model.predict(data[:5]))
+        with pytest.raises(DataError, match="years"):
+            model.predict(data[["x"]])
+
+    def test_exposure_and_weight(self):
+        data = {"x": np.arange(100) % 7, "e": np.ones(100), "w": np.ones(100), "y": np.arange(100)}
+        bounds = {"x": [0, 6], "e": [0, 2], "w": [0, 3], "y": [0, 99], "target": "y"}
+        roles = {"weight": "w", "exposure": "e", "estimator": TweedieRegressor(power=1.5)}
+        plan = TableModel(bounds, **roles).plan(100)
+        assert plan.shape.max_weight == pytest.approx(3.0 * 2.0**0.5)
+        with pytest.raises(DataError, match="row 2 of the data: expected an exposure > 0; got"):
+            fitted({**data, "e": np.array([1.0, 0.0] + [1.0] * 98)}, bounds=bounds, **roles)
+        for other in ("linear", "negative-binomial"):
+            with pytest.raises(ValueError, match="exposure must be left out but for the families"):
+                TableModel(bounds, **{**roles, "estimator": other}).plan(100)
+        with pytest.raises(ValueError, match="max_exposure must be left out of the estimator"):
+            TableModel(bounds, PoissonRegressor(max_exposure=1.0), exposure="e").plan(100)
 
     def test_thousands_of_categories(self, table):
         names = [f"c{number}" for number in range(3000)]
@@ -625,6 +675,20 @@ class TestPersons:
         with pytest.raises(ValueError, match="delta must be below one over the number of groups"):
             fitted(visits, person="who", delta=1e-2)
 
-    def test_a_row_without_a_person_is_refused(self, visits):
-        with pytest.raises(DataError, match="whose row it is"):
-            fitted(visits.assign(who=["", *visits["who"][1:]]), person="who")
+    @pytest.mark.parametrize(
+        "name", ["", "  ", "NA", "nan", None, float("nan"), pd.NA, pd.NaT, "<NA>"]
+    )
+    def test_a_row_without_a_person_is_refused(self, visits, name):
+        who = pd.Series([name, *visits["who"][1:]], dtype=object)
+        with pytest.raises(DataError, match=r"row 1 .*whose row it is.*Give every row an id"):
+            fitted(visits.assign(who=who), person="who")
+
+    def test_dates_and_numbers_may_be_persons_and_fractions_not(self, visits):
+        numbers = visits["who"].astype("category").cat.codes
+        dates = pd.Timestamp("1950-01-01") + pd.to_timedelta(numbers, "D")
+        one, two = (fitted(visits.assign(who=who), person="who") for who in (numbers, dates))
+        assert one.privacy_.epsilon == two.privacy_.epsilon
+        with pytest.raises(DataError, match=r"row 3 .*whose row it is"):
+            fitted(visits.assign(who=dates.where(numbers.index != 2)), person="who")
+        with pytest.raises(DataError, match=r"row 2 .*no fraction"):
+            fitted(visits.assign(who=numbers + np.where(numbers.index == 1, 0.5, 0)), person="who")

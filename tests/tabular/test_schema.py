@@ -14,7 +14,7 @@ from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
 from dpfast.tabular import ClassTarget, RangeTarget, TableSchema, Tally, read_bounds
 from dpfast.tabular.columns import BooleanColumn, CategoryColumn, DateColumn, NumberColumn
-from dpfast.tabular.targets import Weight
+from dpfast.tabular.targets import Exposure, Weight
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -258,6 +258,11 @@ class TestRoles:
     def test_short_and_full_form_are_one(self):
         columns = {"a": [0, 1], "w": [0, 5], "y": ["n", "p"]}
         roles = {"target": "y", "person": "id", "weight": "w", "learn_share": 0.2}
+        counts = {"a": [0, 1], "years": [0, 2], "y": [0, 9], "target": "y", "exposure": "years"}
+        watched = TableSchema.from_bounds(counts)
+        assert watched.exposure == Exposure("years", 2.0)
+        assert TableSchema.from_bounds(watched.to_dict()) == watched
+        assert watched.columns_read(fit=False) == ["a", "years"]
         short = TableSchema.from_bounds({**columns, **roles})
         assert short == TableSchema.from_bounds({"columns": columns, **roles})
         assert (short.person, short.weight, short.learn_share) == ("id", Weight("w", 5.0), 0.2)
@@ -288,6 +293,20 @@ class TestRoles:
             (
                 {"a": [0, 1], "w": [-1, 1], "y": [0, 1], "target": "y", "weight": "w"},
                 "the weight 'w' must be declared as a range",
+            ),
+            (
+                {"a": [0, 1], "e": [0, 1], "y": ["n", "p"], "target": "y", "exposure": "e"},
+                "the exposure 'e' asks for a target that is a number",
+            ),
+            (
+                {
+                    "a": [0, 1],
+                    "e": [0, 1],
+                    "target": "y",
+                    "exposure": "e",
+                    "y": {"range": [0, 9], "learn": True},
+                },
+                "whose range is declared and not learned",
             ),
             ({"a": [0, 1], "y": [0, 1], "target": "y", "missing": "drop"}, '"missing" must be'),
             ({"a": [0, 1], "y": [0, 1], "target": "y", "learn_share": 2}, '"learn_share" must be'),

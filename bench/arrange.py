@@ -1,0 +1,89 @@
+"""What the suites' reports share: records picked and grouped, means shown, panels and legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.harness import Record
+from bench.report import plain
+
+# ---- records ------------------------------------------------------------------------------------
+
+
+def spread(errors: Sequence[float]) -> dict[str, float]:
+    """Values of a record: mean, its standard error, and the number of runs."""
+    runs = len(errors)
+    error = float(np.std(errors) / math.sqrt(max(1, runs - 1)))
+    return {"error": float(np.mean(errors)), "standard_error": error, "runs": float(runs)}
+
+
+def mean(record: Record | None, *, percent: str = "") -> str:
+    """Mean ± standard error of :func:`spread`, or of the share named; a dash for no record."""
+    if record is None:
+        return "-"
+    values = record.values
+    if percent:
+        error = values.get(f"{percent}_standard_error", values.get("standard_error", 0.0))
+        return f"{100 * values[percent]:.1f} ± {100 * error:.1f}"
+    return f"{values['error']:.2g} ± {values['standard_error']:.1g}"
+
+
+def field(record: Record, key: str) -> Any:
+    """Group, competitor, or an entry of the case; None where the case has none."""
+    if key in ("group", "competitor"):
+        return getattr(record, key)
+    return record.case.get(key)
+
+
+def grouped(records: Iterable[Record], *keys: str) -> dict[Any, list[Record]]:
+    """Records by the fields named (tuples if there are several), in the order of the records."""
+    found: dict[Any, list[Record]] = {}
+    for record in records:
+        values = tuple(field(record, key) for key in keys)
+        found.setdefault(values if len(keys) > 1 else values[0], []).append(record)
+    return found
+
+
+def index(records: Iterable[Record], *keys: str) -> dict[Any, Record]:
+    """The last record of each of :func:`grouped`."""
+    return {key: found[-1] for key, found in grouped(records, *keys).items()}
+
+
+def pick(records: Iterable[Record], **wanted: Any) -> list[Record]:
+    """Records whose fields are as wanted."""
+    return [r for r in records if all(field(r, key) == value for key, value in wanted.items())]
+
+
+# ---- figures ------------------------------------------------------------------------------------
+
+
+def panels(figure: Any, count: int, columns: int, size: tuple[float, float], **share: Any) -> Any:
+    """`count` axes of this size, at most so many a line; the rest of the grid stays empty."""
+    columns = min(columns, count)
+    lines = -(-count // columns)
+    figure.set_size_inches(size[0] * columns, size[1] * lines + 0.7)
+    axes = np.ravel(figure.subplots(lines, columns, squeeze=False, **share))
+    for axis in axes[count:]:
+        axis.set_axis_off()
+    return axes[:count]
+
+
+def legend(figure: Any, columns: int = 4, where: str = "outside lower center") -> None:
+    """One legend for all panels, every label once."""
+    found: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(found.values(), found.keys(), loc=where, ncols=columns, frameon=False, fontsize=8)
+
+
+def ticks(axis: Any, values: Iterable[float], scale: str = "log", **options: Any) -> None:
+    """Ticks of the x axis at what was measured, and nowhere else."""
+    at = list(dict.fromkeys(values))
+    axis.set_xscale(scale, **options)
+    axis.set_xticks(at, [plain(value) for value in at])
+    axis.minorticks_off()

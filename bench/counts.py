@@ -1,0 +1,113 @@
+"""How much of the deviance of counts is explained: ``python -m bench.counts --data DIR``.
+
+Share of what the best Poisson regression without privacy explains, mean of some fits with its
+standard error, by ε; 0 is a constant.  Not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import PoissonRegressor as NotPrivate
+
+from bench.problems import _CLAIMS, _HEALTH, _centered, text_columns
+from dpfast import PoissonRegressor
+
+Vector = NDArray[np.float64]
+Table = tuple[Vector, Vector, float]
+
+_EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 8.0)
+_BIKE = dict.fromkeys(("yr", "holiday", "workingday", "temp", "hum", "windspeed"), (0.0, 1.0))
+_PERIODS = {"season": 4.0, "mnth": 12.0, "hr": 24.0, "weekday": 7.0}
+
+
+def visits(data: Path) -> Table:
+    """Visits to a doctor in a year, German health panel."""
+    return _table(data, "health_panel.csv", _HEALTH, "docvis", 365.0)
+
+
+def visits_randhie(data: Path) -> Table:
+    """Visits to a doctor in a year, RAND HIE."""
+    from dpfast.datasets import load_randhie
+
+    bunch = load_randhie()
+    bounds = np.array([bunch.bounds[name] for name in bunch.feature_names])
+    texts = text_columns(data, "randhie.csv", ["mdvis"])
+    return _centered(bunch.data, bounds), texts["mdvis"].astype(np.float64), 100.0
+
+
+def rentals(data: Path) -> Table:
+    """Rentals of bicycles an hour, times as periodic functions."""
+    X, y, highest = _table(data, "bike_hour.csv", _BIKE, "cnt", 2000.0)
+    texts = text_columns(data, "bike_hour.csv", list(_PERIODS))
+    turns = [2.0 * np.pi * texts[name].astype(float) / p for name, p in _PERIODS.items()]
+    turns.append(2.0 * turns[list(_PERIODS).index("hr")])
+    waves = [wave(turn) for turn in turns for wave in (np.sin, np.cos)]
+    return np.column_stack([X, *waves]), y, highest
+
+
+def claims(data: Path) -> Table:
+    """Claims on motor policies in a period."""
+    return _table(data, "claims_panel.csv", _CLAIMS, "numclaims", 100.0)
+
+
+def _table(
+    data: Path, file: str, bounds: Mapping[str, tuple[float, float]], target: str, highest: float
+) -> Table:
+    texts = text_columns(data, file, [*bounds, target])
+    X = np.column_stack([texts[name].astype(np.float64) for name in bounds])
+    return _centered(X, np.array(list(bounds.values()))), texts[target].astype(float), highest
+
+
+TABLES: tuple[Callable[[Path], Table], ...] = (visits, visits_randhie, rentals, claims)
+
+
+def measure(table: Table, epsilon: float, repetitions: int) -> Vector:
+    """Share of the deviance explained that each of some private fits explains.
+
+    Parameters
+    ----------
+    table : tuple of ndarray, ndarray, float
+        Columns in [-1, 1], counts, and their public bound.
+    epsilon : float
+    repetitions : int
+
+    Returns
+    -------
+    ndarray of shape (repetitions,)
+    """
+    X, y, highest = table
+    best = NotPrivate(alpha=0.0, max_iter=1000).fit(X, y).score(X, y)
+    settings = {"data_norm": np.sqrt(X.shape[1]), "target_bounds": (0.0, highest)}
+    return np.array(
+        [
+            PoissonRegressor(epsilon, 1e-6, **settings, random_state=k).fit(X, y).score(X, y) / best
+            for k in range(repetitions)
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print, a line a table and ε."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
+    parser.add_argument("--repetitions", type=int, default=20)
+    given = parser.parse_args(arguments)
+    for load in TABLES:
+        table = load(given.data)
+        for epsilon in _EPSILONS:
+            found = measure(table, epsilon, given.repetitions)
+            error = found.std(ddof=1) / np.sqrt(len(found))
+            print(
+                f"| {load.__name__} | {table[0].shape} | {epsilon:g} | {found.mean():.3f} | "
+                f"{error:.3f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
