@@ -173,7 +173,7 @@ class Inferential:
         columns: Sequence[str | int] | None = None,
         *,
         sampling_only: bool = False,
-    ) -> Matrix:
+    ) -> Any:
         """Intervals that cover sampling and privacy noise together, for a fit with inference=True.
 
         Parameters
@@ -188,10 +188,21 @@ class Inferential:
 
         Returns
         -------
-        ndarray of shape (k, 2)
-            NaN where the standard error is refused; :meth:`summary` says why.
+        ndarray of shape (k, 2), or pandas.DataFrame
+            NaN where the standard error is refused; :meth:`summary` says why.  A data frame, a row
+            a coefficient and the columns "lower" and "upper", where the features of `X` had names
+            and pandas is installed; ``to_numpy()`` is the array.
         """
-        return self._found.conf_int(level, columns, sampling_only=sampling_only)
+        found = self._found
+        ends = found.conf_int(level, columns, sampling_only=sampling_only)
+        if not hasattr(self, "feature_names_in_"):
+            return ends
+        try:
+            import pandas as pd
+        except ImportError:
+            return ends
+        names = found.names if columns is None else found.named(columns)
+        return pd.DataFrame(ends, index=list(names), columns=["lower", "upper"])
 
     def summary(self, level: float = 0.95) -> Summary:
         """The table of coefficients, for a fit with inference=True.

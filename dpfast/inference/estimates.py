@@ -136,6 +136,10 @@ class Estimates:
         chosen: Matrix = ends[[self._place(column) for column in columns]]
         return chosen
 
+    def named(self, columns: Sequence[str | int]) -> tuple[str, ...]:
+        """The names of coefficients that were chosen by name or number."""
+        return tuple(self.names[self._place(column)] for column in columns)
+
     def _place(self, column: str | int) -> int:
         """The number of a coefficient."""
         if isinstance(column, str) and column in self.names:

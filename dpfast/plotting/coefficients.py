@@ -128,7 +128,7 @@ class CoefficientDisplay(Display):
         elif hasattr(estimator, "bse_"):
             places = range(len(coefficients))
             ends, inner = (
-                estimator.conf_int(confidence_level, places, sampling_only=only)
+                np.asarray(estimator.conf_int(confidence_level, places, sampling_only=only))
                 for only in (False, True)
             )
             lower, upper = ends.T

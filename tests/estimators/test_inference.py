@@ -1,6 +1,7 @@
 """inference=True: what a fit has then, in whose units, and what is refused before it is paid."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -53,9 +54,11 @@ def test_what_a_fit_has(rows, kind, cov_type):
     estimates = np.append(np.ravel(model.coef_), model.intercept_)
     assert np.all(np.abs(estimates - [1.0, -0.7, 0.0, 0.3]) < 4.5 * model.bse_)
     np.testing.assert_allclose(model.bse_**2, np.diag(model.cov_params_))
-    ends = model.conf_int(0.9)
+    table = model.conf_int(0.9)
+    assert list(table.index) == [*NAMES, "Intercept"] and list(table) == ["lower", "upper"]
+    ends = table.to_numpy()
     np.testing.assert_allclose(ends.mean(axis=1), estimates, atol=1e-12)
-    np.testing.assert_array_equal(model.conf_int(0.9, ["income", "Intercept"]), ends[[1, 3]])
+    assert model.conf_int(0.9, ["income", 3]).equals(table.loc[["income", "Intercept"]])
     assert model.pvalues_[0] < 1e-3 < model.pvalues_[2]
     summary = model.summary(0.9)
     assert list(summary.to_frame().index) == [*NAMES, "Intercept"]
@@ -65,6 +68,17 @@ def test_what_a_fit_has(rows, kind, cov_type):
     again = pickle.loads(pickle.dumps(model))
     assert str(again.summary(0.9)) == str(summary)
     assert clone(model).get_params() == model.get_params()
+
+
+def test_intervals_are_an_array_where_features_have_no_names(rows, monkeypatch):
+    X, labels, _ = rows
+    plain = logistic().fit(X, labels).conf_int()
+    assert isinstance(plain, np.ndarray) and plain.shape == (4, 2)
+    named = logistic().fit(pd.DataFrame(X, columns=NAMES), labels)
+    np.testing.assert_array_equal(named.conf_int().to_numpy(), plain)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    np.testing.assert_array_equal(named.conf_int(), plain)
+    assert isinstance(named.conf_int(), np.ndarray)
 
 
 def test_units_follow_the_targets(rows):
