@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from bench.suites import (
     zhang2017,
 )
 from dpfast import Problem, _kernels
+from dpfast.cli._numpy_kernels import in_numpy
 
 TINY = {
     "kernels": kernels.Sizes(
@@ -534,6 +536,17 @@ def test_saga_minimizes_the_same_objective() -> None:
     _, gradient = Problem(data.X, data.y, data_norm=1.0).value_and_gradient(w, 0.1)
     gradient[-1] -= 0.1 * w[-1]  # its intercept is outside the ridge
     assert np.linalg.norm(gradient) < 1e-6
+
+
+def test_row_blocks_in_numpy_sum_the_losses_too() -> None:
+    data = problems.synthetic(1000, 5)
+    with in_numpy():
+        twin = Problem(data.X, data.y, data_norm=1.0)
+    w = np.ones(6)
+    gradient, loss = kernels._in_numpy(partial(twin.clipped_gradient, w, 0.5, 1.0))
+    expected, losses = Problem(data.X, data.y, data_norm=1.0).clipped_gradient(w, 0.5, 1.0)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6 * 0.5 * 1000)
+    assert loss == pytest.approx(losses, rel=1e-10)
 
 
 def test_absent_libraries_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
