@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.competitors import COMPETITORS, Task
+from bench.competitors import COMPETITORS, Task, missing
 
 _STATUS = Path("/proc/self/status")
 _PEAK_RESET = Path("/proc/self/clear_refs")
@@ -44,17 +44,6 @@ class Settings:
     seeds: int
     limit: float
     blocks: tuple[tuple[str, int, int], ...] = ()
-
-
-def missing(names: Sequence[str]) -> dict[str, str | None]:
-    """Why they cannot run here; a library that fails to load is missing, too."""
-    found: dict[str, str | None] = {}
-    for name in names:
-        try:
-            found[name] = COMPETITORS[name].missing()
-        except Exception as error:  # of somebody else's library
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
 
 
 def versions() -> dict[str, str]:
@@ -85,7 +74,7 @@ def fits(name: str, arrays: Any, settings: Settings) -> dict[str, Any]:
         for seed in range(settings.seeds)
     ]
     norm = float(arrays["data_norm"])
-    reason = competitor.missing()  # loads its library
+    reason = missing(name)  # loads its library
     if reason is not None:
         raise ModuleNotFoundError(reason)
     whole, before = peak_bytes(), start_peak()
@@ -156,7 +145,7 @@ def _kibibytes(name: str) -> float:
 
 def main(words: Sequence[str]) -> None:
     if words[0] == "missing":
-        found: Any = missing(words[1:])
+        found: Any = {name: missing(name) for name in words[1:]}
     elif words[0] == "versions":
         found = versions()
     else:

@@ -109,7 +109,8 @@ def _beside_the_table():
     known = {solver.run.__module__.split(".")[-1] for solver in SOLVERS.values()}
     modules = pkgutil.iter_modules(dpfast.solvers.__path__)
     found = (module.name for module in modules if not module.ispkg)
-    return [name for name in found if name[0] != "_" and name not in known]
+    others = {*known, "meanings"}  # what explains numbers of plans is no solver
+    return [name for name in found if name[0] != "_" and name not in others]
 
 
 def _exported(module):

@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from bench.suites import (
     zhang2017,
 )
 from dpfast import Problem, _kernels
+from dpfast.cli._numpy_kernels import in_numpy
 
 TINY = {
     "kernels": kernels.Sizes(
@@ -536,6 +538,17 @@ def test_saga_minimizes_the_same_objective() -> None:
     assert np.linalg.norm(gradient) < 1e-6
 
 
+def test_row_blocks_in_numpy_sum_the_losses_too() -> None:
+    data = problems.synthetic(1000, 5)
+    with in_numpy():
+        twin = Problem(data.X, data.y, data_norm=1.0)
+    w = np.ones(6)
+    gradient, loss = kernels._in_numpy(partial(twin.clipped_gradient, w, 0.5, 1.0))
+    expected, losses = Problem(data.X, data.y, data_norm=1.0).clipped_gradient(w, 0.5, 1.0)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6 * 0.5 * 1000)
+    assert loss == pytest.approx(losses, rel=1e-10)
+
+
 def test_absent_libraries_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "saga_missing", lambda: "gone")
     settings = Run(repeat=1, say=lambda text: None)
@@ -563,10 +576,12 @@ def test_evaluate_by_hand() -> None:
 
 
 def test_absent_competitors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(COMPETITORS["scikit-learn"], "missing", lambda: "not installed")
+    monkeypatch.setattr(COMPETITORS["scikit-learn"], "MODULE", "no_such.module")
     said: list[str] = []
     assert list(competitors.present(["dpfast", "scikit-learn"], said.append)) == ["dpfast"]
-    assert said == ["scikit-learn left out: not installed."]
+    assert said == [
+        "scikit-learn left out: no_such cannot be imported (No module named 'no_such')."
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(COMPETITORS))
@@ -575,9 +590,9 @@ def test_competitors_keep_the_contract(name: str) -> None:
     data = problems.synthetic(400, 3)
     task = Task(data.X, data.y, 1.0, alpha=0.1)
     assert name == competitor.NAME and competitor.GUARANTEE
-    if competitor.missing() is not None:
+    if (reason := competitors.missing(name)) is not None:
         assert not name.startswith(("dpfast", "scikit-learn", "majority"))
-        pytest.skip(str(competitor.missing()))
+        pytest.skip(reason)
     w = competitor.fit(task)
     assert w.shape == (4,) and np.all(np.isfinite(w))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bench import peer_process, problems
-from bench.competitors import COMPETITORS, Task, _descent, dpfast_native
+from bench.competitors import COMPETITORS, Task, _descent, dpfast_native, missing
 from bench.harness import Document, Run
 from bench.suites import peers
 
@@ -99,7 +99,7 @@ def test_hand_written_descents_stay_within_their_budget() -> None:
 )  # fmt: skip
 def test_other_libraries_learn_where_they_are_installed(name: str) -> None:
     competitor = COMPETITORS[name]
-    reason = competitor.missing()
+    reason = missing(name)
     if reason is not None:
         pytest.skip(reason)
     data = problems.synthetic(3000, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import cast
 
@@ -39,16 +40,23 @@ COMPETITORS: dict[str, Competitor] = {
     )
 }
 
-__all__ = ["COMPETITORS", "Competitor", "Task", "present"]
+__all__ = ["COMPETITORS", "Competitor", "Task", "missing", "present"]
+
+
+def missing(name: str) -> str | None:
+    """Why a competitor cannot run here, or None; a library that fails to load is missing, too."""
+    module = COMPETITORS[name].MODULE
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # of somebody else's library
+        return f"{module.partition('.')[0]} cannot be imported ({error})"
+    return None
 
 
 def present(names: list[str], note: Callable[[str], None]) -> dict[str, Competitor]:
     """The named competitors whose libraries are installed; `note` hears of the others."""
-    found = {}
-    for name in names:
-        reason = COMPETITORS[name].missing()
-        if reason is None:
-            found[name] = COMPETITORS[name]
-        else:
+    reasons = {name: missing(name) for name in names}
+    for name, reason in reasons.items():
+        if reason is not None:
             note(f"{name} left out: {reason}.")
-    return found
+    return {name: COMPETITORS[name] for name in names if reasons[name] is None}

@@ -47,16 +47,14 @@ class Competitor(Protocol):
     """Signature of the modules in this package."""
 
     NAME: str
+    #: What must be there to be imported.
+    MODULE: str
     #: What is promised, and what is not.
     GUARANTEE: str
     #: The neighboring relation of that promise; "none" where there is no promise.
     RELATION: str
     #: Whether the promise has a delta.
     DELTA: bool
-
-    def missing(self) -> str | None:
-        """Why this competitor cannot run here, or None."""
-        ...
 
     def fit(self, task: Task) -> Vector:
         """What a user of it would call; the weights (d + 1,), the intercept last."""

@@ -10,21 +10,13 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "diffprivlib"
+MODULE = "diffprivlib.models"
 RELATION, DELTA = "replace_one", False
 GUARANTEE = (
     "epsilon-DP under replace_one by its own claim (Chaudhuri et al. 2011, C = 1); floating-point "
     "noise, an optimizer's tolerance that is not accounted for, the intercept's column not in the "
     "row norm"
 )
-
-
-def missing() -> str | None:
-    try:
-        from diffprivlib.models import LogisticRegression  # noqa: F401
-    except ImportError as error:
-        # Its forests import names that newer releases of scikit-learn do not have.
-        return f"diffprivlib is not installed, or not with scikit-learn before 1.6 ({error})"
-    return None
 
 
 def fit(task: Task) -> NDArray[np.float64]:

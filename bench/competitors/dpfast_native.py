@@ -8,18 +8,11 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "dpfast"
+MODULE = "dpfast"
 GUARANTEE = "(epsilon, delta)-DP under replace_one; exact discrete noise, rounding error charged"
 RELATION, DELTA = "replace_one", True
 
 Vector = NDArray[np.float64]
-
-
-def missing() -> str | None:
-    try:
-        import dpfast  # noqa: F401
-    except ImportError as error:
-        return f"dpfast is not built here ({error})"
-    return None
 
 
 def fit(

@@ -7,8 +7,8 @@ from functools import partial
 from bench.competitors import dpfast_native
 from bench.competitors.dpfast_native import DELTA as DELTA
 from bench.competitors.dpfast_native import GUARANTEE as GUARANTEE
+from bench.competitors.dpfast_native import MODULE as MODULE
 from bench.competitors.dpfast_native import RELATION as RELATION
-from bench.competitors.dpfast_native import missing as missing
 
 NAME = "dpfast, output perturbation"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bench.competitors import dpfast_native
-from bench.competitors.dpfast_native import missing as missing
+from bench.competitors.dpfast_native import MODULE as MODULE
 
 NAME = "dpfast, add_or_remove_one"
 RELATION, DELTA = "add_or_remove_one", True

@@ -11,19 +11,12 @@ from bench.competitors import _descent
 from bench.competitors._contract import Task
 
 NAME = "JAX, by hand"
+MODULE = "jax"
 RELATION, DELTA = "add_or_remove_one", True
 GUARANTEE = (
     "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by zCDP; noise of JAX's "
     "generator; settings chosen on RAND HIE for free"
 )
-
-
-def missing() -> str | None:
-    try:
-        import jax  # noqa: F401
-    except ImportError:
-        return "jax is not installed"
-    return None
 
 
 def fit(task: Task) -> NDArray[np.float64]:

@@ -8,16 +8,9 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "lightning"
+MODULE = "lightning.classification"
 RELATION, DELTA = "none", False
 GUARANTEE = "none (not private): SAGA with a ridge of 1/n"
-
-
-def missing() -> str | None:
-    try:
-        from lightning.classification import SAGAClassifier  # noqa: F401
-    except ImportError as error:
-        return f"sklearn-contrib-lightning is not installed ({error})"
-    return None
 
 
 def fit(task: Task) -> NDArray[np.float64]:

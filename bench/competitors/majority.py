@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "majority"
+MODULE = "numpy"
 GUARANTEE = "none (not private): uses the classes' exact shares"
 RELATION, DELTA = "none", False
 
 Vector = NDArray[np.float64]
-
-
-def missing() -> str | None:
-    return None
 
 
 def fit(task: Task) -> Vector:

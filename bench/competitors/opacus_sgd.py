@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "opacus"
+MODULE = "opacus"
 RELATION, DELTA = "add_or_remove_one", True
 GUARANTEE = (
     "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by its PRV accountant; noise "
@@ -17,14 +18,6 @@ GUARANTEE = (
 )
 # The best of five on RAND HIE.
 _BATCH, _EPOCHS, _CLIP_NORM, _RATE, _MOMENTUM = 1024, 6, 1.0, 1.0, 0.9
-
-
-def missing() -> str | None:
-    try:
-        import opacus  # noqa: F401
-    except ImportError:
-        return "opacus is not installed"
-    return None
 
 
 def fit(task: Task) -> NDArray[np.float64]:

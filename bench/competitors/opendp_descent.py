@@ -11,20 +11,13 @@ from bench.competitors import _descent
 from bench.competitors._contract import Task
 
 NAME = "OpenDP, descent by hand"
+MODULE = "opendp.prelude"
 RELATION, DELTA = "add_or_remove_one", True
 GUARANTEE = (
     "(epsilon, delta)-DP under add_or_remove_one: noise on float64, composition and conversion are "
     "OpenDP's, the sums of clipped gradients (and their rounding) are not; settings chosen on RAND "
     "HIE for free"
 )
-
-
-def missing() -> str | None:
-    try:
-        import opendp.prelude  # noqa: F401
-    except ImportError:
-        return "opendp is not installed"
-    return None
 
 
 def _noisy_sum(dp: Any, dim: int, epsilon: float, delta: float) -> Any:

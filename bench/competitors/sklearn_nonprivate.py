@@ -8,18 +8,11 @@ from numpy.typing import NDArray
 from bench.competitors._contract import Task
 
 NAME = "scikit-learn"
+MODULE = "sklearn.linear_model"
 GUARANTEE = "none (not private)"
 RELATION, DELTA = "none", False
 
 Vector = NDArray[np.float64]
-
-
-def missing() -> str | None:
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        return "scikit-learn is not installed"
-    return None
 
 
 def fit(task: Task) -> Vector:

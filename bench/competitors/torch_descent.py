@@ -9,19 +9,12 @@ from bench.competitors import _descent
 from bench.competitors._contract import Task
 
 NAME = "PyTorch, by hand"
+MODULE = "torch"
 RELATION, DELTA = "add_or_remove_one", True
 GUARANTEE = (
     "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by zCDP; noise of PyTorch's "
     "generator; settings chosen on RAND HIE for free"
 )
-
-
-def missing() -> str | None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        return "torch is not installed"
-    return None
 
 
 def fit(task: Task) -> NDArray[np.float64]:

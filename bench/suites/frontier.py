@@ -21,7 +21,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from bench import problems
+from bench import arrange, problems
 from bench.harness import Document, Record, Run, scores
 from bench.report import Table, mean, plain
 
@@ -514,61 +514,44 @@ def tables(document: Document) -> list[Table]:
     lines = frontier(document.records)
     kept = [line for line in lines if line["ratio"] <= 1.1 or line["behind"] <= 0.0]
     beaten = [line for line in lines if line["ratio"] > 1.1 and line["behind"] > 2.0]
-    found = [
-        Table(
-            "In short",
-            "`guess` is the excess that auto's plan expects, before it sees any row. "
-            f"Excess is the mean loss on the training rows above its minimum; delta = "
-            f"{document.sizes['delta']:g} unless pure.",
-            ("what", "cells"),
-            [
-                ("cells (problem, relation, epsilon)", str(len(lines))),
-                ("auto within 10 % of the oracle's best solver, or better", str(len(kept))),
-                (
-                    "auto more than 10 % and more than two standard errors behind it",
-                    str(len(beaten)),
-                ),
-                (
-                    "auto worse than the majority by more than two standard errors",
-                    str(sum(_worse_than_majority(line) for line in lines)),
-                ),
-            ],
-        )
-    ]
-    header = (
-        "relation",
-        "epsilon",
-        "auto",
-        "its solver",
-        "best tuned",
-        "its solver",
-        "ratio",
-        "guess",
+    short = {
+        "cells (problem, relation, epsilon)": len(lines),
+        "auto within 10 % of the oracle's best solver, or better": len(kept),
+        "auto more than 10 % and more than two standard errors behind it": len(beaten),
+        "auto worse than the majority by more than two standard errors": sum(
+            map(_worse_than_majority, lines)
+        ),
+    }
+    text = (
+        "`guess` is the excess that auto's plan expects, before it sees any row. Excess is the "
+        f"mean loss on the training rows above its minimum; delta = {document.sizes['delta']:g} "
+        "unless pure."
     )
+    found = [Table("In short", text, ("what", "cells"), [(k, str(n)) for k, n in short.items()])]
+    header = ("relation", "epsilon", "auto", "its solver", "best tuned", "its solver", "ratio",
+              "guess")  # fmt: skip
+    excess = mean("excess", 5)
     for name in dict.fromkeys(line["name"] for line in lines):
         own = [line for line in lines if line["name"] == name]
         case = own[0]["auto"].case
-        found.append(
-            Table(
-                name,
-                f"{plain(case['n'])} rows, {plain(case['d'])} weights; the majority has an excess "
-                f"of {own[0]['majority'].values['excess']:.4f}.",
-                header,
-                [
-                    (
-                        str(line["relation"]),
-                        plain(line["epsilon"]),
-                        _excess(line["auto"]),
-                        str(line["auto"].case["chosen"]),
-                        _excess(line["best"]),
-                        _named(line["best"]),
-                        f"{line['ratio']:.2f}",
-                        f"{line['auto'].values['guess']:.4f}",
-                    )
-                    for line in own
-                ],
-            )
+        text = (
+            f"{plain(case['n'])} rows, {plain(case['d'])} weights; the majority has an excess of "
+            f"{own[0]['majority'].values['excess']:.4f}."
         )
+        rows = [
+            (
+                str(line["relation"]),
+                plain(line["epsilon"]),
+                excess(line["auto"]),
+                str(line["auto"].case["chosen"]),
+                excess(line["best"]),
+                _named(line["best"]),
+                f"{line['ratio']:.2f}",
+                f"{line['auto'].values['guess']:.4f}",
+            )
+            for line in own
+        ]
+        found.append(Table(name, text, header, rows))
     return found
 
 
@@ -582,10 +565,6 @@ def _named(record: Record) -> str:
     return f"{record.competitor} ({settings})" if settings else record.competitor
 
 
-def _excess(record: Record) -> str:
-    return mean("excess", 5)(record)
-
-
 def draw(document: Document, figure: Any) -> None:
     """Excess over epsilon, a panel a problem, one relation each."""
     records = [r for r in document.records if r.case["delta"]]
@@ -594,12 +573,7 @@ def draw(document: Document, figure: Any) -> None:
         name: next(r.case["relation"] for r in records if r.group == name) for name in names
     }
     records = [r for r in records if r.case["relation"] == relation[r.group]]
-    columns = min(4, len(names))
-    rows = len(names) // columns + 1  # one more panel for the guesses
-    figure.set_size_inches(3.4 * columns, 0.7 + 2.4 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis in axes[len(names) + 1 :]:
-        axis.set_axis_off()
+    axes = arrange.panels(figure, len(names) + 1, 4, (3.4, 2.4))  # one more for the guesses
     _draw_guesses(axes[len(names)], document.records)
     labels = [name for name in COMPETITORS if any(r.competitor == name for r in records)]
     colors = {name: f"C{i}" for i, name in enumerate(n for n in labels if n != MAJORITY)}
@@ -619,12 +593,9 @@ def draw(document: Document, figure: Any) -> None:
                     color="black" if competitor == AUTO else colors[competitor],
                     label=competitor,
                 )
-        axis.set_xscale("log")
         axis.set_yscale("log")
         own = [r for r in records if r.group == name]
-        epsilons = sorted({r.case["epsilon"] for r in own if "epsilon" in r.case})
-        axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-        axis.minorticks_off()
+        arrange.ticks(axis, sorted({r.case["epsilon"] for r in own if "epsilon" in r.case}))
         low, high = axis.get_ylim()
         if high < 30.0 * low:  # a power of ten on its own is no scale
             ticks = [m * 10.0**k for k in range(-6, 2) for m in (1, 2, 5)]
@@ -633,14 +604,9 @@ def draw(document: Document, figure: Any) -> None:
         axis.tick_params(labelsize=8)
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("epsilon", fontsize=8)
-    for axis in axes[::columns]:
+    for axis in axes[: len(names) : 4]:
         axis.set_ylabel("excess loss")
-    handles: dict[str, Any] = {}
-    for axis in axes[: len(names)]:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
-                  frameon=False, fontsize=8)  # fmt: skip
+    arrange.legend(figure)
 
 
 def _draw_guesses(axis: Any, records: Sequence[Record]) -> None:

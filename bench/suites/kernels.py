@@ -152,7 +152,7 @@ def _operations(settings: Run, data: Dataset) -> list[Record]:
     return records
 
 
-def _in_numpy(call: Callable[[], object]) -> object:
+def _in_numpy(call: Callable[[], Any]) -> Any:
     with in_numpy():
         return reads_losses(call)()
 
