@@ -141,7 +141,7 @@ class TestEveryEstimator:
         defaults, expected = cls().get_params(), LogisticRegression().get_params()
         assert {n: defaults[n] for n in common} == {n: expected[n] for n in common}
         for name in parameters:
-            assert f"\n    {name} : " in cls.__doc__, f"{name} is not documented"
+            assert f"\n{name} : " in inspect.getdoc(cls), f"{name} is not documented"
 
     def test_the_report_states_what_was_asked(self, cls, data):
         X, y = data

@@ -19,6 +19,7 @@ from dpfast.privacy import (
     L2LaplaceEvent,
     LaplaceEvent,
     Ledger,
+    NoisyMaxEvent,
     PrivacyReport,
     SelectionEvent,
     SubsampledGaussianEvent,
@@ -424,6 +425,14 @@ def test_beside_a_delta_of_zero_it_is_stated():
     report = PrivacyReport.from_ledger(ledger, reproducible=False)
     assert report.sampler_delta == 7 * 2.0**-1000
     assert "which adds at most 6.54e-301 to delta" in str(report)
+
+
+def test_a_choice_has_a_value_for_each_candidate():
+    choice = NoisyMaxEvent(
+        sensitivity=1.0, scale=4.0, candidates=9, noise_kind="exponential", monotone=False,
+        neighboring_relation="replace_one", where="choice", count=3,
+    )  # fmt: skip
+    assert sampler_delta([choice]) == 27 * 2.0**-1000
 
 
 def test_a_search_has_what_its_runs_have():
