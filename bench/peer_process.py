@@ -37,12 +37,13 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Budgets, seeds, and seconds after which no further seed is begun."""
+    """Budgets, seeds, seconds after which no further seed begins, and how columns were declared."""
 
     epsilons: tuple[float, ...]
     delta: float
     seeds: int
     limit: float
+    blocks: tuple[tuple[str, int, int], ...] = ()
 
 
 def missing(names: Sequence[str]) -> dict[str, str | None]:
@@ -97,7 +98,7 @@ def fits(name: str, arrays: Any, settings: Settings) -> dict[str, Any]:
 
     def task(seed: int, epsilon: float) -> Task:
         X, y = splits[seed]
-        return Task(X, y, norm, epsilon, settings.delta, seed=seed)
+        return Task(X, y, norm, epsilon, settings.delta, seed=seed, blocks=settings.blocks)
 
     begun = time.perf_counter()
     first, _ = timed(lambda: competitor.fit(task(0, epsilons[0])))
@@ -160,7 +161,7 @@ def main(words: Sequence[str]) -> None:
         found = versions()
     else:
         body = json.loads(words[3])
-        settings = Settings(**{**body, "epsilons": tuple(body["epsilons"])})
+        settings = Settings(**body | {key: tuple(body[key]) for key in ("epsilons", "blocks")})
         with np.load(words[2]) as arrays:
             found = fits(words[1], arrays, settings)
     # Libraries print what they like: the answer is the last line.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +23,28 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows with labels -1 and +1, and a public bound of the rows' norms."""
+    """Rows with labels -1 and +1, and a public bound of the rows' norms.
+
+    `blocks` says how columns were declared, as kind, start and stop of a
+    :class:`dpfast.column_blocks.ColumnBlock`; empty where that is not known.
+    """
 
     name: str
     X: Rows
     y: Vector
     data_norm: float
+    blocks: tuple[tuple[str, int, int], ...] = ()
 
     def split(self, seed: int, test_share: float = 0.2) -> tuple[Dataset, Dataset]:
         """Random training and test parts."""
         order = np.random.default_rng(seed).permutation(len(self.y))
         cut = round(len(order) * test_share)
         test, train = order[:cut], order[cut:]
-        return (
-            Dataset(self.name, self.X[train], self.y[train], self.data_norm),
-            Dataset(self.name, self.X[test], self.y[test], self.data_norm),
-        )
+        return self.rows(train), self.rows(test)
+
+    def rows(self, which: Any) -> Dataset:
+        """Some of the rows."""
+        return replace(self, X=self.X[which], y=self.y[which])
 
 
 def synthetic(n_samples: int, n_features: int, seed: int = 0) -> Dataset:
@@ -228,7 +234,8 @@ def adult(data: Path) -> Dataset:
         parts.append((schema.transform(table), schema.encode_target(table)))
     X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))
     y = np.concatenate([part[1] for part in parts])
-    return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound)
+    blocks = tuple((b.kind, b.start, b.stop) for b in schema.column_blocks)
+    return Dataset("Adult", X, np.where(y == 1, 1.0, -1.0), schema.row_norm_bound, blocks)
 
 
 # Public bounds of Adult's numbers: years, years of education, dollars, hours a week.

@@ -40,6 +40,7 @@ from bench.suites import (
     peers,
     persons,
     price,
+    rrpsgd,
     zhang2017,
 )
 from dpfast import Problem, _kernels
@@ -118,6 +119,7 @@ TINY = {
         read_entries=100,
         group_seconds=0.0,
     ),
+    "rrpsgd": rrpsgd.Sizes((60, 3), 2),
     "zhang2017": zhang2017.Sizes(2, 2, 500, (0.5, 2.0), {"RAND HIE": 1}, {"RAND HIE": 1}, 1, 1),
 }
 

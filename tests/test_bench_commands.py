@@ -19,7 +19,9 @@ from bench.suites import GROUPS, SUITES
 
 def test_groups_are_of_suites() -> None:
     assert GROUPS["all"] == tuple(SUITES)
-    assert set(GROUPS["papers"]) == {"zhang2017", "lee2018", "lowy2021", "kuru2020"}
+    assert set(GROUPS["papers"]) == {
+        "zhang2017", "lee2018", "lowy2021", "kuru2020", "rrpsgd",
+    }  # fmt: skip
     assert not set(GROUPS) & set(SUITES)
 
 

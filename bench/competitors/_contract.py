@@ -28,6 +28,9 @@ class Task:
     alpha : float or None
         Ridge; None leaves it to the competitor.
     seed : int
+    blocks : tuple
+        How columns were declared, see :class:`bench.problems.Dataset`; who has no use for it
+        ignores it.
     """
 
     X: Rows
@@ -37,6 +40,7 @@ class Task:
     delta: float = 1e-6
     alpha: float | None = None
     seed: int = 0
+    blocks: tuple[tuple[str, int, int], ...] = ()
 
 
 class Competitor(Protocol):

@@ -26,6 +26,7 @@ def fit(
     task: Task, *, solver: str = "auto", delta: float | None = None, relation: str = RELATION
 ) -> Vector:
     from dpfast import LogisticRegression
+    from dpfast.column_blocks import ColumnBlock
 
     model = LogisticRegression(
         epsilon=task.epsilon,
@@ -36,5 +37,6 @@ def fit(
         data_norm=task.data_norm,
         classes=[-1.0, 1.0],
         random_state=task.seed,
+        column_blocks=[ColumnBlock(*block) for block in task.blocks] or None,
     ).fit(task.X, task.y)
     return np.append(model.coef_[0], model.intercept_)

@@ -17,6 +17,7 @@ from bench.suites import (
     peers,
     persons,
     price,
+    rrpsgd,
     zhang2017,
 )
 
@@ -45,7 +46,7 @@ class Suite(Protocol):
         ...
 
 
-_PAPERS = (kuru2020, lee2018, lowy2021, zhang2017)
+_PAPERS = (kuru2020, lee2018, lowy2021, rrpsgd, zhang2017)
 SUITES: dict[str, Suite] = {
     module.NAME: cast(Suite, module)
     for module in (kernels, baseline, frontier, inference, peers, persons, price, *_PAPERS)

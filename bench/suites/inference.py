@@ -500,6 +500,9 @@ def _linear(name: str, seed: int, correlation: float = 0.0) -> Callable[[int], P
         rng, Z = _normal(n, seed, correlation)
         X = np.clip(Z / 6.0, -1.0, 1.0)
         spread = 0.2 * np.ones(n)
+        if name == "heavy-tailed":
+            Z = np.clip(rng.standard_t(3, (n, 10)), -9.0, 9.0)
+            X = Z / 9.0
         if name == "unequal variances":
             spread = 0.1 + 0.6 * np.abs(X[:, 0])
         noise = rng.exponential(size=n) - 1.0 if name == "skewed" else rng.standard_normal(n)
@@ -562,6 +565,7 @@ FAMILIES: dict[str, Callable[[int], Population]] = {
     "linear, plain": _linear("plain", 11),
     "linear, correlated": _linear("correlated", 12, 0.8),
     "linear, skewed": _linear("skewed", 13),
+    "linear, heavy-tailed": _linear("heavy-tailed", 18),
     "linear, unequal variances": _linear("unequal variances", 14),
     "linear, misspecified": _linear("misspecified", 15),
     "huber, outliers": _huber,

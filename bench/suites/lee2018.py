@@ -123,7 +123,7 @@ class Sizes:
     folds: int = 5
     repeats: int = 20
     effect_epsilons: tuple[float, ...] = (0.1, 0.8)
-    paper: Mapping[str, int] = field(default_factory=lambda: {"Adult": 4, "Bank": 20})
+    paper: Mapping[str, int] = field(default_factory=lambda: {"Bank": 20})
     cost_shapes: tuple[tuple[int, int], ...] = ((1_000_000, 20), (500_000, 120))
     largest: int = 10**9
     effects: int = 6

@@ -95,7 +95,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     tables = chain([randhie()], settings.tables({"Adult": adult, "Bank": bank}))
     for data in islice(tables, sizes.tables):
         if len(data.y) > sizes.rows:
-            data = Dataset(data.name, data.X[: sizes.rows], data.y[: sizes.rows], data.data_norm)
+            data = data.rows(slice(sizes.rows))
         splits = [data.split(seed) for seed in range(sizes.seeds)]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.npz"
@@ -168,7 +168,9 @@ def _measure(
     python: str,
     file: Path,
 ) -> list[Record]:
-    wanted = peer_process.Settings(sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit)
+    wanted = peer_process.Settings(
+        sizes.epsilons, sizes.delta, sizes.seeds, sizes.limit, data.blocks
+    )
     answer = _ask(python, peer_process.arguments(name, str(file), wanted))
     if isinstance(answer, str):
         settings.note(f"{name} left out on {data.name}: {answer}.")
@@ -238,7 +240,8 @@ def tables(document: Document) -> list[Table]:
             "its own, on one thread. Time is the processor's for the best fit of the splits, after "
             "one that does not count ('first'); memory the peak of the process, and in brackets by "
             "how much fitting raised it above libraries and rows. Who takes long has the first of "
-            "the splits only, as the last column says."
+            "the splits only, as the last column says. Of Adult, dpfast is told which columns are "
+            "the categories of one, as its encoders say; the others have no use for that."
         )
         found.append(rows_of(name, text, own, _COLUMNS))
     return found
@@ -311,10 +314,10 @@ def draw(document: Document, figure: Any) -> None:
         axes[k].set_title(name, fontsize=11)
         _draw_metric(axes[k], own, "accuracy", 100.0)
         _draw_metric(axes[len(names) + k], own, "log_loss", 1.0)
-        axes[len(names) + k].set_xlabel("epsilon (solid: replace_one, dashed: add_or_remove_one)",
-                                        fontsize=7)  # fmt: skip
+        axes[len(names) + k].set_xlabel("epsilon")
     axes[0].set_ylabel("test accuracy, %")
     axes[len(names)].set_ylabel("test log-loss")
+    figure.suptitle("solid: replace_one, dashed: add_or_remove_one", fontsize=9)
     arrange.legend(figure, 3)
 
 

@@ -20,6 +20,7 @@ from dpfast.queries.coordinates import (
 )
 from dpfast.queries.estimating import (
     ResidualSizes,
+    RowLengths,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
@@ -54,6 +55,7 @@ __all__ = [
     "RankScores",
     "RelativeGradient",
     "ResidualSizes",
+    "RowLengths",
     "ScoreProducts",
     "ScoreSum",
     "SquaredSlopes",

@@ -70,10 +70,9 @@ class ColumnParts(Query):
     squares : bool, default=True
     n_classes : int or None, default=None
         Count that many labels instead of the signs of the targets; 0: count none.
+    relative_weight : float, default=0.3
+        ``λ``; at 0.3 what the counts add to the noise of the rest is two or four per cent.
     """
-
-    #: λ: what the counts add to the noise of the rest is two or four per cent.
-    LABEL_WEIGHT = 0.3
 
     def __init__(
         self,
@@ -81,29 +80,31 @@ class ColumnParts(Query):
         radius: float,
         squares: bool = True,
         n_classes: int | None = None,
+        relative_weight: float = 0.3,
     ) -> None:
         self.shape, self.radius, self.squares = shape, radius, squares
+        self.relative_weight = relative_weight
         self.weight = 1.0 / radius
         self.n_classes = n_classes
         signs = 2 if shape.loss.kind == "classification" else 0
         self.counted = signs if n_classes is None else n_classes
         if shape.several_rows:
             self.counted = 0
-        self.label_weight = self.LABEL_WEIGHT * radius
+        self.label_weight = relative_weight * radius
         self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        parts = 1.0 + self.squares + (self.LABEL_WEIGHT**2 if self.counted else 0.0)
+        parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``3 C`` in all.
+        """Return the error of sums to which a row adds at most ``(2 + max(1, λ)) C`` in all.
 
         That is of its own, and twice that where sparse rows are put together of stored entries and
         shifts, see :mod:`dpfast.queries._linear`.
         """
-        return _unit(self.shape) * 6.0 * self.radius
+        return _unit(self.shape) * 2.0 * (2.0 + max(1.0, self.relative_weight)) * self.radius
 
     def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""

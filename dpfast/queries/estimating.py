@@ -64,8 +64,10 @@ Indices = NDArray[np.int64]
 LARGEST_SCALE, LEAST_SCALE = 1.0, 2.0**-8
 # Around the scale the curvature falls from 1 to 0 over this share of it.
 _FALL = 0.4
-#: Sizes that residuals are told apart by, from the largest scale down.
+#: Sizes that residuals are told apart by, from the largest scale down, and rows, over the root of
+#: their weights' number.
 SIZES = LARGEST_SCALE * 2.0 ** (-0.5 * np.arange(17.0))
+LENGTHS = 2.0 ** (0.5 * np.arange(8.0, -1.0, -1.0))
 
 
 def served(loss: Loss) -> bool:
@@ -287,24 +289,27 @@ class SquaredSlopes(_Weighted):
         return np.array([weights @ (slope * slope), weights @ curvature])
 
 
-class ResidualSizes(_Weighted):
-    """Rows by the size of their residual ``|z - y|``: counts at :data:`SIZES`, by weight.
+class _Counts(_Weighted):
+    """Rows by a size of theirs: counts at a ladder of sizes, by weight.
 
-    A residual between two of the sizes is divided among them, in proportion to how near it is on a
-    logarithmic scale; one beyond the first or the last belongs to that.
+    The ladder falls by ``√2`` from step to step.  A size between two of its steps is divided among
+    them, in proportion to how near it is on a logarithmic scale; one beyond the first or the last
+    belongs to that.
 
     Sensitivity: ``√k c``, c the largest weight.  What a row adds has no negative entry and adds up
     to its weight, so it is no longer than c, and so is what a group adds, whose weights are lowered
     until they add up to c at most; two such vectors have a product >= 0, so they are at most √2
-    times their length apart.  The position on the scale moves by less than 3 units of the residual
-    over the least size, two counts with it.
+    times their length apart.  The position on the ladder moves by less than 3 units of the size
+    over the least one, two counts with it.
     """
+
+    ladder: Vector
 
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
     ) -> None:
         super().__init__(shape, score_radius, curvature_bound, limit)
-        self.dimension = len(SIZES)
+        self.dimension = len(self.ladder)
 
     @property
     def _single(self) -> float:
@@ -314,18 +319,51 @@ class ResidualSizes(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation)) * self._single
 
+    def sizes(self, z: Matrix, target: Vector) -> Vector:
+        """Of some rows, from their images under the stack, and their targets."""
+        raise NotImplementedError
+
     def contribution(
         self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
     ) -> Vector:
         """The counts of some records; they do not depend on the scale."""
         del scale
-        sizes = np.clip(np.abs(z[:, -1] - target), SIZES[-1], SIZES[0])
-        place = np.clip(-2.0 * np.log2(sizes / SIZES[0]), 0.0, len(SIZES) - 1.0)
-        lower = np.minimum(place.astype(np.intp), len(SIZES) - 2)
+        ladder = self.ladder
+        sizes = np.clip(self.sizes(z, target), ladder[-1], ladder[0])
+        place = np.clip(-2.0 * np.log2(sizes / ladder[0]), 0.0, len(ladder) - 1.0)
+        lower = np.minimum(place.astype(np.intp), len(ladder) - 2)
         weights = _lowered(counts, np.ones(len(counts)), first, self._single)
         beyond: Vector = weights * (place - lower)
-        counted = np.bincount(lower, weights - beyond, len(SIZES))
-        return np.asarray(counted + np.bincount(lower + 1, beyond, len(SIZES)), dtype=np.float64)
+        counted = np.bincount(lower, weights - beyond, len(ladder))
+        return np.asarray(counted + np.bincount(lower + 1, beyond, len(ladder)), dtype=np.float64)
+
+
+class ResidualSizes(_Counts):
+    """Rows by the size of their residual ``|z - y|``: counts at :data:`SIZES`, by weight.
+
+    Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
+    """
+
+    ladder = SIZES
+
+    def sizes(self, z: Matrix, target: Vector) -> Vector:
+        """Of residuals."""
+        return np.abs(z[:, -1] - target)
+
+
+class RowLengths(_Counts):
+    """Rows by their length ``‖Gᵀ x̃‖`` over the root of its dimension: counts at :data:`LENGTHS`.
+
+    Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
+    """
+
+    ladder = LENGTHS
+
+    def sizes(self, z: Matrix, target: Vector) -> Vector:
+        """Of rows; targets are not looked at."""
+        del target
+        lengths: Vector = np.sqrt(_squares(z[:, : self.shape.dim]) / self.shape.dim)
+        return lengths
 
 
 def stack_limit(shape: ProblemShape) -> float:

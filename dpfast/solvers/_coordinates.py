@@ -44,6 +44,8 @@ _SPARSE = 0.5
 # Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
 # others measured squares are believed to be too small.
 _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
+# And by so many the mean of the rows' weights differs from the largest, if it does.
+_BELIEF_IN_WEIGHTS = 2.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Squares beyond so many times a normal column's tell one with spikes.
@@ -140,11 +142,22 @@ class Coordinates:
         """Coordinates that are not constant."""
         return len(self.transform) - (self.anchor is not None)
 
+    def class_shares(self) -> tuple[Vector, float, float]:
+        """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
+
+        The rows' weights are taken to be the largest, which are 1, unless the noise denies it.
+        """
+        shares, noise = self.columns.shares, self.columns.share_deviation
+        surplus, classes = float(shares.sum()) - 1.0, len(shares)
+        if abs(surplus) < _BELIEF_IN_WEIGHTS * noise * math.sqrt(classes):
+            return shares - surplus / classes, noise * math.sqrt(1.0 - 1.0 / classes), 1.0
+        total = max(1.0 + surplus, noise)
+        return shares / total, noise / total, total
+
     def probabilities(self) -> Vector:
         """Shares of the classes to expect, of what the noise shows."""
-        shares, noise = self.columns.shares, self.columns.share_deviation
-        total = max(float(shares.sum()), noise)
-        found = expected_shares(shares / total, noise / total)
+        shares, noise, _ = self.class_shares()
+        found = expected_shares(shares, noise)
         found /= found.sum()
         return found
 

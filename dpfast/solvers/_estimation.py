@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded, upper_triangle
-from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, SIZES, largest_curvature
+from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, LENGTHS, SIZES, largest_curvature
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
@@ -33,8 +33,8 @@ _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 # Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
 # and what they must pass to be seen.
 _FLOOR, _SEEN = 1.0, 2.0
-# What is refused: the share of a variance in directions that are not seen, and the margins' move.
-_HIDDEN, _MOVE = 0.05, 0.75
+# What is refused: the margins' move.
+_MOVE = 0.75
 _HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
 # Where more than this share is refused, so are the rest.
 _MOST = 0.75
@@ -43,6 +43,11 @@ _BLOCK = 0.5
 # Deviations of the noise by which counts of large residuals must stand out together, and how far
 # beyond the largest size that does residuals are not cut.
 _HEARD, _ROOM = 3.5, 1.6
+# How far scores may reach at most, over the root of the weights' number, and what part of the
+# weight that is taken from long rows is expected to move the estimate.
+_FARTHEST, _TAKEN = 3.0, 0.15
+# What a variance's relative noise adds to it, so that 95% intervals hold: (1.96² + 1) / 4.
+_UNSURE = 1.21
 # Points of a Gauss-Hermite rule for the mean curvature of normal margins.
 _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
@@ -59,6 +64,8 @@ class Course:
         Before which of the scores the curvature is released.
     averaged_from : int
         From which of them on they are averaged.
+    hidden : float
+        The share of a variance that may come from directions that are not seen.
     sized_at : tuple of int, default=()
         Before which of them the scale of the residuals is learned.
     """
@@ -66,6 +73,7 @@ class Course:
     parts: tuple[float, ...]
     curvature_at: int
     averaged_from: int
+    hidden: float
     sized_at: tuple[int, ...] = ()
 
     def weights(self, scales: Vector) -> Vector:
@@ -77,9 +85,12 @@ class Course:
 
 
 #: After a descent the start is near.  Residuals start at zero weights, where the targets' range
-#: bounds them; their scale is learned twice, for the first one is found with more noise.
-LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0)
-RESIDUALS = Course((0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, sized_at=(1, 2))
+#: bounds them; their scale is learned twice, for the first one is found with more noise.  Less may
+#: hide of what determines them: moves of the margins, which tell of it, too, mean nothing to them.
+LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0, hidden=0.05)
+RESIDUALS = Course(
+    (0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(1, 2)
+)
 
 
 @dataclass(frozen=True)
@@ -269,6 +280,25 @@ class Steps:
         self.first: Matrix = (vectors * values) @ vectors.T
         self.unit = unit
 
+    def reach(self, mechanism: Gaussian, clip: float, price: float) -> None:
+        """Let scores reach farther where rows are long, and noise is worth it.
+
+        A row `r` times as long as a typical one loses ``1 - c/r`` of its weight to a reach c, which
+        moves the estimate by an unknown part of ``√n Σ (r - c)⁺ / n`` of its errors, where no model
+        holds; noise adds `price` times c² to a variance of 1.
+        """
+        stack = self.ask.stack(self.metric, self.whiten, np.zeros(self.ask.dim))
+        lengths = self.ask.release(mechanism, stack)
+        noise = mechanism.stddev * np.sqrt(np.arange(1.0, len(lengths) + 1.0))
+        heard = np.cumsum(np.cumsum(lengths) > _HEARD * noise) > 0
+        counts = np.where(heard, lengths, 0.0)
+        reaches = np.linspace(clip, max(clip, _FARTHEST), 40)
+        taken = np.maximum(LENGTHS - reaches[:, None], 0.0) @ counts
+        moved = _TAKEN * np.maximum(taken, 0.0) / math.sqrt(self.ask.n)
+        farther = float(reaches[np.argmin(price * reaches**2 + moved**2)]) / clip
+        # The bound of a score stands; the metric it is measured in is shorter.
+        self.metric, self.back = self.metric / farther, self.back * farther
+
     def walk(
         self,
         v: Vector,
@@ -316,22 +346,35 @@ class Steps:
         mean = float(max(squares + least, least) / max(counted, least))
         return found.scale**2 * mean * found.curvature
 
-    def covariance(self, found: Found, spread: Matrix) -> tuple[Matrix, Matrix]:
-        """Of the weights of the columns: all of it, and what sampling alone would leave."""
+    def covariance(
+        self, found: Found, spread: Matrix, products: Gaussian | None
+    ) -> tuple[Matrix, Matrix]:
+        """Of the weights of the columns: all of it, and what sampling alone would leave.
+
+        The noise of the products makes a variance uncertain, by which intervals would hold less
+        often, as those of Student's law would with a normal quantile: it is made larger for that.
+        """
         by_columns = self.ask.transform @ found.inverse
         sampling: Matrix = by_columns @ (spread / self.ask.n) @ by_columns.T
-        return sampling + by_columns @ found.noise @ by_columns.T, sampling
+        whole: Matrix = sampling + by_columns @ found.noise @ by_columns.T
+        if products is None:
+            return whole, sampling
+        lengths = np.sum((by_columns @ self.back) ** 2, axis=1)
+        unsure = math.sqrt(2.0) * found.scale**2 * products.stddev / self.ask.n**2 * lengths
+        larger = np.sqrt(1.0 + _UNSURE * np.minimum(unsure / np.diag(whole), 1.0) ** 2)
+        return whole * np.outer(larger, larger), sampling
 
     def refused(
-        self, found: Found, covariance: Matrix, peaks: Vector, bend: float | None
+        self, found: Found, covariance: Matrix, peaks: Vector, bend: float | None, most: float
     ) -> Vector:
         """Why each weight's variance is not believed; 0 where it is.
 
         `peaks` are how far a rare entry of each column is from a common one, and `bend` is a move
-        of the margins with which the curvature changes; None: with none.
+        of the margins with which the curvature changes; None: with none.  `most` is the share of a
+        variance that may hide.
         """
         loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
-        hidden = loads[:, ~found.seen].sum(axis=1) > _HIDDEN * loads.sum(axis=1)
+        hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
         far = np.zeros(self.ask.dim, dtype=bool)
         if bend is not None:
             far = self._far(found, covariance, peaks, _MOVE * bend)

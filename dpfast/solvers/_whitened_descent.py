@@ -12,19 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
-from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
+from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
+from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import TargetRange
 
@@ -43,6 +42,9 @@ _FORGET = 0.5
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
+# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
+# shorter in the coordinates the fewer there are, by a half at the second.
+_CURVED, _SHORT = 4.0, 2.0
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen.
 _PRIOR_EFFECT = 10.0
 
@@ -76,6 +78,7 @@ class Settings:
     link: LogLink | None = None
     target_range: TargetRange | None = None
     groups: Groups | None = None
+    rows_per_weight: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ def descend(
     stretches = ridge == 0.0 and plain
     noise = mechanism.stddev / n / curvature
     line = _Line(free, noise)
-    total = np.zeros_like(v)
+    total, asked, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     for iteration in range(steps):
         z = v + momentum * (v - last)
@@ -189,12 +192,15 @@ def descend(
             moved = np.asarray(np.linalg.solve(damped, moved), dtype=np.float64)
         v, last = moved, v
         if iteration >= first:
-            total += v
+            total, asked, told = total + v, asked + z, told + noisy
     mean = total / (steps - first)
     if pace is not None:
         change = pace.norm / pace.rows
     if settings.james_stein:
         mean = _without_noise(mean, settings, shape, coordinates, change)
+        if plain and _tells_shares(shape, coordinates):
+            averages = asked / (steps - first), told / (steps - first)
+            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
 
 
@@ -206,16 +212,46 @@ def _without_noise(
     Steps were longer by the factor `change`.
     """
     n, free, classes = shape.n_samples, coordinates.free, settings.classes
-    deviation = float(weight_noise(settings, n, np.ones(1))[0]) * change
+    # Where coordinates are hardly known, rows are short in them, and the loss is flat.
+    curved = np.full(1, min(1.0, settings.rows_per_weight / _CURVED))
+    deviation = float(weight_noise(settings, n, curved)[0]) * change
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
-    v = _drawn_to_prior(v, deviation, shape, coordinates)
-    counted = len(coordinates.columns.shares) == 2 and classes is None
-    if coordinates.anchor is not None and counted and shape.loss.multiclass:
-        averaged = settings.iterations - first_averaged(settings)
-        noise = settings.gradient.stddev / (n * shape.max_weight * math.sqrt(averaged))
-        v[-1] = _hedged(float(v[-1]), float(np.linalg.norm(v[:free])), noise)
-    return v
+    return _drawn_to_prior(v, deviation, shape, coordinates)
+
+
+def _tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
+    """Whether a constant's mean probability is that of one of two classes that were counted."""
+    counted = len(coordinates.columns.shares) == 2
+    return counted and coordinates.anchor is not None and shape.loss.multiclass
+
+
+def _settled_intercept(
+    v: Matrix,
+    asked: Matrix,
+    told: Matrix,
+    settings: Settings,
+    shape: ProblemShape,
+    coordinates: Coordinates,
+) -> float:
+    """The intercept of the weights `v`; gradients were `told` at points `asked`, on average."""
+    free, few = coordinates.free, settings.rows_per_weight
+    shares, noise, weight = coordinates.class_shares()
+    averaged = settings.iterations - first_averaged(settings)
+    unit = shape.max_weight * weight
+    # Rows are as much shorter than white ones, and margins closer.
+    white = 1.0 / (1.0 + _SHORT / few)
+    released = Released(
+        share=float(shares[1]),
+        share_noise=noise,
+        slope=float(told[-1]) / unit,
+        slope_noise=settings.gradient.stddev / (shape.n_samples * unit * math.sqrt(averaged)),
+        intercept=float(asked[-1]),
+        length=white * float(np.linalg.norm(asked[:free])),
+        cut=settings.clip / white,
+    )
+    length = white * float(np.linalg.norm(v[:free]))
+    return expected_intercept(released, length, float(v[-1]))
 
 
 def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
@@ -234,7 +270,7 @@ def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
 
 def _best_constant(loss: Loss, probabilities: Vector) -> float:
     """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
-    return _root(lambda z: float(probabilities @ loss([z, z], [-1.0, 1.0])[1]))
+    return root(lambda z: float(probabilities @ loss([z, z], [-1.0, 1.0])[1]))
 
 
 def _intercept_curvature(
@@ -246,47 +282,6 @@ def _intercept_curvature(
         return 1.0
     bend = float(shape.loss([z[-1]], [1.0])[2][0]) / shape.loss.smoothness
     return min(1.0, max(2.0 * bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
-
-
-def _hedged(intercept: float, length: float, noise: float) -> float:
-    """The intercept whose mean probability is the one to expect, given that it is in [0, 1].
-
-    A rare class that noise all but hides costs the more the rarer it is thought to be.
-
-    Parameters
-    ----------
-    intercept, length : float
-        Margins are taken for normal, with this mean and this deviation.
-    noise : float
-        Deviation of the noise in the mean probability.
-
-    Examples
-    --------
-    >>> round(_hedged(-3.0, 1.0, 1e-3), 3), round(_hedged(-8.0, 0.0, 0.02), 3)
-    (-3.0, -4.114)
-    """
-    nodes, weights = _normal_nodes()
-
-    def probability(b: float) -> float:
-        return float(weights @ (0.5 + 0.5 * np.tanh(0.5 * (b + length * nodes))))
-
-    target = float(expected_shares(np.array([probability(intercept)]), noise)[0])
-    return _root(lambda b: probability(b) - target)
-
-
-@lru_cache(maxsize=1)
-def _normal_nodes() -> tuple[Vector, Vector]:
-    """Nodes and weights of means over a standard normal law."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    return nodes, weights / weights.sum()
-
-
-def _root(rising: Callable[[float], float]) -> float:
-    """Where a function that never falls changes its sign, among margins."""
-    low, high = -40.0, 40.0
-    if rising(low) >= 0.0:
-        return low
-    return float(brentq(rising, low, high, xtol=1e-13)) if rising(high) > 0.0 else high
 
 
 @dataclass

@@ -20,7 +20,9 @@ less.  Scores are as much less noisy as that scale is below the range.
 Rows are weighted by functions of the row alone (:mod:`dpfast.queries.estimating`), so that nothing
 is clipped by its target.  The estimand is the minimizer of the loss so weighted: rows of much
 leverage count less.  Where the model holds it is the model's coefficients; where it does not, it is
-another projection than the one without weights.
+another projection than the one without weights.  Residuals make more of that than labels, whose
+slopes are small where the fit is sure: for single rows with residuals, lengths are counted first,
+and scores reach farther where long rows would lose so much weight that it is worth the noise.
 
 With n rows, the covariance of the estimate in the coordinates is
 
@@ -29,7 +31,8 @@ With n rows, the covariance of the estimate in the coordinates is
 N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``,
 or ``"cluster"`` where a record is a group of rows) or what the model says of them
 (``"nonrobust"``): K for the logistic loss, and K times the mean square of the residuals over their
-mean curvature, which are released, for the others.
+mean curvature, which are released, for the others.  Where J is released, its noise makes variances
+uncertain; they are made larger by what makes intervals of 95% hold for all that.
 
 Groups.  Where a record is a group of several rows, all of the above is over groups: n is their
 number, a group's scores are added up before they are multiplied, and a group counts less if its
@@ -38,7 +41,8 @@ the mean size.  A descent releases the same scores as the steps.
 
 What is not believed.  A coefficient's variance is refused, by what was released alone, where
 
-* more than a twentieth of it comes from directions whose curvature does not stand out of the noise;
+* more than a twentieth of it, of residuals a fiftieth, comes from directions whose curvature does
+  not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
   coefficient moves by what the interval allows, or did move in the last steps;
 * more than three quarters of all coefficients are refused.
@@ -75,6 +79,7 @@ from dpfast.queries import (
     Gram,
     GroupSizes,
     ResidualSizes,
+    RowLengths,
     ScoreProducts,
     SquaredSlopes,
     WeightedCurvature,
@@ -100,7 +105,7 @@ MAX_DIM = 1000
 # Shares of the budget in units of µ²; what is left goes to the scores.
 _SHARES = {"columns": 0.03, "correlations": 0.10, "curvature": 0.10}
 _LOGISTIC_SHARES = {"descent": 0.08, "first curvature": 0.08}
-_RESIDUAL_SHARES = {"sizes of residuals": 0.05}
+_RESIDUAL_SHARES, _LENGTHS = {"sizes of residuals": 0.05}, {"lengths": 0.01}
 _PRODUCTS, _RESIDUALS = {"products": 0.06}, {"residuals": 0.01}
 _GROUPS = {"sizes of groups": _groups.SIZES_SHARE}
 # Rounds in which columns are learned; how the correlations' share is divided.
@@ -127,6 +132,7 @@ class Mechanisms:
     correlations: tuple[Gaussian, ...]
     gradient: Gaussian | None
     first_curvature: Gaussian | None
+    lengths: Gaussian | None
     sizes: Gaussian | None
     scores: tuple[Gaussian, ...]
     curvature: Gaussian
@@ -137,7 +143,7 @@ class Mechanisms:
         """The accesses as they are made, and how often."""
         asked: list[tuple[Gaussian | None, int]] = [(self.groups, 1)]
         asked += [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
-        asked += [(self.gradient, _STEPS), (self.first_curvature, 1)]
+        asked += [(self.gradient, _STEPS), (self.first_curvature, 1), (self.lengths, 1)]
         for k, score in enumerate(self.scores):
             asked += [(self.sizes, 1)] * (k in course.sized_at)
             asked += [(self.curvature, 1)] * (k == course.curvature_at)
@@ -156,6 +162,7 @@ class Settings:
     cov_type: str
     column_bound: float
     clip: float
+    price: float
     limit: float
     ridge: float
 
@@ -194,6 +201,8 @@ def plan(
         no guarantee rests on it.
     clip : float or "auto"
         Scores are no longer than ``clip √dim`` in coordinates in which a row's typical entry is 1.
+        Automatic: by the plan, and for residuals of single rows farther, up to 3, where rows are
+        long.
 
     Returns
     -------
@@ -222,7 +231,8 @@ def plan(
     if clip != "auto":
         reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     course = _estimation.RESIDUALS if shape.loss.even else _estimation.LOGISTIC
-    shares = shares_of(shape, cov_type)
+    shares = shares_of(shape, cov_type, adaptive=clip == "auto")
+    ratio = width_ratio(shape, reach, by_row, shares["scores"])
 
     def release(share: float, query: Query, where: str) -> Gaussian:
         part = Budget(mu=mu * math.sqrt(share))
@@ -244,12 +254,13 @@ def plan(
             cov_type=cov_type,
             column_bound=min(bound, shape.data_norm),
             clip=reach,
+            price=(ratio**2 - 1.0) / reach**2,
             limit=stack_limit(shape),
             ridge=ridge,
         ),
         expected=MappingProxyType(
             {
-                "width_ratio": width_ratio(shape, reach, by_row, shares["scores"]),
+                "width_ratio": ratio,
                 "rows_for_coverage": rows_for_coverage(shape, by_row),
                 "seconds": _seconds.preparation(shape)
                 + _seconds.whitening(shape, _ROUNDS, True)
@@ -259,11 +270,13 @@ def plan(
     )
 
 
-def shares_of(shape: ProblemShape, cov_type: str) -> dict[str, float]:
-    """Shares of the budget in units of µ², which add up to 1."""
+def shares_of(shape: ProblemShape, cov_type: str, adaptive: bool = True) -> dict[str, float]:
+    """Shares of the budget in units of µ², which add up to 1; `adaptive` if lengths are counted."""
     shares = _SHARES | (_RESIDUAL_SHARES if shape.loss.even else _LOGISTIC_SHARES)
     if shape.several_rows:
         shares |= _GROUPS
+    elif shape.loss.even and adaptive:
+        shares |= _LENGTHS
     if cov_type != "nonrobust":
         shares |= _PRODUCTS
     elif shape.loss.even:
@@ -311,7 +324,9 @@ def _mechanisms(
         bound = shape.dim * _CURVATURE_REACH
     reach = _estimation_coordinates.REACH * root
 
-    gradient = first = sizes = products = residuals = groups = None
+    gradient = first = lengths = sizes = products = residuals = groups = None
+    if "lengths" in shares:
+        lengths = release(shares["lengths"], RowLengths(shape, radius, bound, limit), "lengths")
     if "sizes of groups" in shares:
         groups = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
     if "sizes of residuals" in shares:
@@ -342,6 +357,7 @@ def _mechanisms(
         ),
         gradient=gradient,
         first_curvature=first,
+        lengths=lengths,
         sizes=sizes,
         scores=tuple(
             release(part * shares["scores"], WeightedScores(shape, radius, bound, limit), "scores")
@@ -388,12 +404,14 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if asked.gradient is not None:
         v = start.descend(asked.gradient, _STEPS)
     steps = start.frame(v, asked.first_curvature)
+    if asked.lengths is not None:
+        steps.reach(asked.lengths, settings.clip, settings.price)
     cut = _largest_scale(shape.loss)
     found = steps.walk(v, settings.course, asked.scores, asked.curvature, asked.sizes, cut)
     spread = steps.spread(found, asked.products, asked.residuals)
-    covariance, sampling = steps.covariance(found, spread)
+    covariance, sampling = steps.covariance(found, spread, asked.products)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
-    refused = steps.refused(found, covariance, peaks, _bend(shape.loss))
+    refused = steps.refused(found, covariance, peaks, _bend(shape.loss), settings.course.hidden)
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
     return Outcome(transform @ found.v, MappingProxyType(history))
 

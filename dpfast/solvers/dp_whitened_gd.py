@@ -88,6 +88,9 @@ _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gr
 _HOPELESS = 2.5
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
+# The weight of the counts of the classes beside columns' moments, which tell the less of the two
+# the fewer rows there are.
+_COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
 #: Up to so many weights the covariance of what noise does to them is kept.
 MOST_KNOWN = 500
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
@@ -163,7 +166,7 @@ def plan(
         curvature.
     james_stein : bool or "auto"
         Whether weights that noise alone would explain are drawn to zero in the end, see
-        :func:`kept`; "auto" where steps are full.
+        :func:`kept`.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 6 for losses
         of numbers without a log link, which has its own, and none for classes.
@@ -271,8 +274,9 @@ def plan(
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
     # nothing that is worth their noise.
     squares = u >= _SQUARES
-    queries = [ColumnParts(shape, math.sqrt(shape.dim), squares=False)]
-    queries += [ColumnParts(shape, radius, squares)] * (turns - 1)
+    counts = min(_MOST_COUNTED, max(_COUNTED, _COUNTED * _FEW / u))
+    queries = [ColumnParts(shape, math.sqrt(shape.dim), False, None, counts)]
+    queries += [ColumnParts(shape, radius, squares, None, counts)] * (turns - 1)
     moments = tuple(release(for_moments / turns, query, _MOMENTS) for query in queries)
     correlation = None
     if for_correlation > 0.0:
@@ -342,6 +346,7 @@ def plan(
             link=link,
             target_range=target_range,
             groups=groups,
+            rows_per_weight=u,
         ),
         expected=MappingProxyType(
             {
@@ -435,7 +440,7 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.6 if u < _MANY else 0.78, momentum),
         "shrinkage": min(0.05, 0.3 / u),
-        "james_stein": u >= _HOPELESS,
+        "james_stein": True,
     }
 
 

@@ -164,7 +164,8 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     """The same moments, with counts of all classes."""
     query = mechanism.query
     assert isinstance(query, ColumnParts)
-    return ColumnParts(query.shape, query.radius, query.squares, n_classes)
+    counts = query.relative_weight
+    return ColumnParts(query.shape, query.radius, query.squares, n_classes, counts)
 
 
 def _query(

@@ -42,6 +42,7 @@ from dpfast.queries import (
     RankScores,
     RelativeGradient,
     ResidualSizes,
+    RowLengths,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -365,6 +366,7 @@ WEIGHTED = {
     ScoreProducts: 0.98,
     SquaredSlopes: 0.65,
     ResidualSizes: 0.98,
+    RowLengths: 0.98,
 }
 
 
@@ -498,9 +500,9 @@ def _cases_of_parts() -> list[Case]:
 def _cases() -> list[Case]:
     cases = [
         Case(
-            f"column parts, radius {radius}, squares {squares}, {loss.name}, classes {n_classes}",
-            lambda size, chosen=(radius, squares, n_classes), loss=loss, intercept=intercept: (
-                ColumnParts(shape_of(loss, size, 3, intercept), *chosen)
+            f"column parts, {loss.name}, radius, squares, classes, weight of counts {chosen}",
+            lambda size, chosen=chosen, loss=loss, intercept=intercept: ColumnParts(
+                shape_of(loss, size, 3, intercept), *chosen
             ),
             lambda query: (
                 [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
@@ -512,11 +514,13 @@ def _cases() -> list[Case]:
             dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-        for radius, squares, loss, targets, n_classes, intercept in (
-            (1.0, True, LOGISTIC, SIGNS, None, 1.0),
-            (1.7, True, LOGISTIC, SIGNS, None, 0.0),
-            (1.7, False, LOGISTIC, CLASSES, 3, 1.0),
-            (1.0, False, HUBER, (1.0,), None, 0.0),
+        for chosen, loss, targets, intercept in (
+            ((1.0, True), LOGISTIC, SIGNS, 1.0),
+            ((1.7, True), LOGISTIC, SIGNS, 0.0),
+            ((1.7, False, 3), LOGISTIC, CLASSES, 1.0),
+            ((1.0, False), HUBER, (1.0,), 0.0),
+            ((1.7, False, None, 3.0), LOGISTIC, SIGNS, 1.0),
+            ((1.0, True, 3, 3.0), LOGISTIC, CLASSES, 1.0),
         )
     ]
     cases += [

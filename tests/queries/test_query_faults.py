@@ -78,6 +78,7 @@ LOOSE = {
     "RankScores": None,
     "RelativeGradient": doubled("clip_norm"),
     "ResidualSizes": None,
+    "RowLengths": None,
     "ScoreProducts": doubled("score_radius"),
     "ScoreSum": None,
     "SquaredSlopes": None,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.column_blocks import ColumnBlock
@@ -415,7 +416,7 @@ def test_weight_noise(options, curved):
     assert found <= flat
 
 
-@pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.99, 1.02)])
+@pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.95, 1.05)])
 def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     """Without a signal most of the excess loss goes; with one next to nothing changes."""
     rng = np.random.default_rng(4)
@@ -450,14 +451,31 @@ def test_steps_follow_how_far_one_goes():
     assert steps["huberized-hinge"] == 21
 
 
-def test_few_rows_are_left_alone():
-    few, some = (
-        plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", Budget(0.5, 1e-6)).parameters
-        for n in (100, 2000)
-    )
-    assert not few["james_stein"] and some["james_stein"]
+def test_the_fewer_rows_the_more_counts_of_classes_weigh():
+    weights = [
+        plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", Budget(0.5, 1e-6))
+        .accesses[0][0]
+        .query.relative_weight
+        for n in (10, 500, 20_000)
+    ]
+    assert weights[0] == 3.0 and 0.3 < weights[1] < 3.0 and weights[2] == 0.3
     with pytest.raises(TypeError, match="james_stein must be True or False; got 1"):
         plan(ProblemShape(100, 9, 1.0), "dp-whitened-gd", BUDGET, james_stein=1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_few_rows_give_the_constant(weighted):
+    """Where nothing can be learned, the model predicts the share of positives for every row."""
+    rng = np.random.default_rng(5)
+    X, rare = rng.standard_normal((3000, 40)), rng.random(3000) < 0.1
+    y, weight = np.where(rare, 1.0, -1.0), 0.4 if weighted else 1.0
+    rows = {"sample_weight": np.full(3000, weight), "max_weight": 1.0} if weighted else {}
+    problem = Problem(X, y, data_norm=10.0, **rows)
+    for seed in range(4):
+        w = solve(problem, "dp-whitened-gd", Budget(0.1, 1e-6), random_state=seed).w
+        probabilities = expit(X @ w[:-1] + w[-1])
+        assert 0.02 < probabilities.mean() < 0.25
+        assert probabilities.std() < 0.02
 
 
 def test_one_column_has_no_correlations():

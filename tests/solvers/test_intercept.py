@@ -1,0 +1,73 @@
+"""The intercept from noisy shares and clipped slopes: against sums over rows of known margins."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from dpfast.solvers._intercept import Released, expected_intercept, root
+
+# Margins of a normal law, evenly by their ranks.
+RANKS = np.sort(np.random.default_rng(0).standard_normal(200_001))
+NOTHING = Released(0.5, 10.0, 0.0, 10.0, 0.0, 0.0, 1.0)
+
+
+def mean_probability(intercept, length):
+    return expit(intercept + length * RANKS).mean()
+
+
+@pytest.mark.parametrize("share", [0.003, 0.1, 0.5, 0.97])
+@pytest.mark.parametrize("length", [0.0, 0.1])
+def test_a_share_without_noise_is_the_mean_probability(share, length):
+    released = replace(NOTHING, share=share, share_noise=1e-7)
+    found = mean_probability(expected_intercept(released, length, released.intercept), length)
+    assert found == pytest.approx(share, rel=0.03 if length else 1e-3)
+
+
+@pytest.mark.parametrize(("true", "length", "cut"), [(-2.2, 0.0, 0.25), (-2.0, 0.5, 0.25)])
+def test_slopes_that_were_cut_do_not_mislead(true, length, cut):
+    """The descent ends where the cut slopes are zero; the share of positives is another."""
+    actual = expit(true + length * RANKS)
+
+    def slope(b):
+        predicted = expit(b + length * RANKS)
+        up, down = np.minimum(predicted, cut), np.minimum(1.0 - predicted, cut)
+        return np.mean((1.0 - actual) * up - actual * down)
+
+    misled = root(slope)
+    share = actual.mean()
+    released = Released(share, 0.1 * share, 0.0, 1e-4, misled, length, cut)
+    found = expected_intercept(released, length, released.intercept)
+    assert abs(misled - true) > 0.5
+    assert abs(found - true) < 0.75 * abs(misled - true)
+
+
+def test_slopes_that_were_not_cut_tell_the_share():
+    """One gradient with little noise is as good as a count, wherever it was."""
+    share, asked = 0.2, -0.3
+    released = replace(NOTHING, slope=expit(asked) - share, slope_noise=1e-6, intercept=asked)
+    assert expit(expected_intercept(released, 0.0, 0.0)) == pytest.approx(share, abs=1e-4)
+
+
+def test_a_rare_class_is_as_frequent_as_noise_allows_to_expect():
+    released = replace(NOTHING, share=-0.01, share_noise=0.01)
+    assert 1e-4 < expit(expected_intercept(released, 0.0, 0.0)) < 0.01
+
+
+def test_margins_of_rare_rows_in_far_tails_are_left_alone():
+    """A law of the tails is a guess: there the descent knows better."""
+    released = Released(0.003, 1e-3, 0.002, 1e-3, -8.0, 6.0, 1.0)
+    assert expected_intercept(released, 6.0, -8.0) == pytest.approx(-8.0, abs=0.05)
+
+
+def test_without_evidence_both_classes_are_as_frequent():
+    assert abs(expected_intercept(NOTHING, 0.7, 0.0)) < 1e-2
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-12, 30.0, 1e6])
+@pytest.mark.parametrize("noise", [1e-12, 1.0, 1e6])
+@pytest.mark.parametrize("seen", [-1e3, 0.0, 1.0, 1e3])
+def test_no_release_leads_to_anything_but_a_number(length, noise, seen):
+    released = Released(seen, noise, seen, noise, seen, length, 0.25)
+    assert np.isfinite(expected_intercept(released, length, released.intercept))
