@@ -61,7 +61,8 @@ _LEAST_PACE, _MOST_PACE, _ROUGH = 0.3, 3.0, 1.1
 _ROUNDS, _REACH = 2, 2.0
 # Deviations of its square by which a change must stand out of prior and noise.
 _STANDS_OUT, _WIDEST = 2.0, 100.0
-#: Rows behind one weight, times µ, from which on a prior costs more than it brings.
+#: Rows behind one weight, times µ, from which on public rows are left alone: wrong ones would cost
+#: too much.
 FEW = 6.0
 # What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
 # knows what has changed since, nor exactly how wrong it was.

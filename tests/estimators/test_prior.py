@@ -154,12 +154,14 @@ def test_long_and_constant_public_rows():
     assert mean_loss(2000, prior, epsilon=0.12) < mean_loss(2000, epsilon=0.12) + 0.02
 
 
-def test_rows_in_blocks_and_in_memory_fit_alike():
+def test_rows_in_blocks_and_in_memory_fit_alike(tmp_path):
     X, y = table(1000)
     settings = {**DECLARED, "classes": [0, 1], "epsilon": 0.1, "prior": table(200, 1)}
     whole = LogisticRegression(**settings).fit(X, y)
-    parts = LogisticRegression(**settings).fit(blocks.from_npy(X, y, block_rows=300))
-    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-3)
+    parts, source = LogisticRegression(**settings), blocks.from_npy(X, y, block_rows=300)
+    np.testing.assert_allclose(parts.fit(source).coef_, whole.coef_, atol=1e-3)
+    begun = parts.fit(source, checkpoint=tmp_path / "c").coef_
+    np.testing.assert_array_equal(parts.fit(source, checkpoint=tmp_path / "c").coef_, begun)
 
 
 def test_a_prior_is_cloned_with_its_estimator():
