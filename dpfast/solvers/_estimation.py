@@ -45,10 +45,9 @@ _BLOCK = 0.5
 _HEARD, _ROOM = 3.5, 1.6
 # How far scores may reach at most, over the root of the weights' number, and what part of the
 # weight that is taken from long rows is expected to move the estimate.
-_FARTHEST, _TAKEN = 3.0, 0.1
-# What a variance's squared relative noise adds to it, so that 95% intervals hold: for normal noise
-# (1.96² + 1) / 4, of which the nearest matrix without negative eigenvalues leaves less than half.
-_UNSURE = 0.5
+_FARTHEST, _TAKEN = 3.0, 0.15
+# What a variance's relative noise adds to it, so that 95% intervals hold: (1.96² + 1) / 4.
+_UNSURE = 1.21
 # Points of a Gauss-Hermite rule for the mean curvature of normal margins.
 _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
