@@ -93,7 +93,7 @@ cdef int _check_map(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] fac
 def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor not None,
               const double[::1] shift not None, double radius, const double[::1] share,
               double[:, ::1] out not None):
-    """out (2 or 3 x columns) += sums over the range's rows: positive parts, negative parts, squares.
+    """out (2 or 3 x columns) += the range's rows: their positive parts, negative parts, squares.
 
     Rows are mapped column by column, shortened to `radius`, and counted `share` times (None: once).
     """

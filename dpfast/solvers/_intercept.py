@@ -63,8 +63,15 @@ class Released:
     cut: float
 
 
-def expected_intercept(released: Released, length: float, given: float) -> float:
+def expected_intercept(
+    released: Released,
+    length: float,
+    given: float,
+    ridge: Callable[[float], float] = lambda b: 0.0,
+) -> float:
     """The intercept with the mean probability to expect, for margins of the deviation `length`.
+
+    Less the slope of a `ridge` that the constant has a part in, as a function of the intercept.
 
     Examples
     --------
@@ -89,7 +96,7 @@ def expected_intercept(released: Released, length: float, given: float) -> float
         reach = max(8.0 * deviation, 4.0 * spacing)
         low, high = center - reach, center + reach
     target = float(belief @ shares)
-    found = root(lambda b: float(weights @ _probability(b + length * nodes)) - target)
+    found = root(lambda b: float(weights @ _probability(b + length * nodes)) - target + ridge(b))
     trust = 1.0 / (1.0 + _doubt(released, length) ** 2)
     return trust * found + (1.0 - trust) * given
 

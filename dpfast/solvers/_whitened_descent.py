@@ -166,7 +166,10 @@ def descend(
         damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * (transform.T @ transform)
     # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
     plain = not isinstance(spread, Spread) and classes is None and pace is None
-    stretches = ridge == 0.0 and plain
+    # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
+    # if momentum carries them on.
+    bends = shape.loss.kind != "classification" and momentum > 0.0
+    stretches = ridge == 0.0 and plain and not bends
     noise = mechanism.stddev / n / curvature
     line = _Line(free, noise)
     total, asked, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
@@ -251,7 +254,9 @@ def _settled_intercept(
         cut=settings.clip / white,
     )
     length = white * float(np.linalg.norm(v[:free]))
-    return expected_intercept(released, length, float(v[-1]))
+    constant = settings.ridge / unit * coordinates.transform[:, -1] @ coordinates.transform
+    rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
+    return expected_intercept(released, length, float(v[-1]), lambda b: rest + own * b)
 
 
 def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
