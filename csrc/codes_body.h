@@ -34,16 +34,49 @@ static void gather_part(const dpfast_part *part, const double *DPFAST_RESTRICT t
     }
 }
 
+/* Whether parts p to p + 3 are codes of a byte, as most are.  Four at once are summed in the same
+ * order as one after another, and a block's sums are loaded and stored once. */
+static int four_of_bytes(const dpfast_coded *rows, ptrdiff_t p)
+{
+    const dpfast_part *part = rows->part + p;
+    return p + 4 <= rows->parts && part[0].type == DPFAST_CODE_UINT8 &&
+           part[1].type == DPFAST_CODE_UINT8 && part[2].type == DPFAST_CODE_UINT8 &&
+           part[3].type == DPFAST_CODE_UINT8;
+}
+
+static void gather_four(const dpfast_part *part, const double *DPFAST_RESTRICT table,
+                        ptrdiff_t start, ptrdiff_t m, double *DPFAST_RESTRICT z)
+{
+    const uint8_t *a = (const uint8_t *)part[0].rows + start;
+    const uint8_t *b = (const uint8_t *)part[1].rows + start;
+    const uint8_t *c = (const uint8_t *)part[2].rows + start;
+    const uint8_t *d = (const uint8_t *)part[3].rows + start;
+    const double *table_b = table + part[0].levels, *table_c = table_b + part[1].levels;
+    const double *table_d = table_c + part[2].levels;
+    ptrdiff_t i;
+    for (i = 0; i < m; i++) {
+        z[i] = (((z[i] + table[a[i]]) + table_b[b[i]]) + table_c[c[i]]) + table_d[d[i]];
+    }
+}
+
 static void gather_block(const dpfast_coded *rows, const double *table, ptrdiff_t start,
                          ptrdiff_t m, double *z)
 {
-    ptrdiff_t i, p;
+    ptrdiff_t i, p, count;
     for (i = 0; i < m; i++) {
         z[i] = 0.0;
     }
-    for (p = 0; p < rows->parts; p++) {
-        gather_part(&rows->part[p], table, start, m, z);
-        table += dpfast_part_levels(&rows->part[p]);
+    for (p = 0; p < rows->parts; p += count) {
+        count = 1;
+        if (four_of_bytes(rows, p)) {
+            count = 4;
+            gather_four(&rows->part[p], table, start, m, z);
+        } else {
+            gather_part(&rows->part[p], table, start, m, z);
+        }
+        for (i = 0; i < count; i++) {
+            table += dpfast_part_levels(&rows->part[p + i]);
+        }
     }
 }
 
@@ -94,13 +127,42 @@ static void scatter_part(const dpfast_part *part, ptrdiff_t start, ptrdiff_t m,
     one[0] += (s0 + s2) + (s1 + s3);
 }
 
+static void scatter_four(const dpfast_part *part, ptrdiff_t start, ptrdiff_t m,
+                         const double *DPFAST_RESTRICT s, double *one, double *other)
+{
+    const uint8_t *a = (const uint8_t *)part[0].rows + start;
+    const uint8_t *b = (const uint8_t *)part[1].rows + start;
+    const uint8_t *c = (const uint8_t *)part[2].rows + start;
+    const uint8_t *d = (const uint8_t *)part[3].rows + start;
+    const ptrdiff_t to_b = part[0].levels, to_c = to_b + part[1].levels;
+    const ptrdiff_t to_d = to_c + part[2].levels;
+    ptrdiff_t i;
+    for (i = 0; i < m; i++) {
+        double *swap = one;
+        one[a[i]] += s[i];
+        one[to_b + b[i]] += s[i];
+        one[to_c + c[i]] += s[i];
+        one[to_d + d[i]] += s[i];
+        one = other;
+        other = swap;
+    }
+}
+
 static void scatter_block(const dpfast_coded *rows, ptrdiff_t start, ptrdiff_t m, const double *s,
                           ptrdiff_t levels, double *tables)
 {
-    ptrdiff_t p;
-    for (p = 0; p < rows->parts; p++) {
-        scatter_part(&rows->part[p], start, m, s, tables, tables + levels);
-        tables += dpfast_part_levels(&rows->part[p]);
+    ptrdiff_t i, p, count;
+    for (p = 0; p < rows->parts; p += count) {
+        count = 1;
+        if (four_of_bytes(rows, p)) {
+            count = 4;
+            scatter_four(&rows->part[p], start, m, s, tables, tables + levels);
+        } else {
+            scatter_part(&rows->part[p], start, m, s, tables, tables + levels);
+        }
+        for (i = 0; i < count; i++) {
+            tables += dpfast_part_levels(&rows->part[p + i]);
+        }
     }
 }
 

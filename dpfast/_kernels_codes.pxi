@@ -222,7 +222,7 @@ cdef class CodedParts:
 cdef class CodedRows(CsrRows):
     """Rows of a range in codes, as :class:`CsrRows`.
 
-    Gradients, losses and margins are computed from the codes; for anything else the rows are
+    Gradients, losses, margins and norms are computed from the codes; for anything else the rows are
     written out, once.
 
     Parameters
@@ -337,6 +337,24 @@ cdef class CodedRows(CsrRows):
                 &self._parts._rows, first, first + rows.n, &s[0], &table[0])
         _check(status, "rows in codes")
         return np.asarray(table)[: self._parts.n_levels]
+
+    def row_norms(self, ptrdiff_t start, ptrdiff_t stop, double[::1] out not None):
+        level, _, values = self._parts.entries_of_levels
+        # Without any entries the table is one of integers.
+        table = np.bincount(level, values * values, self._parts.n_levels).astype(np.float64)
+        squares = self.gather(start, stop, table)
+        for _, _, own in self.numbers(start, stop):
+            squares += own * own
+        if not np.all((squares > 1e-280) & (squares < np.inf)):
+            # Squares may have underflowed: the rows are written out.
+            CsrRows.row_norms(self, start, stop, out)
+            return
+        if out.shape[0] != stop - start:
+            raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+        # Terms are positive, and as many as stored entries: see dpfast_dense_row_norms.
+        first = self._start + start
+        stored = np.diff(self._parts._offsets[first : self._start + stop + 1])
+        np.asarray(out)[:] = np.sqrt(squares) * (1.0 + (stored / 2.0 + 4.0) * 2.0**-52)
 
     def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
                 double[::1] out not None):

@@ -108,7 +108,10 @@ class CodedMatrix:
         )
 
     def __matmul__(self, other: Any) -> Any:
-        n = self.shape[0]
+        n, d = self.shape
+        if isinstance(other, np.ndarray) and other.shape == (d,) and other.dtype == np.float64:
+            rows = _kernels.CodedRows(self.kernel, 0, n, np.zeros(n))
+            return rows.gather(0, n, self.kernel.table(np.ascontiguousarray(other)))
         products = [self.tocsr(at, min(at + _ROWS, n)) @ other for at in range(0, n, _ROWS)]
         return np.concatenate(products)
 

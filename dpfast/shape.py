@@ -234,8 +234,12 @@ class ProblemShape:
         return max(64, -(-rows // 64) * 64)
 
     def few_chunks_rows(self) -> int:
-        """Rows of one chunk where a chunk's result is large: some 16 chunks, of bounded length."""
-        return max(self.chunk_rows(), min(-(-self.n_samples // 16), _LONG_CHUNK_ROWS))
+        """Rows of one chunk where its result is large, a matrix even: at most some 16 chunks.
+
+        They have many times as many rows as columns, but no more than `_LONG_CHUNK_ROWS`.
+        """
+        rows = max(-(-self.n_samples // 16), 16 * self.dim)
+        return max(self.chunk_rows(), min(rows, _LONG_CHUNK_ROWS))
 
     def line_search_rows(self) -> int:
         """Rows of one chunk of a line search: X is read in it, too."""

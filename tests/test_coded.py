@@ -100,6 +100,25 @@ class TestMatrix:
         with pytest.raises(ValueError, match="at least one"):
             CodedMatrix([])
 
+    def test_norms_are_bounds_and_those_of_csr(self, both):
+        matrix, dense = both
+        rows = _kernels.CodedRows(matrix.kernel, 100, 900, np.ones(800))
+        norms = np.empty(500)
+        rows.row_norms(17, 517, norms)
+        exact = np.linalg.norm(dense[117:617].astype(np.longdouble), axis=1)
+        assert (norms >= exact).all()
+        np.testing.assert_allclose(norms, exact.astype(float), rtol=1e-12)
+        with pytest.raises(ValueError, match="must have 500 entries"):
+            rows.row_norms(17, 517, np.empty(501))
+
+    def test_norms_of_tiny_entries_are_bounds(self):
+        numbers = np.array([1e-170, -3e-200, 0.0, 0.5])
+        matrix = CodedMatrix([(numbers, None), (numbers[::-1].copy(), None)])
+        norms = np.empty(4)
+        _kernels.CodedRows(matrix.kernel, 0, 4, np.ones(4)).row_norms(0, 4, norms)
+        np.testing.assert_allclose(norms, [0.5, 3e-200, 3e-200, 0.5], rtol=1e-12)
+        assert (norms >= np.array([0.5, 3e-200, 3e-200, 0.5])).all()
+
     def test_codes_that_change_afterwards_are_an_error_and_no_wrong_access(self):
         codes = np.zeros(1000, dtype=np.uint8)
         matrix = CodedMatrix([(codes, np.vstack([np.eye(3), np.ones(3)]))])

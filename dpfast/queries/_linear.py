@@ -89,7 +89,8 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
         of_chunk(kernel, first, last, columns, shares(start, stop), sums)
         return sums
 
-    total: Matrix = add_up(problem.map_chunks(work))
+    # Of sparse rows a chunk has few entries beside the columns that it has sums of.
+    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
     return total
 
 
@@ -164,9 +165,10 @@ def _coded_part_sums(
     z = values * columns.factor[at] + columns.shift[at]
     numbers = _numbers(kernel, first, last, columns)
     factors = _coded_factors(kernel, first, last, columns)
-    counts = [shares * factors**power for power in (1, 2)]
+    functions = _FUNCTIONS[: len(sums)]
+    counts = [shares * factors**power for power in sorted({power for _, power in functions})]
     by_level = [kernel.scatter(first, last, count) for count in counts]
-    for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
+    for row, (function, power) in zip(sums, functions, strict=True):
         count, empty = counts[power - 1], function(columns.shift)
         row += np.bincount(at, (function(z) - empty[at]) * by_level[power - 1][level], d)
         for column, own in numbers:
@@ -190,16 +192,13 @@ def _coded_factors(kernel: _kernels.CodedRows, first: int, last: int, columns: A
     shift = columns.shift[at]
     z = values * columns.factor[at] + shift
     empty = float(columns.shift @ columns.shift)
-    square, replaced, levels = z * z, shift * shift, kernel.parts.n_levels
-    changes: Vector = np.bincount(level, square - replaced, levels).astype(np.float64)
-    both: Vector = np.bincount(level, square + replaced, levels).astype(np.float64)
-    squares = kernel.gather(first, last, changes) + empty
-    terms = kernel.gather(first, last, both) + empty
+    changes = np.bincount(level, z * z - shift * shift, kernel.parts.n_levels)
+    squares = kernel.gather(first, last, changes.astype(np.float64)) + empty
     for column, own in _numbers(kernel, first, last, columns):
-        square, gone = own * own, columns.shift[column] ** 2
-        squares += square - gone
-        terms += square + gone
-    squares = np.maximum(squares, 0.0) + 2.0 * UNIT * (len(columns.factor) + 8) * terms
+        squares += own * own - columns.shift[column] ** 2
+    # Beside squares there were terms that cancel: those of shifts, twice, and there at most all.
+    squares = np.maximum(squares, 0.0)
+    squares += 2.0 * UNIT * (len(columns.factor) + 8) * (squares + 3.0 * empty)
     return shortening(squares, len(columns.factor), columns.radius)
 
 

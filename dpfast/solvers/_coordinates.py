@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from dpfast.curator import Curator
@@ -227,7 +228,8 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     if learning.correlation is None:
         return found
     change, columns = _correlation(learning.correlation, shape, found, curator)
-    transform = bounded(shape, found.transform @ change, learning.limit)
+    # Of the columns' transform few entries are not zero.
+    transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
     return replace(found, transform=transform, columns=columns)
 
 

@@ -309,6 +309,53 @@ static void check_sums(ptrdiff_t n, ptrdiff_t start, ptrdiff_t stop, double inte
     release(&rows);
 }
 
+/* Four parts of bytes at once have the sums that each of them has by itself, to the last bit. */
+static void check_four(ptrdiff_t n)
+{
+    enum { MANY = 6, TABLE = 5 * LEVELS + 1 };
+    dpfast_part part[MANY] = {{0}};
+    dpfast_coded rows = {0}, one = {0};
+    double *s = filled(n, sizeof *s), *out = filled(n, sizeof *out), *own = filled(n, sizeof *own);
+    double *sum = filled(n, sizeof *sum), *numbers = filled(n, sizeof *numbers);
+    double table[TABLE], tables[2 * TABLE], by_itself[2 * LEVELS];
+    ptrdiff_t i, p;
+    for (i = 0; i < TABLE; i++) table[i] = 1.0 / (double)(3 + 7 * i);
+    for (i = 0; i < n; i++) s[i] = sin((double)i);
+    for (p = 0; p < MANY; p++) {
+        uint8_t *codes = filled(n, sizeof *codes);
+        for (i = 0; i < n; i++) codes[i] = (uint8_t)((i * (p + 1) + i / 5) % LEVELS);
+        part[p].type = p == 4 ? DPFAST_NUMBER_FLOAT64 : DPFAST_CODE_UINT8;
+        part[p].rows = codes;
+        part[p].first = p < 5 ? p * WIDTH : 4 * WIDTH + 1;
+        part[p].width = p == 4 ? 1 : WIDTH;
+        part[p].levels = LEVELS;
+        part[p].level = level;
+        part[p].columns = columns;
+        part[p].values = values;
+    }
+    free((void *)part[4].rows);
+    part[4].rows = numbers;
+    rows.n = one.n = n;
+    rows.d = one.d = 5 * WIDTH + 1;
+    rows.parts = MANY;
+    rows.part = part;
+    one.parts = 1;
+    CHECK(dpfast_coded_check(&rows) == DPFAST_OK);
+    CHECK(dpfast_coded_gather(&rows, 0, n, table, out) == DPFAST_OK);
+    CHECK(dpfast_coded_scatter(&rows, 0, n, s, tables) == DPFAST_OK);
+    for (p = 0; p < MANY; p++) {
+        const ptrdiff_t at = p < 5 ? p * LEVELS : 4 * LEVELS + 1;
+        one.part = &part[p];
+        CHECK(dpfast_coded_gather(&one, 0, n, table + at, own) == DPFAST_OK);
+        for (i = 0; i < n; i++) sum[i] += own[i];
+        CHECK(dpfast_coded_scatter(&one, 0, n, s, by_itself) == DPFAST_OK);
+        CHECK(memcmp(by_itself, tables + at, (p == 4 ? 1 : LEVELS) * sizeof *tables) == 0);
+    }
+    CHECK(memcmp(sum, out, (size_t)n * sizeof *sum) == 0);
+    for (p = 0; p < MANY; p++) free((void *)part[p].rows);
+    free(s); free(out); free(own); free(sum);
+}
+
 int main(void)
 {
     int isa;
@@ -334,6 +381,8 @@ int main(void)
             check_sums(sizes[s], sizes[s] / 3, sizes[s] - sizes[s] / 4, 0.0);
         }
         check_sums(1100, 7, 1090, -0.25);
+        check_four(0);
+        check_four(1101);
         printf("sums by levels on %s: done\n", dpfast_isa_name(isa));
     }
     printf(failures ? "%d FAILED\n" : "ok\n", failures);

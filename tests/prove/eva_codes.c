@@ -120,6 +120,37 @@ static void check_sums(dpfast_code type, dpfast_code number, ptrdiff_t n, int si
                           &loss_sum);
 }
 
+/* Four parts of bytes, which are summed at once, and one more. */
+static void check_four(void)
+{
+    static const int32_t columns[4] = {1, 0, 1, 2};
+    uint8_t codes[5][3];
+    double values[4], s[3], out[3], table[2 * 5 * LEVELS];
+    dpfast_part part[5] = {{0}};
+    dpfast_coded rows;
+    ptrdiff_t p;
+    Frama_C_make_unknown((char *)values, sizeof values);
+    Frama_C_make_unknown((char *)s, sizeof s);
+    /*@ loop unroll 5; */
+    for (p = 0; p < 5; p++) {
+        set_codes(codes[p], DPFAST_CODE_UINT8, 3, 2 + 4 * (int)(p % 3));
+        part[p].type = DPFAST_CODE_UINT8;
+        part[p].rows = codes[p];
+        part[p].first = p * WIDTH;
+        part[p].width = WIDTH;
+        part[p].levels = LEVELS;
+        part[p].level = level;
+        part[p].columns = columns;
+        part[p].values = values;
+    }
+    rows.n = 3;
+    rows.d = 5 * WIDTH;
+    rows.parts = 5;
+    rows.part = part;
+    dpfast_coded_scatter(&rows, 0, 3, s, table);
+    dpfast_coded_gather(&rows, 0, 3, table, out);
+}
+
 /* Any columns of levels. */
 static void check_levels(void)
 {
@@ -176,6 +207,7 @@ int main(void)
     check_sums(DPFAST_CODE_UINT8, DPFAST_NUMBER_FLOAT32, 5, 1);
     check_sums(DPFAST_CODE_UINT16, DPFAST_NUMBER_FLOAT64, 5, 0);
     check_sums(DPFAST_CODE_UINT32, DPFAST_NUMBER_FLOAT64, 4, -1);
+    check_four();
     check_rows(DPFAST_CODE_UINT8, DPFAST_NUMBER_FLOAT64, 67, 0x5B, DPFAST_UINT16, 0);
     return 0;
 }
