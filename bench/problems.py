@@ -83,6 +83,30 @@ def sparse_rows(n: int, d: int, count: int) -> tuple[scipy.sparse.csr_array, Vec
     return X, y
 
 
+def coded_rows(n: int, categories: int, numbers: int) -> tuple[Any, Vector, float]:
+    """Rows in codes, a :class:`dpfast.coded.CodedMatrix`, with labels and a bound of their norms.
+
+    Columns of 2 to 53 categories of unequal frequency, some 15 on average, as in census tables, and
+    of numbers in [-1, 1].
+    """
+    from dpfast.coded import CodedMatrix
+
+    rng = np.random.default_rng(0)
+    parts: list[tuple[Any, Any]] = []
+    margins = np.zeros(n)
+    for size in np.geomspace(2.0, 53.0, categories).round().astype(int):
+        codes = rng.choice(size, n, p=rng.dirichlet(np.full(size, 0.5))).astype(np.uint8)
+        parts.append((codes, np.eye(size)))
+        margins += rng.standard_normal(size)[codes]
+    for _ in range(numbers):
+        column = rng.uniform(-1.0, 1.0, n)
+        parts.append((column, None))
+        margins += rng.standard_normal() * column
+    margins -= margins.mean()
+    y = np.where(rng.logistic(size=n) < margins * (2.0 / margins.std()), 1.0, -1.0)
+    return CodedMatrix(parts), y, math.sqrt(categories + numbers)
+
+
 def private_fit(
     X: Any,
     y: Vector,

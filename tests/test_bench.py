@@ -116,6 +116,7 @@ TINY = {
     "price": price.Sizes(
         dense=((300, 3),),
         sparse=((200, 40, 4),),
+        codes=((200, 3, 2),),
         epsilons=(1.0,),
         solvers=("auto", "output-perturbation"),
         read_entries=100,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.competitors import Task, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
-from bench.problems import private_fit, sparse_rows, synthetic
+from bench.problems import coded_rows, private_fit, sparse_rows, synthetic
 from bench.report import Table, duration, plain, time_share
 
 NAME = "price"
@@ -22,16 +22,18 @@ LBFGS, NEWTON = sklearn_nonprivate.NAME, "newton-cholesky"
 WHITENED, OUTPUT, OBJECTIVE, AGD = (
     "dp-whitened-gd", "output-perturbation", "objective-perturbation", "dp-agd",
 )  # fmt: skip
-AUTO = "auto"
+AUTO, AUTO_DENSE = "auto", "auto, dense rows"
 COMPETITORS = {
     LBFGS: sklearn_nonprivate.GUARANTEE,
     NEWTON: "none (not private): scikit-learn's other solver",
     AUTO: "(epsilon, delta)-DP under replace_one: what 'auto' chooses, with its defaults",
+    AUTO_DENSE: "the same, of rows whose categories are written out as columns",
     **dict.fromkeys(
         (WHITENED, OUTPUT, OBJECTIVE, AGD), "the same guarantee, this solver with its defaults"
     ),
 }
-_BALL, _STANDARD, _SPARSE, _READ = "in the unit ball", "standardized", "sparse", "reading"
+_BALL, _STANDARD, _SPARSE, _CODES = "in the unit ball", "standardized", "sparse", "in codes"
+_READ = "reading"
 _NEWTON_COLUMNS = 1000
 
 
@@ -42,6 +44,8 @@ class Sizes:
     dense: tuple[tuple[int, int], ...] = ((1_000_000, 20), (500_000, 120), (100_000, 500))
     #: Rows, columns, non-zeros a row.
     sparse: tuple[tuple[int, int, int], ...] = ((50_000, 1000, 20), (100_000, 50_000, 30))
+    #: Rows, columns of categories, columns of numbers.
+    codes: tuple[tuple[int, int, int], ...] = ((200_000, 33, 7),)
     epsilons: tuple[float, ...] = (0.1, 1.0)
     solvers: tuple[str, ...] = (AUTO, WHITENED, OUTPUT, OBJECTIVE, AGD)
     read_entries: int = 2**25
@@ -50,7 +54,8 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(
-    dense=((100_000, 20), (20_000, 120)), sparse=((10_000, 500, 20),), epsilons=(1.0,),
+    dense=((100_000, 20), (20_000, 120)), sparse=((10_000, 500, 20),),
+    codes=((20_000, 33, 7),), epsilons=(1.0,),
     read_entries=2**22, group_seconds=2.0,
 )  # fmt: skip
 
@@ -66,6 +71,9 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
     for n, d, count in sizes.sparse:
         X, y = sparse_rows(n, d, count)
         records += _tables(settings, sizes, _SPARSE, X, y, 1.0)
+    for n, categories, numbers in sizes.codes:
+        X, y, data_norm = coded_rows(n, categories, numbers)
+        records += _tables(settings, sizes, _CODES, X, y, data_norm)
     return records
 
 
@@ -89,8 +97,13 @@ def _tables(
     for epsilon in sizes.epsilons:
         settings.say(f"  {group}: {n:,} x {d:,}, epsilon = {epsilon:g}")
         fits = _private(sizes, X, y, data_norm, epsilon)
-        fits[LBFGS] = partial(sklearn_nonprivate.fit, Task(X, y, data_norm))
-        if d < _NEWTON_COLUMNS:
+        coded = group == _CODES
+        stored = X.tocsr() if coded else X
+        fits[LBFGS] = partial(sklearn_nonprivate.fit, Task(stored, y, data_norm))
+        if coded:
+            dense = X.toarray()
+            fits[AUTO_DENSE] = private_fit(dense, y, AUTO, epsilon=epsilon, data_norm=data_norm)
+        elif d < _NEWTON_COLUMNS:
             fits[NEWTON] = partial(_newton, X, y)
         timings = interleave(
             fits,
@@ -128,7 +141,7 @@ def _newton(X: Any, y: NDArray[np.float64]) -> object:
 
 def tables(document: Document) -> list[Table]:
     found = []
-    for group in (_BALL, _STANDARD, _SPARSE):
+    for group in (_BALL, _STANDARD, _SPARSE, _CODES):
         own = [r for r in document.records if r.group == group]
         names = [n for n in COMPETITORS if n != LBFGS and any(r.competitor == n for r in own)]
         rows = []
@@ -154,6 +167,9 @@ def _text(group: str, records: Sequence[Record]) -> str:
     if group == _SPARSE:
         text += " Every row has the same number of non-zeros; solvers are left out beyond the "
         text += "number of columns that they take."
+    if group == _CODES:
+        text += " lbfgs has the rows in CSR; d counts the columns that the categories are written "
+        text += "out as."
     return text
 
 
