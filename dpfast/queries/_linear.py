@@ -113,8 +113,7 @@ def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
 
     Written as ``z = v + shift``, ``v`` zero where nothing is stored, a row that is shortened by f
     has ``‖f v‖ <= radius + ‖shift‖``.  With a shift no longer than the radius C, what is added up
-    has at most ``3 C`` a row in the place of C for z, ``3 C²`` for squares of its entries, and
-    ``9 C²`` for products of them.
+    has at most ``3 C`` a row in the place of C for z, and ``3 C²`` for squares of its entries.
     """
     return problem.sparse and bool(np.linalg.norm(columns.shift) <= columns.radius)
 
@@ -211,12 +210,14 @@ def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -
     return factors
 
 
-def gram(problem: RowAccess, *, columns: Affine) -> Matrix:
+def gram(problem: RowAccess, *, columns: Affine, largest: float) -> Matrix:
     """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius.
 
-    Where a record is a group, the mean of its rows' matrices counts.
+    Where a record is a group, the mean of its rows' matrices counts.  Put together of stored
+    entries and of shifts s, a row adds at most ``(‖f v‖ + ‖s‖)² <= (C + 2 ‖s‖)²`` in the place of
+    ``C²``; that is done where it is no more than `largest`.
     """
-    if _by_stored_entries(problem, columns):
+    if problem.sparse and (columns.radius + 2.0 * np.linalg.norm(columns.shift)) ** 2 <= largest:
         return _stored_gram(problem, columns)
     d = len(columns.factor)
     shares = _shares(problem)

@@ -220,10 +220,13 @@ class Gram(InCoordinates):
         """Return the error of the sum, and of products of entries that are wrong by the reach.
 
         Where sparse rows are put together of stored entries and shifts, no entry is wrong by the
-        reach, and terms are up to 9 times as large, see :mod:`dpfast.queries._linear`.
+        reach, and terms are as large as this has room for, see :mod:`dpfast.queries._linear`.
         """
-        largest = max(9.0 * self.radius, self.radius + 2.0 * self.limit)
-        return _unit(self.shape) * self.radius * largest
+        return _unit(self.shape) * self.radius * self._largest()
+
+    def _largest(self) -> float:
+        """How large terms are that are added up, over C."""
+        return max(9.0 * self.radius, self.radius + 2.0 * self.limit)
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the transform."""
@@ -238,7 +241,7 @@ class Gram(InCoordinates):
         if columns is None:
             work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
         else:
-            work = partial(gram, columns=columns)
+            work = partial(gram, columns=columns, largest=self.radius * self._largest())
         upper, entries = upper_triangle(d)
         triangle: Vector = _sum_over_blocks(rows, work)[upper] * entries
         return triangle
@@ -458,12 +461,19 @@ def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], V
 
 
 def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
-    """`transform`, stretched less where its reach would pass `limit`."""
+    """`transform`, stretched less where its reach would pass `limit`.
+
+    Where columns are only scaled and shifted, each by itself, and remain so.
+    """
     if reach_of(shape, transform) <= limit:
         return transform
     units = _units(shape)
+    highest = limit / (_SQRT_2 * math.sqrt(shape.dim))
+    if affine_of(shape, transform, 1.0) is not None:
+        sizes = np.linalg.norm(units[:, None] * transform, axis=0)
+        shorter: Matrix = transform * (highest / np.maximum(sizes, highest))
+        return shorter
     left, values, right = np.linalg.svd(units[:, None] * transform)
-    highest = limit / (_SQRT_2 * math.sqrt(len(values)))
     lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
     return lowered
 

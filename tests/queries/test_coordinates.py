@@ -129,3 +129,15 @@ def test_the_transform_is_bounded():
     query.check(lowered)
     with pytest.raises(ValueError, match="transform must have a reach of at most 1000"):
         query.check(W)
+
+
+def test_columns_that_are_bounded_remain_columns():
+    """A column of which hardly any row differs from its mean has the scale of one row."""
+    shape = ProblemShape(1000, 3, data_norm=2.0, intercept=1.0)
+    W = column_transform(shape, np.array([0.1, 0.9999, -0.2]), np.array([0.5, 1e-6, 0.7]))
+    lowered = bounded(shape, W, 1e3)
+    Gram(shape, 1.0, 1e3).check(lowered)
+    np.testing.assert_array_equal(lowered[:, [0, 2, 3]], W[:, [0, 2, 3]])
+    ratio = W[[1, 3], 1] / lowered[[1, 3], 1]
+    assert ratio[0] == pytest.approx(ratio[1])
+    assert ratio[0] > 100.0

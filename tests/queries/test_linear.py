@@ -64,7 +64,10 @@ def test_sums_are_those_of_the_array(storage, intercept, radius, monkeypatch):
         np.testing.assert_allclose(found, expected[: 2 + squares], rtol=0, atol=1e-11)
     upper = np.triu_indices(9)
     expected = (shortened(z, radius).T @ shortened(z, radius))[upper]
-    np.testing.assert_allclose(gram(problem, columns=columns)[upper], expected, atol=1e-10)
+    # Of stored entries and shifts, of written rows.
+    for largest in (np.inf, 0.0):
+        found = gram(problem, columns=columns, largest=largest)[upper]
+        np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
