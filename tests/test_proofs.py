@@ -25,6 +25,18 @@ def test_every_scalar_c_file_is_analyzed_or_proved():
     assert [file for file in files if not re.search(rf"\b{re.escape(file)}\b", told)] == []
 
 
+def test_every_function_of_a_header_is_in_a_harness():
+    told = "".join(file.read_text() for file in (ROOT / "tests" / "prove").glob("*.[ch]"))
+    outside = re.compile(
+        r"^(?!static|typedef|DPFAST_INLINE|[ #*/]).*?\b(dpfast_\w+)\(", re.MULTILINE
+    )
+    declared = [
+        name for file in (ROOT / "csrc").glob("*.h") for name in outside.findall(file.read_text())
+    ]
+    assert len(declared) > 50
+    assert [name for name in declared if not re.search(rf"\b{name}\(", told)] == []
+
+
 def test_every_harness_is_a_step():
     known = {step.split("_")[0] for step in steps()} | set(steps())
     for file in (ROOT / "tests" / "prove").glob("*.c"):
