@@ -749,8 +749,13 @@ def _persons_of_classes(loss: str, relation: str, kind: str) -> Pair:
 
 
 def _newton(loss: str, relation: str, kind: str) -> Pair:
-    """Scores so small that they are always at their bound; the other rows are short."""
-    X, y = np.full((20, 1), 0.1), np.full(20, -1.0)
+    """Scores so small that they are always at their bound, of a record against which others pull.
+
+    The others are short, and so many that the coordinates are theirs, in which the record is long.
+    """
+    X = np.full((3000, 1), 0.1)
+    X[::2] *= -1.0
+    y = -np.sign(X[:, 0])
     X[0], y[0] = 1.0, 1.0
     other = X.copy()
     other[0] = -1.0 if relation == "replace_one" else 0.0
