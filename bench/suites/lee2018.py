@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import iteration_cost
-from bench.arrange import grouped, index, legend, mean, panels, pick, ticks
+from bench.arrange import curve, grouped, index, legend, mean, panels, pick, ticks
 from bench.competitors import majority
 from bench.harness import Document, Record, Run, scores
 from bench.problems import Dataset, a9a, bank, ipums, kddcup99, randhie
-from bench.report import Table, duration, plain
+from bench.report import Table, case, duration, plain, rows_of, value
 
 NAME = "lee2018"
 TITLE = "Adaptive budgets: DP-AGD and rivals (Lee & Kifer 2018)"
@@ -228,15 +228,15 @@ def _effects(settings: Run, data: Dataset, sizes: Sizes) -> list[Record]:
         solver, fixed = METHODS[name]
         for option, values in EFFECTS.items():
             settings.say(f"  effect of {option} on {data.name}, {name}")
-            for value in values[: sizes.effects]:
+            for setting in values[: sizes.effects]:
                 for epsilon in sizes.effect_epsilons:
-                    given = {option: int(value) if option == "splits" else value}
+                    given = {option: int(setting) if option == "splits" else setting}
                     method, budget = (solver, {**fixed, **given}), (epsilon, _DELTA)
                     record = _score(
                         settings, _FIGURE, "logistic", parts, name, method, budget, repeats
                     )
                     assert record is not None
-                    case = {**record.case, "table": data.name, "option": option, "value": value}
+                    case = {**record.case, "table": data.name, "option": option, "value": setting}
                     records.append(Record(_FIGURE, case, name, record.values))
     return records
 
@@ -575,24 +575,21 @@ def _descent_table(document: Document) -> list[Table]:
 
 
 def _fit_table(document: Document) -> Table:
-    rows = []
-    for r in pick(document.records, group=_COST):
-        faster = f"{_PUBLISHED_SECONDS / r.values['seconds']:.0f} x (target 20 x)"
-        rows.append(
-            (
-                str(r.case["table"]),
-                f"{r.case['epsilon']:g}",
-                plain(r.values["directions"]),
-                duration(r.values["seconds"]),
-                faster if r.case["table"] == "Bank" else "",
-            )
-        )
-    return Table(
+    def faster(r: Record) -> str:
+        ratio = _PUBLISHED_SECONDS / r.values["seconds"]
+        return f"{ratio:.0f} x (target 20 x)" if r.case["table"] == "Bank" else ""
+
+    return rows_of(
         "Seconds of a fit by DP-AGD",
         "Logistic, processor time, least of several, on one thread. The published code takes "
         f"{_PUBLISHED_SECONDS} s on Bank.",
-        ("table", "epsilon", "directions", "fit", "published over ours"),
-        rows,
+        pick(document.records, group=_COST),
+        {
+            **{key: case(key) for key in ("table", "epsilon")},
+            "directions": value("directions"),
+            "fit": value("seconds", duration),
+            "published over ours": faster,
+        },
     )
 
 
@@ -615,22 +612,14 @@ def draw(document: Document, figure: Any) -> None:
 
 def _draw_methods(axis: Any, here: list[Record], metric: str) -> None:
     for name, records in grouped(here, "competitor").items():
-        values = [r.values[metric] for r in records]
         if name not in METHODS:
-            style = "-" if name == NONPRIVATE else ":"
-            axis.axhline(values[0], label=name, linewidth=0.9, linestyle=style, color="0.3")
+            style, level = "-" if name == NONPRIVATE else ":", records[0].values[metric]
+            axis.axhline(level, label=name, linewidth=0.9, linestyle=style, color="0.3")
             continue
         place = list(METHODS).index(name)
-        axis.errorbar(
-            [r.case["epsilon"] for r in records],
-            values,
-            [r.values[f"{metric}_standard_error"] for r in records],
-            fmt="o-" if place < 10 else "s--",
-            markersize=3,
-            linewidth=2.0 if name == OURS else 1.0,
-            color=f"C{place % 10}",
-            label=name,
-        )
+        curve(axis, records, "epsilon", metric, bars=True, fmt="o-" if place < 10 else "s--",
+              markersize=3, linewidth=2.0 if name == OURS else 1.0, color=f"C{place % 10}",
+              label=name)  # fmt: skip
     ticks(axis, _epsilons_of(here))
     axis.set(xlabel="epsilon", ylabel=_METRICS[metric])
     if metric == "objective":
@@ -646,9 +635,9 @@ def _draw_effects(document: Document, figure: Any) -> None:
         metric = list(_METRICS)[k // len(found)]
         colors = list(grouped(here, "epsilon"))
         for (name, epsilon), line in grouped(here, "competitor", "epsilon").items():
-            axis.plot([r.case["value"] for r in line], [r.values[metric] for r in line],
-                      "o-" if name == OURS else "s--", color=f"C{colors.index(epsilon)}",
-                      markersize=3, label=f"{name}, epsilon = {epsilon:g}")  # fmt: skip
+            curve(axis, line, "value", metric, fmt="o-" if name == OURS else "s--", markersize=3,
+                  color=f"C{colors.index(epsilon)}",
+                  label=f"{name}, epsilon = {epsilon:g}")  # fmt: skip
         ticks(axis, grouped(here, "value"))
         axis.set(xlabel=option, ylabel="" if k % len(found) else _METRICS[metric])
         if metric == "objective":
