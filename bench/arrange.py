@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from bench.harness import Record
+from bench.harness import Record, scores
 from bench.report import plain
 
 # ---- records ------------------------------------------------------------------------------------
@@ -16,20 +15,16 @@ from bench.report import plain
 
 def spread(errors: Sequence[float]) -> dict[str, float]:
     """Values of a record: mean, its standard error, and the number of runs."""
-    runs = len(errors)
-    error = float(np.std(errors) / math.sqrt(max(1, runs - 1)))
-    return {"error": float(np.mean(errors)), "standard_error": error, "runs": float(runs)}
+    return scores(error=errors) | {"runs": float(len(errors))}
 
 
 def mean(record: Record | None, *, percent: str = "") -> str:
     """Mean ± standard error of :func:`spread`, or of the share named; a dash for no record."""
     if record is None:
         return "-"
-    values = record.values
-    if percent:
-        error = values.get(f"{percent}_standard_error", values.get("standard_error", 0.0))
-        return f"{100 * values[percent]:.1f} ± {100 * error:.1f}"
-    return f"{values['error']:.2g} ± {values['standard_error']:.1g}"
+    name = percent or "error"
+    found, error = record.values[name], record.values[f"{name}_standard_error"]
+    return f"{100 * found:.1f} ± {100 * error:.1f}" if percent else f"{found:.2g} ± {error:.1g}"
 
 
 def field(record: Record, key: str) -> Any:
@@ -70,6 +65,18 @@ def panels(figure: Any, count: int, columns: int, size: tuple[float, float], **s
     for axis in axes[count:]:
         axis.set_axis_off()
     return axes[:count]
+
+
+def curve(
+    axis: Any, records: Iterable[Record], x: str, y: str, *, bars: bool = False, scale: float = 1.0,
+    **options: Any,
+) -> None:  # fmt: skip
+    """What was measured as `y` over the case's `x`, with bars of one standard error if wanted."""
+    found = [r for r in records if y in r.values]
+    if found:
+        at = [r.case[x] for r in found]
+        errors = [scale * r.values[f"{y}_standard_error"] for r in found] if bars else None
+        axis.errorbar(at, [scale * r.values[y] for r in found], errors, **options)
 
 
 def legend(figure: Any, columns: int = 4, where: str = "outside lower center") -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import PoissonRegressor as NotPrivate
 
-from bench.problems import _CLAIMS, _HEALTH, _centered, text_columns
+from bench.problems import _CLAIMS, _HEALTH, bounded, text_columns
 from dpfast import PoissonRegressor
 
 Vector = NDArray[np.float64]
@@ -35,9 +35,9 @@ def visits_randhie(data: Path) -> Table:
     from dpfast.datasets import load_randhie
 
     bunch = load_randhie()
-    bounds = np.array([bunch.bounds[name] for name in bunch.feature_names])
+    X = bounded(dict(zip(bunch.feature_names, bunch.data.T, strict=True)), bunch.bounds)
     texts = text_columns(data, "randhie.csv", ["mdvis"])
-    return _centered(bunch.data, bounds), texts["mdvis"].astype(np.float64), 100.0
+    return X, texts["mdvis"].astype(np.float64), 100.0
 
 
 def rentals(data: Path) -> Table:
@@ -59,8 +59,7 @@ def _table(
     data: Path, file: str, bounds: Mapping[str, tuple[float, float]], target: str, highest: float
 ) -> Table:
     texts = text_columns(data, file, [*bounds, target])
-    X = np.column_stack([texts[name].astype(np.float64) for name in bounds])
-    return _centered(X, np.array(list(bounds.values()))), texts[target].astype(float), highest
+    return bounded(texts, bounds), texts[target].astype(float), highest
 
 
 TABLES: tuple[Callable[[Path], Table], ...] = (visits, visits_randhie, rentals, claims)

@@ -364,8 +364,7 @@ def adult(data: Path) -> Table:
 
 def credit_default(data: Path) -> Table:
     """Default of credit card clients; codes are categories, amounts have round bounds."""
-    names, rows = problems._columns(data, "credit_default.csv")
-    table = {name: np.array([row[j] for row in rows]) for j, name in enumerate(names)}
+    table = problems.text_columns(data, "credit_default.csv")
     y = np.where(table["default"] == "1", 1.0, -1.0)
     bounds: dict[str, Any] = {
         "limit_bal": [0.0, 1e6],
@@ -374,17 +373,16 @@ def credit_default(data: Path) -> Table:
         "marriage": [str(code) for code in range(4)],
         "age": [18.0, 100.0],
     }
-    repaid = [name for name in names if name.startswith("pay_") and not name.startswith("pay_amt")]
+    repaid = [name for name in table if name.startswith("pay_") and not name.startswith("pay_amt")]
     bounds |= {name: [-2.0, 9.0] for name in repaid}
-    bounds |= {name: [-1e6, 1e6] for name in names if name.startswith("bill_amt")}
-    bounds |= {name: [0.0, 1e6] for name in names if name.startswith("pay_amt")}
+    bounds |= {name: [-1e6, 1e6] for name in table if name.startswith("bill_amt")}
+    bounds |= {name: [0.0, 1e6] for name in table if name.startswith("pay_amt")}
     return _encoded("credit default", table, bounds, y, _By)
 
 
 def health_panel(data: Path) -> Table:
     """Any visit to a doctor in the year; German health panel."""
-    names, rows = problems._columns(data, "health_panel.csv")
-    table = {name: np.array([row[j] for row in rows]) for j, name in enumerate(names)}
+    table = problems.text_columns(data, "health_panel.csv")
     y = np.where(table["docvis"] == "0", -1.0, 1.0)
     bounds: dict[str, Any] = {
         "year": [str(year) for year in range(1984, 1989)],
@@ -399,9 +397,7 @@ def health_panel(data: Path) -> Table:
 
 def kddcup(data: Path, largest: int) -> Table:
     """KDD Cup 1999, its 10% sample: is a connection an attempt to deny a service?"""
-    import gzip
-
-    with gzip.open(problems._existing(data, "kddcup99_10pct.csv"), "rt", encoding="utf-8") as file:
+    with problems.opened(data, "kddcup99_10pct.csv") as file:
         lines = file.read().splitlines()
     kept = np.sort(np.random.default_rng(0).permutation(len(lines))[:largest])
     rows = [lines[i].split(",") for i in kept]

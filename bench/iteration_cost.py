@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.harness import Document, Record, Run
 from bench.problems import synthetic
-from bench.report import Table, duration
+from bench.report import SHAPE, TIME, Table, rows_of, value
 
 GROUP = "cost of an iteration"
 READ, PRODUCT = "reading X", "X @ w"
@@ -80,7 +80,7 @@ def _fit(problem: Any, name: str, length: int) -> int:
 
 def table(document: Document, targets: dict[str, float]) -> Table:
     """What was measured, next to how many reads of X are meant to be enough."""
-    return Table(
+    return rows_of(
         "Cost of an iteration",
         "Everything included: gradient, exact noise, ledger, line search. Difference of fits with "
         f"{_MANY} and with {_FEW} iterations, processor time, least of several, on one thread. A "
@@ -88,18 +88,13 @@ def table(document: Document, targets: dict[str, float]) -> Table:
         "iteration reads X from memory as often as the last column says (the tests count it); "
         "beyond that it takes arithmetic: a row is used twice for its gradient, and each of the "
         "line search's 19 losses a row takes an exponential.",
-        ("rows", "columns", "what", "time", "in reads of X", "in products X @ w", "reads made"),
-        [
-            (
-                f"{r.case['n']:,}",
-                str(r.case["d"]),
-                r.competitor,
-                duration(r.values["seconds"]),
-                f"{r.values['reads']:.2f}",
-                f"{r.values['products']:.2f}",
-                f"{targets[r.competitor]:g}" if r.competitor in targets else "1",
-            )
-            for r in document.records
-            if r.group == GROUP
-        ],
+        [r for r in document.records if r.group == GROUP],
+        SHAPE
+        | {"what": lambda r: r.competitor}
+        | TIME
+        | {
+            "in reads of X": value("reads", "{:.2f}".format),
+            "in products X @ w": value("products", "{:.2f}".format),
+            "reads made": lambda r: f"{targets.get(r.competitor, 1):g}",
+        },
     )

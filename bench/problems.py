@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import scipy.optimize
@@ -222,10 +223,7 @@ def _panel(
     data: Path, file: str, bounds: dict[str, tuple[float, float]], target: str, who: str, most: int
 ) -> Panel:
     texts = text_columns(data, file, [*bounds, target, who])
-    X = _centered(
-        np.column_stack([texts[name].astype(np.float64) for name in bounds]),
-        np.array(list(bounds.values())),
-    )
+    X = bounded(texts, bounds)
     y = np.where(texts[target].astype(np.float64) > 0.0, 1.0, -1.0)
     persons = texts[who].astype(np.float64).astype(np.int64)
     return Panel(file.partition(".")[0], X, y, persons, math.sqrt(X.shape[1]), most)
@@ -239,8 +237,7 @@ def randhie() -> Dataset:
     from dpfast.datasets import load_randhie
 
     bunch = load_randhie()
-    bounds = np.array([bunch.bounds[name] for name in bunch.feature_names])
-    X = _centered(bunch.data, bounds)
+    X = bounded(dict(zip(bunch.feature_names, bunch.data.T, strict=True)), bunch.bounds)
     y = np.where(bunch.target == bunch.classes[1], 1.0, -1.0)
     return Dataset("RAND HIE", X, y, math.sqrt(X.shape[1]))
 
@@ -274,14 +271,10 @@ _ADULT_NUMERIC: dict[str, tuple[float, float]] = {
 
 def numeric_adult(data: Path) -> Dataset:
     """The same without categories: five columns scaled to [-1, 1] by public bounds."""
-    parts = [_columns(data, name) for name in ("adult_train.csv", "adult_test.csv")]
-    names = parts[0][0]
-    table = [row for _, rows in parts for row in rows]
-    places = [names.index(name) for name in _ADULT_NUMERIC]
-    numeric = np.array([[float(row[place]) for place in places] for row in table])
-    X = _centered(numeric, np.array(list(_ADULT_NUMERIC.values())))
-    y = np.where([row[-1].startswith(">50K") for row in table], 1.0, -1.0)
-    return Dataset("Adult, numbers", X, y, math.sqrt(X.shape[1]))
+    parts = [text_columns(data, name) for name in ("adult_train.csv", "adult_test.csv")]
+    X = np.vstack([bounded(part, _ADULT_NUMERIC) for part in parts])
+    rich = np.concatenate([np.char.startswith(part["income"], ">50K") for part in parts])
+    return Dataset("Adult, numbers", X, np.where(rich, 1.0, -1.0), math.sqrt(X.shape[1]))
 
 
 # Public bounds, from what the columns mean: age in years, yearly balance in euros, 30*month + day,
@@ -303,22 +296,18 @@ def bank(data: Path) -> Dataset:
     At most one indicator of a category is one, so the squared norm of a row is at most the number
     of numeric columns plus the number of categories.
     """
-    path = _existing(data, "bank_dpagd.csv")
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as stream:
-        names = stream.readline().strip().split(",")
-        table = np.loadtxt(stream, delimiter=",")
-    columns = names[:-1]
-    bounds = np.array([_BANK_NUMERIC.get(name, (-1.0, 1.0)) for name in columns])
-    X = _centered(table[:, :-1], bounds)
+    texts = text_columns(data, "bank_dpagd.csv")
+    *columns, target = texts
+    X = bounded(texts, {name: _BANK_NUMERIC.get(name, (-1.0, 1.0)) for name in columns})
     categories = {name.partition("=")[0].rstrip("!") for name in columns} - set(_BANK_NUMERIC)
-    y = np.where(table[:, -1] == 1.0, 1.0, -1.0)
+    y = np.where(texts[target].astype(np.float64) == 1.0, 1.0, -1.0)
     return Dataset("Bank", X, y, math.sqrt(len(_BANK_NUMERIC) + len(categories)))
 
 
-def _centered(X: Rows, bounds: Rows) -> Rows:
-    """Columns cut to their bounds and mapped linearly to [-1, 1]."""
-    low, high = bounds[:, 0], bounds[:, 1]
+def bounded(columns: Mapping[str, Any], bounds: Mapping[str, tuple[float, float]]) -> Rows:
+    """The columns that have bounds, cut to them and mapped linearly to [-1, 1]."""
+    X = np.column_stack([np.asarray(columns[name]).astype(np.float64) for name in bounds])
+    low, high = np.array(list(bounds.values())).T
     return np.ascontiguousarray((np.clip(X, low, high) - low) * (2.0 / (high - low)) - 1.0)
 
 
@@ -328,6 +317,24 @@ def _existing(data: Path, name: str) -> Path:
         if path.is_file():
             return path
     raise FileNotFoundError(2, "no such file", str(data / name))
+
+
+def opened(data: Path, name: str) -> TextIO:
+    """A text file, plain or gzipped."""
+    path = _existing(data, name)
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def text_columns(
+    data: Path, file: str, names: Sequence[str] | None = None
+) -> dict[str, NDArray[np.str_]]:
+    """The columns of a CSV file as texts, or some of them."""
+    with opened(data, file) as stream:
+        header, *rows = csv.reader(stream)
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    return {name: np.char.strip(columns[name]) for name in names or header}
 
 
 # Public bounds of wine's measurements (grams or milligrams per liter, percent by volume), from what
@@ -353,12 +360,10 @@ def wine(data: Path, *, target: str = "good") -> Dataset:
     `target` is "good" (quality 6 or better: +1, else -1) or "quality" (3 to 9, mapped to [-1, 1] as
     the bounds 0 to 10 of the scale are).
     """
-    names, table = _columns(data, "wine_quality.csv")
-    numeric = np.array([[float(row[names.index(name)]) for name in _WINE_NUMERIC] for row in table])
-    X = _centered(numeric, np.array(list(_WINE_NUMERIC.values())))
-    color = np.where([row[names.index("color")] == "red" for row in table], 1.0, -1.0)
-    X = np.ascontiguousarray(np.column_stack([color, X]))
-    quality = np.array([float(row[names.index("quality")]) for row in table])
+    texts = text_columns(data, "wine_quality.csv")
+    color = np.where(texts["color"] == "red", 1.0, -1.0)
+    X = np.column_stack([color, bounded(texts, _WINE_NUMERIC)])
+    quality = texts["quality"].astype(np.float64)
     y = np.where(quality >= 6.0, 1.0, -1.0) if target == "good" else quality / 5.0 - 1.0
     return Dataset("Wine", X, y, math.sqrt(X.shape[1]))
 
@@ -368,12 +373,12 @@ def letter(data: Path, *, all_classes: bool = False) -> Dataset:
 
     With `all_classes`, the targets are the letters' places in the alphabet.
     """
-    names, table = _columns(data, "letter.csv")
-    X = np.array([[float(entry) for entry in row[:-1]] for row in table]) / 7.5 - 1.0
-    y = np.where([row[-1] <= "M" for row in table], 1.0, -1.0)
+    *columns, letters = text_columns(data, "letter.csv").values()
+    X = np.column_stack(columns).astype(np.float64) / 7.5 - 1.0
+    y = np.where(letters <= "M", 1.0, -1.0)
     if all_classes:
-        y = np.array([float(ord(row[-1]) - ord("A")) for row in table])
-    return Dataset("letter", X, y, math.sqrt(len(names) - 1))
+        y = np.array([float(ord(one) - ord("A")) for one in letters])
+    return Dataset("letter", X, y, math.sqrt(len(columns)))
 
 
 def a9a(data: Path, file: str = "a9a.svm") -> Dataset:
@@ -414,18 +419,18 @@ def kddcup99(data: Path, *, largest: int = 10**9) -> Dataset:
     counts n as log(1 + n) / log(1 + 2^31), a 0/1 column a category (of those in the file): a row
     has three ones and 38 numbers in [0, 1].  At most `largest` rows, at random.
     """
+    file = "kddcup.data"
     try:
-        path = _existing(data, "kddcup.data")
+        _existing(data, file)
     except FileNotFoundError:
-        path = _existing(data, "kddcup99_10pct.csv")
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as stream:
+        file = "kddcup99_10pct.csv"
+    with opened(data, file) as stream:
         n = sum(1 for _ in stream)
     kept = np.zeros(n, dtype=bool)
     kept[np.random.default_rng(0).permutation(n)[:largest]] = True
     texts: dict[int, list[str]] = {j: [] for j in (*_KDD_TEXT, 41)}
     numbers: list[str] = []
-    with opener(path, "rt", encoding="utf-8") as stream:
+    with opened(data, file) as stream:
         for line, keep in zip(stream, kept, strict=True):
             if not keep:
                 continue
@@ -459,18 +464,3 @@ def ipums(data: Path, country: str) -> Dataset:
     X = (bunch.data - low) / np.where(high > low, high - low, 1.0)
     y = np.where(bunch.target == bunch.classes[1], 1.0, -1.0)
     return Dataset(f"IPUMS-{country}", np.ascontiguousarray(X), y, math.sqrt(X.shape[1]))
-
-
-def text_columns(data: Path, file: str, names: Sequence[str]) -> dict[str, NDArray[np.str_]]:
-    """Some columns of a CSV file without quotes, as they are."""
-    header, rows = _columns(data, file)
-    return {name: np.array([row[header.index(name)].strip() for row in rows]) for name in names}
-
-
-def _columns(data: Path, file: str) -> tuple[list[str], list[list[str]]]:
-    """Names and rows of a CSV file without quotes."""
-    path = _existing(data, file)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as stream:
-        names, *rows = (line.split(",") for line in stream.read().splitlines())
-    return names, rows

@@ -798,7 +798,7 @@ def test_errors_stay_below_the_bounds_of_their_table(documents: dict[str, Docume
     assert seen == tilted | {(table, name) for table in range(1, 7) for name in "FHGJ"}
     for r in found:
         assert -1e-5 < r.values["error"] < r.values["bound"]
-        assert r.values["standard_error"] >= 0.0
+        assert r.values["error_standard_error"] >= 0.0
     # Zhang et al. have constants, so that their rows are bounds too.
     rates = [r for r in records if r.group == "rate" and "bound" in r.values]
     assert any("Zhang" in r.competitor for r in rates)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bench.problems import text_columns
 
 Rows = NDArray[np.float64]
 
@@ -66,40 +67,30 @@ PUBLISHED: dict[tuple[str, bool], Published] = {
 # ---- data ---------------------------------------------------------------------------------------
 
 
-def _read(folder: Path, name: str) -> tuple[list[str], list[list[str]]]:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            opener = gzip.open if path.suffix == ".gz" else open
-            with opener(path, "rt", encoding="utf-8", newline="") as stream:
-                header, *rows = csv.reader(stream)
-            return header, rows
-    raise FileNotFoundError(2, "no such file", str(folder / name))
-
-
 def _encode(
-    header: list[str],
-    rows: list[list[str]],
+    columns: dict[str, Any],
     target: str,
     first: int,
     categories: Sequence[str] = (),
     left_out: Sequence[str] = (),
-) -> tuple[Rows, Rows]:
-    """Numbers as they are, a 0/1 column for each category from the `first` one on."""
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    positive = sorted(set(columns[target]))[-1]
-    y = np.array([1.0 if value == positive else -1.0 for value in columns.pop(target)])
+) -> tuple[Rows, Any]:
+    """Numbers as they are, a 0/1 column for each category from the `first` one on; the target."""
     parts = []
     for name, values in columns.items():
-        if name in left_out:
+        if name == target or name in left_out:
             continue
         try:
             if name in categories:
                 raise ValueError
-            parts.append(np.array(values, dtype=np.float64)[:, np.newaxis])
+            parts.append(values.astype(np.float64)[:, np.newaxis])
         except ValueError:
-            text = np.array(values)
-            parts.append((text[:, np.newaxis] == np.unique(text)[first:]).astype(np.float64))
-    return np.hstack(parts), y
+            found = values[:, np.newaxis] == np.unique(values)[first:]
+            parts.append(found.astype(np.float64))
+    return np.hstack(parts), columns[target]
+
+
+def _signs(X: Rows, texts: Any) -> tuple[Rows, Rows]:
+    return X, np.where(texts == np.unique(texts)[-1], 1.0, -1.0)
 
 
 def _with_constant(X: Rows) -> Rows:
@@ -108,35 +99,34 @@ def _with_constant(X: Rows) -> Rows:
 
 def _bank(folder: Path) -> tuple[Rows, Rows]:
     """42 columns, as in the paper: the first category of each text column has none."""
-    return _encode(*_read(folder, "bank_full.csv"), "y", 1)
+    return _signs(*_encode(text_columns(folder, "bank_full.csv"), "y", 1))
 
 
 def _adult(folder: Path) -> tuple[Rows, Rows]:
     """108 columns, one for each category; the paper has 110 and does not say which."""
-    return _encode(*_read(folder, "adult_train.csv"), "income", 0)
+    return _signs(*_encode(text_columns(folder, "adult_train.csv"), "income", 0))
 
 
 def _credit_card(folder: Path) -> tuple[Rows, Rows]:
     """33 columns, one for each sex, education and marriage, and a constant: the paper's 34."""
     categories = ("sex", "education", "marriage")
-    X, y = _encode(*_read(folder, "credit_default.csv"), "default", 0, categories)
+    columns = text_columns(folder, "credit_default.csv")
+    X, y = _signs(*_encode(columns, "default", 0, categories))
     return _with_constant(X), y
 
 
 def _wine(folder: Path) -> tuple[Rows, Rows]:
     """11 measurements and the color; the quality, 3 to 9, as it is."""
-    header, rows = _read(folder, "wine_quality.csv")
-    X, _ = _encode(header, rows, "quality", 1)
-    return X, np.array([float(row[header.index("quality")]) for row in rows])
+    X, quality = _encode(text_columns(folder, "wine_quality.csv"), "quality", 1)
+    return X, quality.astype(np.float64)
 
 
 def _bike(folder: Path) -> tuple[Rows, Rows]:
     """61 columns, one for each category, and a constant: the paper's 62; rentals as they are."""
-    header, rows = _read(folder, "bike_hour.csv")
     categories = ("season", "yr", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit")
     left_out = ("dteday", "casual", "registered")
-    X, _ = _encode(header, rows, "cnt", 0, categories, left_out)
-    return _with_constant(X), np.array([float(row[header.index("cnt")]) for row in rows])
+    X, count = _encode(text_columns(folder, "bike_hour.csv"), "cnt", 0, categories, left_out)
+    return _with_constant(X), count.astype(np.float64)
 
 
 #: Rows and targets by table, in the paper's order.
@@ -159,17 +149,14 @@ def _columns_to_one(X: Rows) -> Rows:
     return np.where(high > low, (X - low) / np.where(high > low, high - low, 1.0), 1.0)
 
 
-def _standardized_numbers(X: Rows) -> Rows:
-    numbers = ~np.all((X == 0.0) | (X == 1.0), axis=0)
-    deviation = X.std(axis=0)
-    return np.where(numbers, (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0), X)
-
-
 def _standardized(X: Rows) -> Rows:
     deviation = X.std(axis=0)
-    return np.where(
-        deviation > 0.0, (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0), 1.0
-    )
+    varies = deviation > 0.0
+    return np.where(varies, (X - X.mean(axis=0)) / np.where(varies, deviation, 1.0), 1.0)
+
+
+def _standardized_numbers(X: Rows) -> Rows:
+    return np.where(np.all((X == 0.0) | (X == 1.0), axis=0), X, _standardized(X))
 
 
 def _columns_of_norm_one(X: Rows) -> Rows:

@@ -357,14 +357,9 @@ def _populations(settings: Run, sizes: Sizes) -> Iterator[Population]:
         yield FAMILIES[name](sizes.population)
     if not sizes.real:
         return
-    for name, load in TABLES.items():
-        if settings.data is None and name != "RAND HIE":
-            settings.note(f"{name} left out: give its directory with --data.")
-            continue
-        try:
-            yield load(settings.data)
-        except FileNotFoundError as error:
-            settings.note(f"{name} left out: {error.filename} is not there.")
+    yield TABLES["RAND HIE"](settings.data)
+    others = {name: load for name, load in TABLES.items() if name != "RAND HIE"}
+    yield from settings.tables(others)
 
 
 def _losses() -> tuple[Any, Any, Any]:
@@ -417,55 +412,36 @@ def _margins(rng: Any, Z: Rows, null: int = 2) -> Rows:
     return scaled
 
 
-def _logistic(name: str, Z: Rows, margins: Rows, rng: Any, null: Any = False) -> Population:
-    X = np.clip(Z / (6.0 * Z.std(axis=0)), -1.0, 1.0)
-    return Population.of(name, _losses()[0], X, _signs(rng, margins), null)
-
-
 def _last(columns: int) -> NDArray[np.bool_]:
     return np.arange(10) >= 10 - columns
 
 
-def _plain(n: int) -> Population:
-    rng, Z = _normal(n, 1)
-    return _logistic("plain", Z, _margins(rng, Z), rng, _last(2))
+def _logistic(
+    name: str,
+    seed: int,
+    correlation: float = 0.0,
+    *,
+    null: Any = None,
+    bend: Callable[[Rows, Rows], Rows] = lambda margins, Z: margins,
+) -> Callable[[int], Population]:
+    """Margins of deviation 1, unless `bend` makes others of them and of the columns."""
+
+    def make(n: int) -> Population:
+        rng, Z = _normal(n, seed, correlation)
+        if name == "heavy-tailed":
+            rng = np.random.default_rng(seed)
+            Z = np.clip(rng.standard_t(3, (n, 10)), -9.0, 9.0)
+        drawn = np.zeros(n) if name in ("no signal", "power") else _margins(rng, Z)
+        margins = bend(drawn, Z)
+        X = np.clip(Z / (6.0 * Z.std(axis=0)), -1.0, 1.0)
+        zero = _last(2) if null is None else null
+        return Population.of(name, _losses()[0], X, _signs(rng, margins), zero)
+
+    return make
 
 
-def _correlated(n: int) -> Population:
-    rng, Z = _normal(n, 2, 0.8)
-    return _logistic("correlated", Z, _margins(rng, Z), rng, _last(2))
-
-
-def _heavy(n: int) -> Population:
-    rng = np.random.default_rng(3)
-    Z = np.clip(rng.standard_t(3, (n, 10)), -9.0, 9.0)
-    return _logistic("heavy-tailed", Z, _margins(rng, Z), rng, _last(2))
-
-
-def _imbalanced(n: int) -> Population:
-    rng, Z = _normal(n, 4)
-    return _logistic("5% positive", Z, _margins(rng, Z) - 3.4, rng, _last(2))
-
-
-def _misspecified(n: int) -> Population:
-    rng, Z = _normal(n, 5)
-    bent = 0.5 * (Z[:, 0] ** 2 - 1.0) - 0.7 * (np.abs(Z[:, 1]) > 1.0)
-    return _logistic("misspecified", Z, _margins(rng, Z) + bent, rng)
-
-
-def _strong(n: int) -> Population:
-    rng, Z = _normal(n, 6)
-    return _logistic("strong", Z, 3.0 * _margins(rng, Z), rng, _last(2))
-
-
-def _no_signal(n: int) -> Population:
-    rng, Z = _normal(n, 7)
-    return _logistic("no signal", Z, np.full(n, -0.5), rng, _last(10))
-
-
-def _power(n: int) -> Population:
-    rng, Z = _normal(n, 8)
-    return _logistic("power", Z, Z @ np.linspace(0.0, 0.1, 10), rng)
+def _bent(margins: Rows, Z: Rows) -> Rows:
+    return margins + (0.5 * (Z[:, 0] ** 2 - 1.0) - 0.7 * (np.abs(Z[:, 1]) > 1.0))
 
 
 def _one_hot(n: int) -> Population:
@@ -552,14 +528,16 @@ def _persons(name: str, alike: float, linear: bool = False) -> Callable[[int], P
 
 
 FAMILIES: dict[str, Callable[[int], Population]] = {
-    "plain": _plain,
-    "correlated": _correlated,
-    "heavy-tailed": _heavy,
-    "5% positive": _imbalanced,
-    "misspecified": _misspecified,
-    "strong": _strong,
-    "no signal": _no_signal,
-    "power": _power,
+    "plain": _logistic("plain", 1),
+    "correlated": _logistic("correlated", 2, 0.8),
+    "heavy-tailed": _logistic("heavy-tailed", 3),
+    "5% positive": _logistic("5% positive", 4, bend=lambda margins, Z: margins - 3.4),
+    "misspecified": _logistic("misspecified", 5, null=False, bend=_bent),
+    "strong": _logistic("strong", 6, bend=lambda margins, Z: 3.0 * margins),
+    "no signal": _logistic("no signal", 7, null=_last(10), bend=lambda margins, Z: margins - 0.5),
+    "power": _logistic(
+        "power", 8, null=False, bend=lambda margins, Z: Z @ np.linspace(0.0, 0.1, 10)
+    ),
     "one-hot": _one_hot,
     "one-hot, no positives": _regions,
     "linear, plain": _linear("plain", 11),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bench import iteration_cost
-from bench.arrange import grouped, index, legend, mean, panels, pick, spread, ticks
+from bench.arrange import curve, grouped, index, legend, mean, panels, pick, spread, ticks
 from bench.harness import Document, Record, Run
-from bench.report import Table, plain
+from bench.report import NAMED, Table, case, plain, rows_of, value
 
 NAME = "kuru2020"
 TITLE = "Private first-order methods at pure epsilon (Kuru et al. 2020)"
@@ -358,15 +358,13 @@ def tables(document: Document) -> list[Table]:
             for setting, here in grouped(errors, "start", "batch", "c").items()
         ),
         iteration_cost.table(document, dict.fromkeys(METHODS, 1.0)),
-        Table(
+        rows_of(
             "Where the methods start",
             "F - F* before the first iteration: what a method must beat to be of use. Over the "
             "draws of the data, whose seeds are 0, 1, 2 and so on.",
-            ("start", "mean", "least", "largest"),
-            [
-                (plain(start), *(f"{r.values[k]:.3g}" for k in ("error", "least", "largest")))
-                for start, r in index(pick(document.records, group="start"), "start").items()
-            ],
+            pick(document.records, group="start"),
+            {"start": case("start"), "mean": value("error", "{:.3g}".format)}
+            | {key: value(key, "{:.3g}".format) for key in ("least", "largest")},
         ),
     ]
 
@@ -409,41 +407,36 @@ def _cell(record: Record, T: int, name: str, compare: bool) -> str:
 
 
 def _planned_table(document: Document) -> Table:
-    return Table(
+    return rows_of(
         "What is planned when nothing is given",
         "Step, momentum and iterations by the bounds, start 0, full batches, alpha = 0.02. "
         "The bound counts the ridge, and holds for every loss or, of the heavy ball, for "
         "quadratics alone.",
-        ("method", "options", "T", "c", "momentum", "bound", "holds for", "F - F*"),
-        [
-            (
-                r.competitor,
-                str(r.case["options"]) or "-",
-                f"{int(r.values['iterations'])}",
-                f"{r.values['c']:.2g}",
-                f"{r.values['momentum']:.3f}",
-                f"{r.values['bound']:.2g}",
-                "every loss" if r.values["holds"] else "quadratics",
-                mean(r),
-            )
-            for r in pick(document.records, group=_AUTO)
-        ],
+        pick(document.records, group=_AUTO),
+        {
+            "method": NAMED["competitor"],
+            "options": lambda r: str(r.case["options"]) or "-",
+            "T": value("iterations", "{:.0f}".format),
+            "c": value("c", "{:.2g}".format),
+            "momentum": value("momentum", "{:.3f}".format),
+            "bound": value("bound", "{:.2g}".format),
+            "holds for": lambda r: "every loss" if r.values["holds"] else "quadratics",
+            "F - F*": mean,
+        },
     )
 
 
 def _certified_table(document: Document) -> Table:
-    kinds = ("simple", "grid", "lookahead", "quadratic", "nesterov")
-    return Table(
+    kinds = {"closed form": "simple", "grid": "grid", "lookahead": "lookahead",
+             "quadratics": "quadratic", "Nesterov": "nesterov"}  # fmt: skip
+    return rows_of(
         "Proposition 3.4: bounds of the heavy ball",
         "Least over steps and momenta, for the guess E_0 = 10 and Laplace noise, epsilon = 1: "
         "by the closed form for gradient steps, by all certificates with the grid search, by "
         "the closed form for lookahead points, for quadratics alone; and Nesterov's bound at "
         "c = 1.",
-        ("T", "closed form", "grid", "lookahead", "quadratics", "Nesterov"),
-        [
-            (f"{int(r.case['T'])}", *(f"{r.values[kind]:.3g}" for kind in kinds))
-            for r in pick(document.records, group=_CERTIFIED)
-        ],
+        pick(document.records, group=_CERTIFIED),
+        {"T": case("T")} | {k: value(kind, "{:.3g}".format) for k, kind in kinds.items()},
     )
 
 
@@ -482,8 +475,7 @@ def draw(document: Document, figure: Any) -> None:
         for name, found in grouped(here, "competitor").items():
             style = "o-" if name.endswith("-opt") else "o--"
             color = f"C{METHODS.index(name.removesuffix('-opt'))}"
-            axis.plot([r.case["T"] for r in found], [r.values["error"] for r in found], style,
-                      color=color, label=name, markersize=4)  # fmt: skip
+            curve(axis, found, "T", "error", fmt=style, color=color, label=name, markersize=4)
             if _is_published(document, start, batch, c):
                 label = "published code, repaired" if name == METHODS[0] else None
                 axis.plot(_PUBLISHED_T, _PUBLISHED[name], "x", color=color, label=label)
@@ -509,8 +501,7 @@ def _draw_heavy_ball(document: Document, figure: Any) -> None:
         axis.set_title(f"step {step:g}, noise {noise:g} T", fontsize=10)
     for axis, (step, here) in zip(axes[len(bounds) :], rates.items(), strict=True):
         for kind, style in (("heavy ball", "-"), ("Nesterov", ":")):
-            axis.plot([r.case["momentum"] for r in here], [r.values[kind] for r in here], style,
-                      label=kind)  # fmt: skip
+            curve(axis, here, "momentum", kind, fmt=style, label=kind)
         axis.set(xlabel="momentum", ylabel="rate", ylim=(0.25, 1.0))
         axis.set_title(f"rate, step {step:g}", fontsize=10)
     axes[len(rates) - 1].legend(frameon=False, fontsize=7)

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import iteration_cost
-from bench.arrange import grouped, index, legend, mean, panels, pick, ticks
+from bench.arrange import curve, grouped, index, legend, mean, panels, pick, ticks
 from bench.competitors import majority
 from bench.harness import Document, Record, Run, scores
 from bench.problems import Dataset, a9a, bank, ipums, kddcup99, randhie
-from bench.report import Table, duration, plain
+from bench.report import Table, case, duration, plain, rows_of, value
 
 NAME = "lee2018"
 TITLE = "Adaptive budgets: DP-AGD and rivals (Lee & Kifer 2018)"
@@ -58,8 +58,10 @@ LOSSES = {"logistic": "logistic", "svm": "hinge"}
 # For solvers that need a smooth loss, and for two that are better off with it.
 _SMOOTH = {"hinge": "huberized-hinge"}
 _SMOOTH_FIRST = ("output-perturbation", OUTPERT, ROUNDED)
-# These take up to a second a fit, and have few runs a fold.
+# Left out of quick runs, and with one run a fold around the paper's settings.
 _SLOW = (PAPER, "privgene")
+# These take more than a second a fit, and have one run a fold.
+_LONG = (("Adult", "svm", PAPER), *(("Adult", task, "privgene") for task in LOSSES))
 # What the paper does not have: few runs a fold.
 _BESIDE = (ROUNDED, "dp-svrg", "dp-whitened-gd", "dp-nag")
 # Of the table with enough rows alone.
@@ -114,16 +116,16 @@ _TABLE_1_STEPS = (0.0, *np.geomspace(0.01, 10.0, 31).tolist())
 class Sizes:
     """Budgets, folds used of five, repetitions with other noise, Figure 1's budgets, and so on.
 
-    `paper` are the repetitions of the paper's settings by table, 1 on others; empty, they and
-    PrivGene, which has 1, are left out.  `beside` are those of methods that the paper does not
-    have.  `kdd_rows` of KDDCup99, drawn at random, are used, on one fold and with one repetition.
+    `slow` are the paper's settings and PrivGene.  `beside` are repetitions of methods that the
+    paper does not have.  `kdd_rows` of KDDCup99, drawn at random, are used, on one fold and with
+    one repetition.
     """
 
     epsilons: tuple[float, ...] = _EPSILONS
     folds: int = 5
     repeats: int = 20
     effect_epsilons: tuple[float, ...] = (0.1, 0.8)
-    paper: Mapping[str, int] = field(default_factory=lambda: {"Bank": 20})
+    slow: bool = True
     cost_shapes: tuple[tuple[int, int], ...] = ((1_000_000, 20), (500_000, 120))
     largest: int = 10**9
     effects: int = 6
@@ -141,7 +143,7 @@ QUICK = Sizes(
     repeats=1,
     beside=1,
     effect_epsilons=(0.4,),
-    paper={},
+    slow=False,
     cost_shapes=((100_000, 20),),
     effects=3,
     effect_repeats=1,
@@ -196,7 +198,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
 def _takes_part(name: str, task: str, large: bool, sizes: Sizes) -> bool:
     if name == ROUNDED and task != "svm":
         return False
-    if name in _SLOW and not sizes.paper:
+    if name in _SLOW and not sizes.slow:
         return False
     # "Its sensitivity analysis requires using full-batch gradient": no OutPert there in the paper.
     return not (large and name in ("privgene", OUTPERT)) and (large or name not in _LARGE_ONLY)
@@ -206,8 +208,8 @@ def _over_epsilons(
     settings: Run, group: str, task: str, parts: list[_Part], name: str, sizes: Sizes
 ) -> list[Record]:
     large, repeats = group == _KDD, sizes.beside if name in _BESIDE else sizes.repeats
-    if large or name in _SLOW:
-        repeats = sizes.paper.get(group, 1) if name == PAPER else 1
+    if large or (group, task, name) in _LONG:
+        repeats = 1
     records = []
     for epsilon in sizes.kdd_epsilons if large else sizes.epsilons:
         budget = epsilon, _KDD_DELTA if large else _DELTA
@@ -221,20 +223,20 @@ def _over_epsilons(
 def _effects(settings: Run, data: Dataset, sizes: Sizes) -> list[Record]:
     """Figure 1, around our defaults and around the paper's settings."""
     parts, records = list(_folds(data, sizes.folds)), []
-    for name in (OURS, PAPER) if sizes.paper else (OURS,):
+    for name in (OURS, PAPER) if sizes.slow else (OURS,):
         repeats = 1 if name in _SLOW else sizes.effect_repeats
         solver, fixed = METHODS[name]
         for option, values in EFFECTS.items():
             settings.say(f"  effect of {option} on {data.name}, {name}")
-            for value in values[: sizes.effects]:
+            for setting in values[: sizes.effects]:
                 for epsilon in sizes.effect_epsilons:
-                    given = {option: int(value) if option == "splits" else value}
+                    given = {option: int(setting) if option == "splits" else setting}
                     method, budget = (solver, {**fixed, **given}), (epsilon, _DELTA)
                     record = _score(
                         settings, _FIGURE, "logistic", parts, name, method, budget, repeats
                     )
                     assert record is not None
-                    case = {**record.case, "table": data.name, "option": option, "value": value}
+                    case = {**record.case, "table": data.name, "option": option, "value": setting}
                     records.append(Record(_FIGURE, case, name, record.values))
     return records
 
@@ -573,24 +575,21 @@ def _descent_table(document: Document) -> list[Table]:
 
 
 def _fit_table(document: Document) -> Table:
-    rows = []
-    for r in pick(document.records, group=_COST):
-        faster = f"{_PUBLISHED_SECONDS / r.values['seconds']:.0f} x (target 20 x)"
-        rows.append(
-            (
-                str(r.case["table"]),
-                f"{r.case['epsilon']:g}",
-                plain(r.values["directions"]),
-                duration(r.values["seconds"]),
-                faster if r.case["table"] == "Bank" else "",
-            )
-        )
-    return Table(
+    def faster(r: Record) -> str:
+        ratio = _PUBLISHED_SECONDS / r.values["seconds"]
+        return f"{ratio:.0f} x (target 20 x)" if r.case["table"] == "Bank" else ""
+
+    return rows_of(
         "Seconds of a fit by DP-AGD",
         "Logistic, processor time, least of several, on one thread. The published code takes "
         f"{_PUBLISHED_SECONDS} s on Bank.",
-        ("table", "epsilon", "directions", "fit", "published over ours"),
-        rows,
+        pick(document.records, group=_COST),
+        {
+            **{key: case(key) for key in ("table", "epsilon")},
+            "directions": value("directions"),
+            "fit": value("seconds", duration),
+            "published over ours": faster,
+        },
     )
 
 
@@ -613,22 +612,14 @@ def draw(document: Document, figure: Any) -> None:
 
 def _draw_methods(axis: Any, here: list[Record], metric: str) -> None:
     for name, records in grouped(here, "competitor").items():
-        values = [r.values[metric] for r in records]
         if name not in METHODS:
-            style = "-" if name == NONPRIVATE else ":"
-            axis.axhline(values[0], label=name, linewidth=0.9, linestyle=style, color="0.3")
+            style, level = "-" if name == NONPRIVATE else ":", records[0].values[metric]
+            axis.axhline(level, label=name, linewidth=0.9, linestyle=style, color="0.3")
             continue
         place = list(METHODS).index(name)
-        axis.errorbar(
-            [r.case["epsilon"] for r in records],
-            values,
-            [r.values[f"{metric}_standard_error"] for r in records],
-            fmt="o-" if place < 10 else "s--",
-            markersize=3,
-            linewidth=2.0 if name == OURS else 1.0,
-            color=f"C{place % 10}",
-            label=name,
-        )
+        curve(axis, records, "epsilon", metric, bars=True, fmt="o-" if place < 10 else "s--",
+              markersize=3, linewidth=2.0 if name == OURS else 1.0, color=f"C{place % 10}",
+              label=name)  # fmt: skip
     ticks(axis, _epsilons_of(here))
     axis.set(xlabel="epsilon", ylabel=_METRICS[metric])
     if metric == "objective":
@@ -644,9 +635,9 @@ def _draw_effects(document: Document, figure: Any) -> None:
         metric = list(_METRICS)[k // len(found)]
         colors = list(grouped(here, "epsilon"))
         for (name, epsilon), line in grouped(here, "competitor", "epsilon").items():
-            axis.plot([r.case["value"] for r in line], [r.values[metric] for r in line],
-                      "o-" if name == OURS else "s--", color=f"C{colors.index(epsilon)}",
-                      markersize=3, label=f"{name}, epsilon = {epsilon:g}")  # fmt: skip
+            curve(axis, line, "value", metric, fmt="o-" if name == OURS else "s--", markersize=3,
+                  color=f"C{colors.index(epsilon)}",
+                  label=f"{name}, epsilon = {epsilon:g}")  # fmt: skip
         ticks(axis, grouped(here, "value"))
         axis.set(xlabel=option, ylabel="" if k % len(found) else _METRICS[metric])
         if metric == "objective":

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.arrange import grouped, index, legend, mean, panels, pick, spread, ticks
-from bench.harness import Document, Record, Run
+from bench.arrange import curve, grouped, index, legend, mean, panels, pick, spread, ticks
+from bench.harness import Document, Record, Run, scores
 from bench.problems import Dataset, adult, letter, mnist, randhie, synthetic, text_columns
-from bench.report import Table, plain
+from bench.report import Table, case, plain, rows_of, value
 
 NAME = "lowy2021"
 TITLE = "Output perturbation: Tables 1 to 6 against measured errors (Lowy & Razaviyayn 2021)"
@@ -472,8 +472,8 @@ def _fairness(settings: Run, sizes: Sizes) -> list[Record]:
         return Tilted(problem, alpha, tilt) if tilt else Erm(problem, alpha)
 
     def record(tilt: float, name: str, ws: list[Vector], **case: float) -> Record:
-        scores = [_by_group(w, test, groups) for w in ws]
-        values = {key: float(np.mean([score[key] for score in scores])) for key in scores[0]}
+        by_run = [_by_group(w, test, groups) for w in ws]
+        values = {key: float(np.mean([found[key] for found in by_run])) for key in by_run[0]}
         return Record(_FAIR, {"table": train.name, "tilt": tilt, **case}, name, values)
 
     records = []
@@ -553,19 +553,16 @@ def _robustness(settings: Run, sizes: Sizes) -> list[Record]:
     for data in _robust_tables(settings, sizes):
         for norm, radii in sizes.radii.items():
             settings.say(f"  {data.name}, {norm} adversary")
-            scores: dict[tuple[str, float, float, bool], list[float]] = {}
+            found_by: dict[tuple[str, float, float, bool], list[float]] = {}
             for split in range(sizes.splits):
                 for key, accuracy in _robust_split(data.split(split), norm, radii, sizes):
-                    scores.setdefault(key, []).append(accuracy)
-            for (name, epsilon, radius, adversarial), found in scores.items():
+                    found_by.setdefault(key, []).append(accuracy)
+            for (name, epsilon, radius, adversarial), found in found_by.items():
                 case = {"table": data.name, "norm": norm, "radius": radius,
                         "training": "adversarial" if adversarial else "standard"}  # fmt: skip
                 if epsilon:
                     case["epsilon"] = epsilon
-                measured = spread(found)
-                values = {"accuracy": measured["error"],
-                          "standard_error": measured["standard_error"]}  # fmt: skip
-                records.append(Record(_ROBUST, case, name, values))
+                records.append(Record(_ROBUST, case, name, scores(accuracy=found)))
     return records
 
 
@@ -733,28 +730,26 @@ def tables(document: Document) -> list[Table]:
         _saddle_table(document),
         *_fair_tables(document),
         *_robust_tables_of(document),
-        *_hinge_tables(document),
     ]
 
 
 def _saddle_table(document: Document) -> Table:
-    rows = [
-        (
-            f"{r.case['concavity']:g}",
-            f"{r.case['tolerance']:g}",
-            f"{r.values['accuracy']:.1e}",
-            f"{r.values['expected']:.3g}",
-            f"{r.values['taken']:.0f}" + ("" if r.values["certified"] else " (not certified)"),
-        )
-        for r in pick(document.records, group=_SADDLE)
-    ]
-    return Table(
+    def taken(r: Record) -> str:
+        return f"{r.values['taken']:.0f}" + ("" if r.values["certified"] else " (not certified)")
+
+    return rows_of(
         "Corollary 5.1: gradients until a saddle point is certified",
         f"Minimax-APPA on a linear loss whose rows one v of length 0.1 moves, mu = {_MU:g}. "
         "'Expected': what plans say, Proposition 5.2 with the constant 1 and no logarithms, at the "
         "accuracy that is certified. Corollary 5.2 has the same count for the population's risk.",
-        ("concavity in v", "tolerance", "accuracy", "expected", "taken"),
-        rows,
+        pick(document.records, group=_SADDLE),
+        {
+            "concavity in v": case("concavity"),
+            "tolerance": case("tolerance"),
+            "accuracy": value("accuracy", "{:.1e}".format),
+            "expected": value("expected", "{:.3g}".format),
+            "taken": taken,
+        },
     )
 
 
@@ -869,50 +864,42 @@ def _fair_cell(record: Record, group: str) -> str:
     return f"{loss:.2f} / {100 * accuracy:.1f}"
 
 
+_MOVED = "Accuracy in % on test rows that an adversary may move by the radius, "
+_ON_ROBUST = (
+    f"{_MOVED}± standard error over splits. 'Adversarial' was trained with the adversary's radius, "
+    f"'standard' with none. delta = {_DELTA:g}; the ridge is the best of a grid by the objective "
+    "on the training rows. The paper prints no numbers."
+)
+_ON_HINGE = (
+    f"{_MOVED}which was trained for; epsilon = {_HINGE_EPSILON:g}, delta = {_DELTA:g}, everything "
+    "else by default. In brackets: passes until the minimizer was certified."
+)
+
+
 def _robust_tables_of(document: Document) -> list[Table]:
-    made = []
-    records = pick(document.records, group=_ROBUST)
-    for (name, norm), here in grouped(records, "table", "norm").items():
-        rows = []
-        for (kind, epsilon), line in grouped(here, "training", "epsilon").items():
-            label = f"epsilon = {epsilon:g}, {kind}" if epsilon else f"{kind}, not private"
-            rows.append((label, *(mean(r, percent="accuracy") for r in line)))
-        made.append(
-            Table(
-                f"Adversarial training: {name}, {norm}",
-                "Accuracy in % on test rows that an adversary may move by the radius, ± standard "
-                "error over splits. 'Adversarial' was trained with the adversary's radius, "
-                f"'standard' with none. delta = {_DELTA:g}; the ridge is the best of a grid by the "
-                "objective on the training rows. The paper prints no numbers.",
-                ("training", *(f"radius {radius:g}" for radius in grouped(here, "radius"))),
-                rows,
-            )
-        )
-    return made
+    """Adversarial training, a row a training; then the adversarial hinge, a row a loss."""
 
+    def accuracy(r: Record) -> str:
+        return mean(r, percent="accuracy")
 
-def _hinge_tables(document: Document) -> list[Table]:
-    """The adversarial hinge beside the logistic loss."""
+    def with_passes(r: Record) -> str:
+        return f"{mean(r, percent='error')} ({r.values['passes']:.0f})"
+
     made = []
-    records = pick(document.records, group=_HINGE)
-    for (table, norm), here in sorted(grouped(records, "table", "norm").items()):
-        rows = [
-            (
-                str(loss),
-                *(f"{mean(r, percent='error')} ({r.values['passes']:.0f})" for r in line),
-            )
-            for loss, line in grouped(here, "loss").items()
-        ]
-        made.append(
-            Table(
-                f"Adversarial hinge: {table}, {norm}",
-                "Accuracy in % on test rows that an adversary may move by the radius, which was "
-                f"trained for; epsilon = {_HINGE_EPSILON:g}, delta = {_DELTA:g}, everything else "
-                "by default. In brackets: passes until the minimizer was certified.",
-                ("loss", *(f"radius {radius:g}" for radius in grouped(here, "radius"))),
-                rows,
-            )
-        )
+    for group, title, text, keys, cell in (
+        (_ROBUST, "Adversarial training", _ON_ROBUST, ("training", "epsilon"), accuracy),
+        (_HINGE, "Adversarial hinge", _ON_HINGE, ("loss", "epsilon"), with_passes),
+    ):
+        records = pick(document.records, group=group)
+        for (table, norm), here in grouped(records, "table", "norm").items():
+            rows = []
+            for (kind, epsilon), line in grouped(here, *keys).items():
+                label = f"epsilon = {epsilon:g}, {kind}" if epsilon else str(kind)
+                if group == _ROBUST and not epsilon:
+                    label += ", not private"
+                rows.append((label, *map(cell, line)))
+            header = (keys[0], *(f"radius {radius:g}" for radius in grouped(here, "radius")))
+            made.append(Table(f"{title}: {table}, {norm}", text, header, rows))
     return made
 
 
@@ -954,36 +941,28 @@ def _draw_bound(records: list[Record], axis: Any) -> str:
     """One panel; what it is drawn against."""
     here = pick(records, group=_BOUND)
     against = "epsilon" if len(grouped(here, "n")) == 1 else "n"
-
-    def line(found: list[Record], key: str, style: str, **options: Any) -> None:
-        points = [(r.case[against], r.values[key]) for r in found if key in r.values]
-        if points:
-            axis.plot(*zip(*points, strict=True), style, **options)
-
-    line(here, "stated", "k:", linewidth=1.3, label="the theorem as stated")
-    line(here, "bound", "k-", linewidth=1.3, label="the theorem, evaluated")
-    line(here, "trivial", "-", color="0.7", linewidth=1.0, label="LR, of answering 0")
-    line(here, "lower", "-.", color="C3", label="lower bound, worst case")
+    line = partial(curve, axis, x=against)
+    line(here, y="stated", fmt="k:", linewidth=1.3, label="the theorem as stated")
+    line(here, y="bound", fmt="k-", linewidth=1.3, label="the theorem, evaluated")
+    line(here, y="trivial", fmt="-", color="0.7", linewidth=1.0, label="LR, of answering 0")
+    line(here, y="lower", fmt="-.", color="C3", label="lower bound, worst case")
     for reference, found in grouped(pick(records, group=_RATE), "competitor").items():
         color, label = (
             ("C0", "its rate in the table")
             if _own(reference)
             else ("0.6", "rates of the table's other methods")
         )
-        line(found, "rate", "--", color=color, linewidth=1.0, label=label, zorder=1)
-    x, errors, bars = zip(
-        *((r.case[against], r.values["error"], r.values["standard_error"]) for r in here),
-        strict=True,
-    )
-    axis.errorbar(x, errors, bars, fmt="o-", color="C0", markersize=5, zorder=5,
-                  label="output perturbation, measured")  # fmt: skip
+        line(found, y="rate", fmt="--", color=color, linewidth=1.0, label=label, zorder=1)
+    ours = {"color": "C0", "markersize": 5, "label": "output perturbation, measured"}
+    line(here, y="error", bars=True, fmt="o-", zorder=5, **ours)
     for competitor, (label, marker, color) in _LINES.items():
         found = pick(records, group=_RIVAL, competitor=competitor)
-        line(found, "error", f"{marker}-", color=color, markersize=3.5, linewidth=0.9, label=label)
+        look = {"color": color, "markersize": 3.5, "linewidth": 0.9, "label": label}
+        line(found, y="error", fmt=f"{marker}-", **look)
     axis.set(yscale="log")
     # Few ticks: they are what drawing spends its time on.
     axis.yaxis.get_major_locator().set_params(numticks=5)
-    ticks(axis, x)
+    ticks(axis, (r.case[against] for r in here))
     return against
 
 
@@ -999,9 +978,9 @@ def _draw_fairness(document: Document, figure: Any) -> None:
         for j, name in enumerate(_groups(records)):
             # Groups by income are what differs most.
             style, width = ("o-", 1.6) if "," in name else (".-", 0.8)
-            axis.plot([r.case["tilt"] for r in line],
-                      [r.values[f"{metric}: {name}"] for r in line], style, linewidth=width,
-                      markersize=4, color=f"C{j}" if j < 10 else "black", label=name)  # fmt: skip
+            color = f"C{j}" if j < 10 else "black"
+            curve(axis, line, "tilt", f"{metric}: {name}", fmt=style, linewidth=width,
+                  markersize=4, color=color, label=name)  # fmt: skip
         ticks(axis, (r.case["tilt"] for r in line), "symlog", linthresh=0.1, linscale=0.5)
         if metric == "log_loss":
             axis.set_title("not private" if epsilon is None else f"epsilon = {epsilon:g}")
@@ -1019,16 +998,11 @@ def _draw_robustness(document: Document, figure: Any) -> None:
     for axis, ((table, norm), here) in zip(axes, found.items(), strict=True):
         budgets = list(grouped(here, "epsilon"))
         for (kind, epsilon), line in grouped(here, "training", "epsilon").items():
-            axis.errorbar(
-                [r.case["radius"] for r in line],
-                [r.values["accuracy"] for r in line],
-                [r.values["standard_error"] for r in line],
-                fmt="o-" if kind == "adversarial" else ".--",
-                markersize=4,
-                linewidth=1.3,
-                color=f"C{budgets.index(epsilon)}" if epsilon else "black",
-                label=f"{f'epsilon = {epsilon:g}' if epsilon else 'not private'}, {kind}",
-            )
+            style = "o-" if kind == "adversarial" else ".--"
+            color = f"C{budgets.index(epsilon)}" if epsilon else "black"
+            label = f"{f'epsilon = {epsilon:g}' if epsilon else 'not private'}, {kind}"
+            curve(axis, line, "radius", "accuracy", bars=True, fmt=style, markersize=4,
+                  linewidth=1.3, color=color, label=label)  # fmt: skip
         axis.set(xlabel=f"radius of the adversary, {norm}", ylabel="robust accuracy")
         ticks(axis, (r.case["radius"] for r in here), "linear")
         axis.set_title(table, fontsize=10)

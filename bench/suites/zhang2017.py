@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.arrange import grouped, index, legend, mean, panels, pick, spread, ticks
+from bench.arrange import curve, grouped, index, legend, mean, panels, pick, spread, ticks
 from bench.harness import Document, Record, Run
 from bench.papers.zhang2017_tables import (
     DELTA,
@@ -477,7 +477,7 @@ def _behind(records: list[Record]) -> str:
         lost = []
         for record in pick(records, competitor=ours):
             error, limit = record.values["error"], record.values["error"]
-            limit -= 2.0 * record.values["standard_error"]
+            limit -= 2.0 * record.values["error_standard_error"]
             rivals = {"published": record.values.get("published", math.inf)}
             rivals |= {
                 r.competitor: r.values["error"]
@@ -507,9 +507,7 @@ def draw(document: Document, figure: Any) -> None:
         lines["published"] = theirs, "published", "k:"
         lines["published SGD"] = theirs, "published_sgd", "k-."
         for label, (found, key, style) in lines.items():
-            if key in found[0].values:
-                axis.plot([r.case["epsilon"] for r in found], [r.values[key] for r in found],
-                          style, markersize=4, label=label)  # fmt: skip
+            curve(axis, found, "epsilon", key, fmt=style, markersize=4, label=label)
         axis.axhline(here[0].values["zero"], color="0.7", linewidth=1.0, label="weights of zero")
         axis.set(yscale="log", xlabel="epsilon", ylabel="F(w) - F(ŵ)")
         ticks(axis, grouped(here, "epsilon"))

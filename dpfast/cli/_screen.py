@@ -112,7 +112,16 @@ def show_events(events: Sequence[Event], limit: int = 20) -> None:
         cells = ("-" if number is None else f"{number:.4g}" for number in numbers(event))
         mechanism = event.mechanism.replace("_", " ")
         screen.add_row(event.where, mechanism, str(event.count), *cells)
-    console().print(screen, "")
+    console().print(screen)
+    legend(_COLUMNS)
+    say("")
+
+
+_COLUMNS = (
+    ("dimension", "how many numbers an answer has"),
+    ("sensitivity", "how far one record can move the exact answer"),
+    ("noise", "scale of the noise that hides this"),
+)
 
 
 def scores(margins: Matrix, y: Labels) -> Scores:

@@ -238,19 +238,19 @@ class Certificate:
         )
         subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
         percent = {
-            f"An attacker who tells whether a {noun}, or its neighbor, was in the data gains at "
-            "most": attacks["membership_advantage"],
+            f"An attacker who guesses whether the data hold a {noun} or its neighbor has an "
+            "advantage of at most": attacks["membership_advantage"],
             **{
-                f"With {float(rate):.1%} false alarms she finds at most": share
+                f"At a false-alarm rate of {float(rate):.1%} the detection rate is at most": share
                 for rate, share in attacks["true_alarms_at_false_alarms"].items()
             },
             **{
-                f"A suspicion of {float(prior):.0%} becomes at most": share
+                f"A suspicion of {float(prior):.0%} rises to at most": share
                 for prior, share in attacks["belief_after_suspicion"].items()
             },
             **{
-                f"What she would guess once in {1 / float(guess):,.0f} times she reconstructs "
-                "with at most": share
+                f"A value that a blind guess hits once in {1 / float(guess):,.0f} times is "
+                "reconstructed with a probability of at most": share
                 for guess, share in attacks["reconstruction_of_what_is_guessed"].items()
             },
         }

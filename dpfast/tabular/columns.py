@@ -6,6 +6,7 @@ position of a category. `write` makes the encoded columns of codes, a few thousa
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -111,6 +112,11 @@ class Column(ABC):
             options["missing_values"] = list(self.missing_values)
         return options
 
+    def _with_indicator(self) -> str:
+        """The declaration with a column for missing values, as text; a long one is cut."""
+        text = json.dumps({**self.declaration(), "missing": INDICATOR}, default=str)
+        return text if len(text) <= 80 else f'{{..., "missing": "{INDICATOR}"}}'
+
     def _check_missing(self, mask: NDArray[np.bool_], values: Values) -> None:
         """Refuse missing values where nothing was declared for them."""
         if self.missing is None and mask.any():
@@ -120,9 +126,9 @@ class Column(ABC):
                 row,
                 "a value",
                 "" if isinstance(values, np.ndarray) else values[row],
-                "Nothing is declared for missing values of this column: add "
-                f'"missing": "{INDICATOR}" to its declaration (they get a column of their own), '
-                "or a value to take their place, or remove these rows.",
+                "Nothing is declared for missing values of this column. Declare it as "
+                f"{self._with_indicator()} (they get a column of their own), give a value in place "
+                f'of "{INDICATOR}", or remove these rows.',
             )
 
 
