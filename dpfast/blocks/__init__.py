@@ -156,7 +156,7 @@ def from_parquet(
     Parameters
     ----------
     path : path or sequence of paths
-        A directory stands for the files in it that end in .parquet or .pq, by their names' order.
+        Of a directory, all files that end in .parquet or .pq, in the order of their names.
         All files must have the same columns.
     target : str, optional
         Column of the targets or labels; may be left out for predictions.

@@ -151,7 +151,7 @@ class PrivateRangeScaler(PrivateScaler):
     delta : float, default=1e-6
         Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.

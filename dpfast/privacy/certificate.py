@@ -50,7 +50,7 @@ class Certificate:
     ----------
     report : PrivacyReport
     subject : mapping, optional
-        What was released, in the words and numbers of whoever releases it.
+        Description of the release, in your own words and numbers.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Certificate:
         return found
 
     def attacks(self) -> dict[str, Any]:
-        """Upper bounds of what any attacker can do, whatever she knows of the other records."""
+        """Upper bounds of what any attacker can do, who may know all other records."""
         report = self.report
         return {
             "membership_advantage": advantage(report),

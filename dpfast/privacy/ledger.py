@@ -113,7 +113,7 @@ class Ledger:
         settled here, and the guarantee is the budget itself.
     accounts : sequence of BudgetAccountant or None, default=None
         Who is charged first for what is spent here. None: the accountants whose blocks surround the
-        code that spends. Empty: nobody, since somebody has paid for all of it already.
+        code that spends. Empty if all of it is already paid for.
 
     Raises
     ------

@@ -51,7 +51,7 @@ class Plan(Generic[S]):
         What to expect of the result, from public quantities alone (noise, excess-risk bound).
     adaptive : bool
         Whether the run decides along the way, from what it has released, which accesses to make;
-        `accesses` then stands for one possible course, and the guarantee is the whole budget.
+        `accesses` is then one possible sequence, and the guarantee is the whole budget.
     objective : ObjectiveShape or None
         Public shape of the objective, where the plan was made for one instead of a problem.
     """
