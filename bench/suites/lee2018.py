@@ -58,8 +58,10 @@ LOSSES = {"logistic": "logistic", "svm": "hinge"}
 # For solvers that need a smooth loss, and for two that are better off with it.
 _SMOOTH = {"hinge": "huberized-hinge"}
 _SMOOTH_FIRST = ("output-perturbation", OUTPERT, ROUNDED)
-# These take up to a second a fit, and have few runs a fold.
+# Left out of quick runs, and with one run a fold around the paper's settings.
 _SLOW = (PAPER, "privgene")
+# These take more than a second a fit, and have one run a fold.
+_LONG = (("Adult", "svm", PAPER), *(("Adult", task, "privgene") for task in LOSSES))
 # What the paper does not have: few runs a fold.
 _BESIDE = (ROUNDED, "dp-svrg", "dp-whitened-gd", "dp-nag")
 # Of the table with enough rows alone.
@@ -114,16 +116,16 @@ _TABLE_1_STEPS = (0.0, *np.geomspace(0.01, 10.0, 31).tolist())
 class Sizes:
     """Budgets, folds used of five, repetitions with other noise, Figure 1's budgets, and so on.
 
-    `paper` are the repetitions of the paper's settings by table, 1 on others; empty, they and
-    PrivGene, which has 1, are left out.  `beside` are those of methods that the paper does not
-    have.  `kdd_rows` of KDDCup99, drawn at random, are used, on one fold and with one repetition.
+    `slow` are the paper's settings and PrivGene.  `beside` are repetitions of methods that the
+    paper does not have.  `kdd_rows` of KDDCup99, drawn at random, are used, on one fold and with
+    one repetition.
     """
 
     epsilons: tuple[float, ...] = _EPSILONS
     folds: int = 5
     repeats: int = 20
     effect_epsilons: tuple[float, ...] = (0.1, 0.8)
-    paper: Mapping[str, int] = field(default_factory=lambda: {"Bank": 20})
+    slow: bool = True
     cost_shapes: tuple[tuple[int, int], ...] = ((1_000_000, 20), (500_000, 120))
     largest: int = 10**9
     effects: int = 6
@@ -141,7 +143,7 @@ QUICK = Sizes(
     repeats=1,
     beside=1,
     effect_epsilons=(0.4,),
-    paper={},
+    slow=False,
     cost_shapes=((100_000, 20),),
     effects=3,
     effect_repeats=1,
@@ -196,7 +198,7 @@ def run(settings: Run, sizes: Sizes) -> list[Record]:
 def _takes_part(name: str, task: str, large: bool, sizes: Sizes) -> bool:
     if name == ROUNDED and task != "svm":
         return False
-    if name in _SLOW and not sizes.paper:
+    if name in _SLOW and not sizes.slow:
         return False
     # "Its sensitivity analysis requires using full-batch gradient": no OutPert there in the paper.
     return not (large and name in ("privgene", OUTPERT)) and (large or name not in _LARGE_ONLY)
@@ -206,8 +208,8 @@ def _over_epsilons(
     settings: Run, group: str, task: str, parts: list[_Part], name: str, sizes: Sizes
 ) -> list[Record]:
     large, repeats = group == _KDD, sizes.beside if name in _BESIDE else sizes.repeats
-    if large or name in _SLOW:
-        repeats = sizes.paper.get(group, 1) if name == PAPER else 1
+    if large or (group, task, name) in _LONG:
+        repeats = 1
     records = []
     for epsilon in sizes.kdd_epsilons if large else sizes.epsilons:
         budget = epsilon, _KDD_DELTA if large else _DELTA
@@ -221,7 +223,7 @@ def _over_epsilons(
 def _effects(settings: Run, data: Dataset, sizes: Sizes) -> list[Record]:
     """Figure 1, around our defaults and around the paper's settings."""
     parts, records = list(_folds(data, sizes.folds)), []
-    for name in (OURS, PAPER) if sizes.paper else (OURS,):
+    for name in (OURS, PAPER) if sizes.slow else (OURS,):
         repeats = 1 if name in _SLOW else sizes.effect_repeats
         solver, fixed = METHODS[name]
         for option, values in EFFECTS.items():

@@ -20,6 +20,7 @@ Every order gives a valid bound: an imperfect minimization is loose, never wrong
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -159,7 +160,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     4.2247
     """
     epsilon = check_real("epsilon", epsilon, low=0.0)
-    delta = check_delta("delta", delta, allow_zero=False)
+    return _gaussian_mu(epsilon, check_delta("delta", delta, allow_zero=False))
+
+
+@lru_cache(maxsize=256)
+def _gaussian_mu(epsilon: float, delta: float) -> float:
+    """:func:`gaussian_mu` of numbers that were checked: a fit asks several times for the same."""
     # Phi(-t) = delta: safe, because the second term only lowers delta.
     z = -float(ndtri(delta))
     root = math.hypot(z, math.sqrt(2.0 * epsilon))

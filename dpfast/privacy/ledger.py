@@ -313,7 +313,7 @@ class Ledger:
             return whole_guarantee(self._filter, budget, events[0].neighboring_relation, ends)
         prices = {
             accountant: accountant.epsilon(events, budget.delta)
-            for accountant in _exact_or_all(self._supporting(events))
+            for accountant in self._supporting(events)
         }
         best = min(prices, key=prices.__getitem__)
         totals = self.totals()
@@ -458,9 +458,21 @@ class Ledger:
                 "with a path counts what several processes spend."
             )
 
-    def _supporting(self, events: Iterable[Event]) -> list[Accountant]:
+    def _supporting(
+        self, events: Sequence[Event], budget: Budget | None = None
+    ) -> list[Accountant]:
+        """Return who can price the events, and a budget if one is given.
+
+        Exact accountants are asked first, and nobody else where there is one: no other can state
+        less.
+        """
         accountants = [ACCOUNTANTS[name] for name in self._allowed]
-        return [a for a in accountants if all(map(a.supports, events))]
+        exact = [a for a in accountants if a.exact]
+        for asked in (exact, accountants):
+            accepting = (a for a in asked if budget is None or a.accepts(budget))
+            if found := [a for a in accepting if all(map(a.supports, events))]:
+                return found
+        return []
 
     def _admit(self, new: Sequence[Event]) -> None:
         """Append `new` if the budget allows it. The lock is held."""
@@ -569,7 +581,7 @@ class Ledger:
     def _priced(self, total: "_Total") -> tuple[list[Event], list[Accountant]]:
         """Return all the events, merged, and who can price them."""
         events = _merged(total.tally)
-        accountants = _exact_or_all(a for a in self._supporting(events) if a.accepts(self._budget))
+        accountants = self._supporting(events, self._budget)
         if not accountants:
             raise UnsupportedEvent(
                 f"no accountant among {list(self._allowed)} can price "
@@ -577,12 +589,6 @@ class Ledger:
                 "Nothing was spent. " + _REMEDIES[self._budget.kind]
             )
         return events, accountants
-
-
-def _exact_or_all(accountants: Iterable[Accountant]) -> list[Accountant]:
-    """Return the exact accountants among some, or all where none is: no other can state less."""
-    candidates = list(accountants)
-    return [a for a in candidates if a.exact] or candidates
 
 
 def whole_guarantee(

@@ -19,7 +19,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpfast.solvers._coordinates import expected_shares
 
@@ -31,6 +30,12 @@ _FARTHEST, _POINTS, _TURNS = 16.0, 81, 10
 # The share of positives before anything is seen: mostly Beta(4, 4), else Beta(0.6, 0.6), which has
 # rare classes.
 _EVEN, _ORDINARY, _RARE = 0.9, 4.0, 0.6
+_PRIOR = [
+    (part * math.gamma(2.0 * a) / math.gamma(a) ** 2, a)
+    for part, a in ((_EVEN, _ORDINARY), (1.0 - _EVEN, _RARE))
+]
+# Margins among which roots are, how near one is near enough, and the most steps, Newton's first.
+_ENDS, _NEAR, _STEPS, _NEWTON = (-40.0, 40.0), 1e-12, 100, 30
 # Rows may be shorter than believed: slopes were cut where it says, or at a multiple of that.
 _CUTS = (1.0, 2.0, 4.0)
 # By how much a share of such margins may be wrong if they are not normal: a part that grows with
@@ -64,14 +69,12 @@ class Released:
 
 
 def expected_intercept(
-    released: Released,
-    length: float,
-    given: float,
-    ridge: Callable[[float], float] = lambda b: 0.0,
+    released: Released, length: float, given: float, ridge: tuple[float, float] = (0.0, 0.0)
 ) -> float:
     """The intercept with the mean probability to expect, for margins of the deviation `length`.
 
-    Less the slope of a `ridge` that the constant has a part in, as a function of the intercept.
+    Less the slope of a `ridge` that the constant has a part in: at the intercept 0, and by how much
+    it grows with the intercept.
 
     Examples
     --------
@@ -80,12 +83,18 @@ def expected_intercept(
     -2.2
     """
     nodes, weights = _normal_nodes()
+    p = float(expected_shares(np.array([released.share]), released.share_noise)[0])
+    doubt = _doubt(p, length)
+    variance = released.share_noise**2 + (p * (1.0 - p) * doubt) ** 2
+    predicted_slopes = _predicted_slopes(released)
     low, high = -_FARTHEST, _FARTHEST
     for _ in range(_TURNS):
         intercepts = np.linspace(low, high, _POINTS)
         probabilities = _probability(intercepts[:, None] + length * nodes)
         shares = probabilities @ weights
-        belief = _log_belief(released, length, probabilities, shares)
+        belief = -0.5 * np.square(released.share - shares) / variance
+        belief += _log_of_slopes(released, predicted_slopes(probabilities))
+        belief += _log_prior(shares * (1.0 - shares))
         belief = np.exp(belief - belief.max())
         belief /= belief.sum()
         center = float(belief @ intercepts)
@@ -95,39 +104,51 @@ def expected_intercept(
             break
         reach = max(8.0 * deviation, 4.0 * spacing)
         low, high = center - reach, center + reach
-    target = float(belief @ shares)
-    found = root(lambda b: float(weights @ _probability(b + length * nodes)) - target + ridge(b))
-    trust = 1.0 / (1.0 + _doubt(released, length) ** 2)
+    found = _of_mean_probability(float(belief @ shares), length, ridge, center)
+    trust = 1.0 / (1.0 + doubt**2)
     return trust * found + (1.0 - trust) * given
 
 
-def _doubt(released: Released, length: float) -> float:
+def _doubt(share: float, length: float) -> float:
     """By which part of itself a share may be wrong if margins of this deviation are not normal."""
-    p = float(expected_shares(np.array([released.share]), released.share_noise)[0])
-    return length * (_SKEWED + _IN_TAILS * length * (1.0 - 2.0 * p) ** 2)
+    return length * (_SKEWED + _IN_TAILS * length * (1.0 - 2.0 * share) ** 2)
 
 
-def _log_belief(released: Released, length: float, probabilities: Matrix, shares: Vector) -> Vector:
-    """Logarithm of how likely each of some intercepts is, of which these are the probabilities."""
+def _predicted_slopes(released: Released) -> Callable[[Matrix], Matrix]:
+    """The function of rows' probabilities that has the slopes to see, a column a cut."""
     nodes, weights = _normal_nodes()
-    p = float(expected_shares(np.array([released.share]), released.share_noise)[0])
-    variance = released.share_noise**2 + (p * (1.0 - p) * _doubt(released, length)) ** 2
-    found = -0.5 * np.square(released.share - shares) / variance
     predicted = _probability(released.intercept + released.length * nodes)
-    by_cut = []
-    for times in _CUTS:
-        cut = times * released.cut
-        positive, negative = np.minimum(1.0 - predicted, cut), np.minimum(predicted, cut)
-        slopes = weights @ negative - probabilities @ (weights * (negative + positive))
-        by_cut.append(-0.5 * np.square((released.slope - slopes) / released.slope_noise))
-    belief: Vector = found + np.logaddexp.reduce(by_cut) + _log_prior(shares * (1.0 - shares))
-    return belief
+    cuts = released.cut * np.array(_CUTS)[:, None]
+    positive, negative = np.minimum(1.0 - predicted, cuts), np.minimum(predicted, cuts)
+    of_negative, both = negative @ weights, ((negative + positive) * weights).T
+    return lambda probabilities: of_negative - probabilities @ both
+
+
+def _log_of_slopes(released: Released, slopes: Matrix) -> Vector:
+    """Logarithm of how likely the slope that was released is, whichever the cut was."""
+    by_cut = -0.5 * np.square((released.slope - slopes) / released.slope_noise)
+    best = by_cut.max(axis=1)
+    found: Vector = best + np.log(np.exp(by_cut - best[:, None]).sum(axis=1))
+    return found
+
+
+def _of_mean_probability(
+    target: float, length: float, ridge: tuple[float, float], start: float
+) -> float:
+    """The intercept at which mean probability and slope of the ridge add up to the target."""
+    nodes, weights = _normal_nodes()
+
+    def rising(b: float) -> tuple[float, float]:
+        p = _probability(b + length * nodes)
+        slope = float(weights @ (p * (1.0 - p)))
+        return float(weights @ p) - target + ridge[0] + ridge[1] * b, slope + ridge[1]
+
+    return root(rising, start)
 
 
 def _log_prior(spread: Vector) -> Vector:
     """Of shares p, as a density of their logits; `spread` is ``p (1 - p)``."""
-    parts = ((_EVEN, _ORDINARY), (1.0 - _EVEN, _RARE))
-    density = sum(part * math.gamma(2.0 * a) / math.gamma(a) ** 2 * spread**a for part, a in parts)
+    density = sum(factor * spread**power for factor, power in _PRIOR)
     return np.asarray(np.log(density), dtype=np.float64)
 
 
@@ -142,9 +163,21 @@ def _normal_nodes() -> tuple[Vector, Vector]:
     return nodes, weights / weights.sum()
 
 
-def root(rising: Callable[[float], float]) -> float:
-    """Where a function that never falls changes its sign, among margins."""
-    low, high = -40.0, 40.0
-    if rising(low) >= 0.0:
-        return low
-    return float(brentq(rising, low, high, xtol=1e-13)) if rising(high) > 0.0 else high
+def root(rising: Callable[[float], tuple[float, float]], start: float = 0.0) -> float:
+    """Where a function that never falls, and comes with its slope, changes its sign among margins.
+
+    Newton's steps, if they stay between points of either sign, and not too many of them.
+    """
+    (low, high), at = _ENDS, start
+    for count in range(_STEPS):
+        value, slope = rising(at)
+        if value == 0.0:
+            return at
+        low, high = (low, min(high, at)) if value > 0.0 else (max(low, at), high)
+        moved = at - value / slope if slope > 0.0 and count < _NEWTON else high
+        if not low < moved < high:
+            moved = 0.5 * (low + high)
+        if abs(moved - at) < _NEAR:
+            return moved
+        at = moved
+    return at

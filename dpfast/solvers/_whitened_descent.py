@@ -256,7 +256,7 @@ def _settled_intercept(
     length = white * float(np.linalg.norm(v[:free]))
     constant = settings.ridge / unit * coordinates.transform[:, -1] @ coordinates.transform
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
-    return expected_intercept(released, length, float(v[-1]), lambda b: rest + own * b)
+    return expected_intercept(released, length, float(v[-1]), (rest, own))
 
 
 def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
@@ -275,7 +275,12 @@ def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
 
 def _best_constant(loss: Loss, probabilities: Vector) -> float:
     """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
-    return root(lambda z: float(probabilities @ loss([z, z], [-1.0, 1.0])[1]))
+
+    def slopes(z: float) -> tuple[float, float]:
+        _, slope, curvature = loss([z, z], [-1.0, 1.0])
+        return float(probabilities @ slope), float(probabilities @ curvature)
+
+    return root(slopes)
 
 
 def _intercept_curvature(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,11 +77,6 @@ def family_of(estimator: Any, task: str | None = None) -> str:
         f"estimator must be 'auto', {', '.join(map(repr, FAMILIES))}, or an estimator of dpfast, "
         f"such as LogisticRegression(); got {estimator!r}."
     )
-
-
-def takes(estimator: Any, parameter: str) -> bool:
-    """Whether an estimator's constructor has a parameter."""
-    return parameter in inspect.signature(type(estimator)).parameters
 
 
 def exposure_exponent(estimator: Any) -> float:

@@ -749,8 +749,13 @@ def _persons_of_classes(loss: str, relation: str, kind: str) -> Pair:
 
 
 def _newton(loss: str, relation: str, kind: str) -> Pair:
-    """Scores so small that they are always at their bound; the other rows are short."""
-    X, y = np.full((20, 1), 0.1), np.full(20, -1.0)
+    """Scores so small that they are always at their bound, of a record against which others pull.
+
+    The others are short, and so many that the coordinates are theirs, in which the record is long.
+    """
+    X = np.full((3000, 1), 0.1)
+    X[::2] *= -1.0
+    y = -np.sign(X[:, 0])
     X[0], y[0] = 1.0, 1.0
     other = X.copy()
     other[0] = -1.0 if relation == "replace_one" else 0.0
@@ -787,27 +792,24 @@ def _exponential(loss: str, relation: str, kind: str) -> Pair:
 def _privgene(loss: str, relation: str, kind: str) -> Pair:
     """One generation; a record's loss is 0 on one side and clipped on the other, which is rare.
 
-    For regression the target is at the end of the range of the candidates.
+    With a log link the target is the lowest, so that the loss falls from one end to the other; for
+    other regression it is the end of the range of the candidates.
     """
-    options: dict[str, Any] = {"generations": 1, "parents": 1, "population": 8}
-    made = LOSSES[loss]
-    low, target = np.clip(made.target_range, -1.0, 1.0)
+    options: dict[str, Any] = {"generations": 1, "parents": 1, "population": 8, "radius": 1e4}
+    made, entry, target = LOSSES[loss], 1.0, 1.0
     if made.kind == "classification":
-        options |= {"radius": 1e4, "loss_clip": 0.5 if loss == "sigmoid" else 1.0}
+        options["loss_clip"] = 0.5 if loss == "sigmoid" else 1.0
+    elif made.log_link:
+        entry, target, options["loss_clip"] = -1.0, made.target_range[0], 100.0
     else:
-        worst = float(made(np.array([-1.0]), np.array([target]))[0][0])
-        options |= {"radius": 1.0, "loss_clip": worst}
+        clip = float(made(np.zeros(1), np.ones(1))[0][0])
+        options |= {"radius": 1.0, "loss_clip": clip}
     # So rare that the ratio of probabilities is near its bound, and not much rarer than delta.
     rows = 4 if relation == "replace_one" else 2
-    X, y = np.ones((rows, 1)), np.full(rows, target)
-    other_X, other_y = X.copy(), y.copy()
-    if relation == "replace_one":
-        other_y[0] = low
-    else:
-        other_X[0] = 0.0
-    pair = [
-        Problem(*data, made, data_norm=1.0, intercept=0.0) for data in ((X, y), (other_X, other_y))
-    ]
+    X, y = np.full((rows, 1), entry), np.full(rows, target)
+    other = X.copy()
+    other[0] = -entry if relation == "replace_one" else 0.0
+    pair = [Problem(Z, y, made, data_norm=1.0, intercept=0.0) for Z in (X, other)]
     return Pair(*pair, options)
 
 

@@ -11,7 +11,7 @@ static void check_kernels(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
     const dpfast_loss loss = some_loss();
     const double *w = any_doubles(dim);
     double *per_row = any_doubles(n), *gradient = any_doubles(dim), sum;
-    double *hessian = any_doubles(dim * dim);
+    double *matrix = any_doubles(dim * dim);
     if (n <= 5) { /* row by row */
         dpfast_csr_row_norms(&rows, per_row);
     }
@@ -19,7 +19,8 @@ static void check_kernels(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
     dpfast_csr_objective(&rows, &loss, w, any_double(), &sum);
     dpfast_csr_gradient(&rows, &loss, w, any_double(), any_double(), gradient, &sum);
     if (more < 700) { /* or every pair of entries of a row is followed */
-        dpfast_csr_add_hessian(&rows, &loss, w, hessian);
+        dpfast_csr_quadratic_forms(&rows, matrix, per_row);
+        dpfast_csr_add_hessian(&rows, &loss, w, matrix);
     }
 }
 
@@ -87,6 +88,7 @@ static void check_refusals(void)
     dpfast_csr_objective(&rows, &loss, &number, any_double(), &number);
     dpfast_csr_gradient(&rows, &loss, &number, any_double(), any_double(), &number, &number);
     dpfast_csr_add_hessian(&rows, &loss, &number, &number);
+    dpfast_csr_quadratic_forms(&rows, &number, &number);
 }
 
 #define SHAPE(n, d, each, more)                                                                    \

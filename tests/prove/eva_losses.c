@@ -69,6 +69,7 @@ int main(void)
     check_line_search(loss_of(DPFAST_LOSS_logistic), 521, 5, 0.125);
     check_line_search(loss_of(DPFAST_LOSS_logistic), 83, 5, 15.0);
     check_line_search(loss_of(DPFAST_LOSS_huber), 521, 2, INFINITY);
+    dpfast_loss_count();
     dpfast_dispatch_init();
     dpfast_isa_current();
     dpfast_isa_supported((int)any_uint64());

@@ -2,6 +2,7 @@
 ; the normal range is the exact one times (1 + e), |e| <= u = 2^-53 (IEEE 754), and e is any such
 ; number here.  Each query looks for a counterexample and is to answer unsat.  A line
 ; "; FILE: TEXT" is text of FILE that the assertions below it say in reals.
+; The procedure is named, since by default Z3 changes procedures by the clock.
 (set-logic QF_NRA)
 (define-fun u () Real (/ 1.0 9007199254740992.0)) ; 2^-53; DBL_EPSILON is 2 u
 (define-fun rounds ((e Real)) Bool (and (<= (- u) e) (<= e u)))
@@ -20,7 +21,7 @@
 (assert (>= f (* a (- 1.0 (* k u)))))
 (assert (>= g (* b (- 1.0 (* k u)))))
 (assert (not (>= (* (+ f g) (+ 1.0 e)) (* (+ a b) (- 1.0 (* (+ k 1.0) u))))))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; csrc/dense.c: up = 1.0 + ((double)rows->d / 2.0 + 4.0) * DBL_EPSILON;
@@ -32,7 +33,7 @@
 (assert (and (<= 0.0 d) (<= d 4503599627370496.0) (<= 0.0 norm) (<= 0.0 f)))
 (assert (>= (* f f) (* norm norm (- 1.0 (* (+ d 1.0) u)))))
 (assert (not (>= (* f (- 1.0 u) up (- 1.0 u)) norm)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; csrc/dense.c: return largest * sqrt(sum);
@@ -42,14 +43,14 @@
 (assert (and (<= 0.0 d) (<= d 4503599627370496.0) (<= 0.0 norm) (<= 0.0 f)))
 (assert (>= (* f f) (* norm norm (- 1.0 (* (+ d 3.0) u)))))
 (assert (not (>= (* f (- 1.0 u) (- 1.0 u) up (- 1.0 u)) norm)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; csrc/csr.c: norms[i] = sqrt((double)(end - start)) * (1.0 + 2.0 * DBL_EPSILON);
 (push)
 (assert (and (<= 0.0 norm) (rounds e) (rounds f)))
 (assert (not (>= (* norm (+ 1.0 e) (+ 1.0 (* 4.0 u)) (+ 1.0 f)) norm)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/queries/_linear.py: bounds: Vector = (np.sqrt(np.einsum("ij,ij->i", z, z)) + grow * reach) * (1.0 + grow)
@@ -61,7 +62,7 @@
 (assert (not (>= (* (+ (* f (- 1.0 u)) (* grow (- 1.0 u) (- 1.0 u) b)) (- 1.0 u)
                     (+ 1.0 grow) (- 1.0 u) (- 1.0 u))
                  (+ norm (* (+ d 2.0) u b)))))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; ---- Factors, rounded down
@@ -71,7 +72,7 @@
 (push)
 (assert (and (<= 0.0 norm) (<= norm a) (< 0.0 bound) (<= bound a) (rounds e) (rounds f)))
 (assert (not (<= (* (/ bound a) (+ 1.0 e) (- 1.0 (* 4.0 u)) (+ 1.0 f) norm) bound)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/problem.py: exact = (1.0 - 8.0 * UNIT) / whole
@@ -89,7 +90,7 @@
 (assert (and (<= 0.0 b) (<= b (* bound h (+ 1.0 f)))))
 (assert (<= 0.0 c))
 (assert (not (<= (* b c (+ 1.0 g) (+ 1.0 k) norm) (* bound c))))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/problem.py: counted = np.minimum(1.0, longest * (1.0 - 4.0 * UNIT) / np.maximum(norms, longest))
@@ -100,7 +101,7 @@
 (assert (and (rounds e) (rounds f) (rounds g)))
 (assert (not (<= (* (/ (* bound (- 1.0 (* 4.0 u)) (+ 1.0 e)) a) (+ 1.0 f) c (+ 1.0 g) norm)
                  (* bound c))))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/problem.py: part = (1.0 - 8.0 * UNIT) / most
@@ -108,7 +109,7 @@
 (push)
 (assert (and (<= 1.0 d) (<= 0.0 c) (rounds e) (rounds f)))
 (assert (not (<= (* d (* c (/ (- 1.0 (* 8.0 u)) d) (+ 1.0 e) (+ 1.0 f))) c)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/queries/_linear.py: norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
@@ -120,7 +121,7 @@
 (assert (>= a (* f (- 1.0 u) (+ 1.0 grow) (- 1.0 u) (- 1.0 u))))
 (assert (>= a bound))
 (assert (not (<= (* (/ bound a) (+ 1.0 e) norm) bound)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; csrc/groups.c: double factor = length > clip->norm ? clip->norm / length * DOWN : 1.0;
@@ -128,7 +129,7 @@
 (push)
 (assert (and (< 0.0 bound) (< bound a) (rounds e) (rounds f)))
 (assert (not (<= (* (/ bound a) (+ 1.0 e) (- 1.0 (* 16.0 u)) (+ 1.0 f) a) bound)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; dpfast/queries/coordinates.py: clip_norm = self.clip_norm * unit * (1.0 - 4.0 * UNIT)
@@ -136,7 +137,7 @@
 (push)
 (assert (and (< 0.0 bound) (< 0.0 c) (rounds e) (rounds f) (rounds g)))
 (assert (not (<= (/ (* bound c (+ 1.0 e) (- 1.0 (* 4.0 u)) (+ 1.0 f) (+ 1.0 g)) c) bound)))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)
 
 ; ---- What is charged
@@ -154,5 +155,5 @@
 (assert (>= bound (* (+ norm (* c (+ 1.0 e))) (+ 1.0 f) (+ 1.0 (* 32.0 u)) (+ 1.0 g))))
 (assert (not (>= (* bound (+ 1.0 (* d (- 1.0 (* 2.0 u)))) (+ 1.0 h) (+ 1.0 k))
                  (* (+ a (* 2.0 b) c) (+ 1.0 d)))))
-(check-sat)
+(check-sat-using qfnra-nlsat)
 (pop)

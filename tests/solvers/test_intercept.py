@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpfast.solvers._intercept import Released, expected_intercept, root
@@ -35,7 +36,7 @@ def test_slopes_that_were_cut_do_not_mislead(true, length, cut):
         up, down = np.minimum(predicted, cut), np.minimum(1.0 - predicted, cut)
         return np.mean((1.0 - actual) * up - actual * down)
 
-    misled = root(slope)
+    misled = brentq(slope, -20.0, 20.0)
     share = actual.mean()
     released = Released(share, 0.1 * share, 0.0, 1e-4, misled, length, cut)
     found = expected_intercept(released, length, released.intercept)
@@ -71,3 +72,25 @@ def test_without_evidence_both_classes_are_as_frequent():
 def test_no_release_leads_to_anything_but_a_number(length, noise, seen):
     released = Released(seen, noise, seen, noise, seen, length, 0.25)
     assert np.isfinite(expected_intercept(released, length, released.intercept))
+
+
+@pytest.mark.parametrize("place", [-39.0, -0.3, 0.0, 12.0])
+@pytest.mark.parametrize("start", [-8.0, 0.0, 35.0])
+def test_roots_of_what_bends_or_does_not(place, start):
+    functions = [
+        lambda b: (np.tanh(b - place), 1.0 / np.cosh(b - place) ** 2),
+        lambda b: (min(max(b - place, -0.1), 0.1), float(abs(b - place) < 0.1)),
+        lambda b: (np.cbrt(b - place), 0.3 / np.cbrt(b - place) ** 2 if b != place else 0.0),
+        lambda b: (float(np.sign(b - place)), 0.0),
+    ]
+    for function in functions:
+        assert root(function, start) == pytest.approx(place, abs=1e-10)
+    assert root(lambda b: (1.0, 0.0), start) == pytest.approx(-40.0)
+    assert root(lambda b: (-1.0, 0.0), start) == pytest.approx(40.0)
+
+
+def test_the_ridge_has_its_part():
+    """Where the counts are exact, mean probability and the ridge's slope make them up."""
+    released = replace(NOTHING, share=0.3, share_noise=1e-6)
+    found = expected_intercept(released, 0.0, 0.0, (0.05, 0.02))
+    assert expit(found) + 0.05 + 0.02 * found == pytest.approx(0.3, abs=1e-5)
