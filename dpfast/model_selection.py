@@ -381,7 +381,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, plan, score)
-        # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
+        # A uniform split except for ties of 64-bit words: whatever its law, it is not the data's.
         order = np.argsort(rng.uint64(count), kind="stable")
         training, tested = (
             _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])

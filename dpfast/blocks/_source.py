@@ -71,7 +71,7 @@ class Reader(Protocol):
         ...
 
     def describe(self) -> Any:
-        """What tells this data set from another but for its values, for JSON.
+        """What identifies this data set, apart from its values, for JSON.
 
         Where rows have groups, nothing that follows from how many rows there are.
         """

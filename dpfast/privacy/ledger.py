@@ -105,7 +105,7 @@ class Ledger:
     budget : Budget
     accountant : str, default="auto"
         "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective" or "pld". "auto" takes the
-        smallest epsilon among those that support all the events, but for "pld", which needs the
+        smallest epsilon among those that support all the events, except "pld", which needs the
         library dp-accounting.
     adaptive : bool, default=False
         Whether the accesses are chosen along the way, after looking at earlier releases. Then the

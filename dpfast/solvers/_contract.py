@@ -184,7 +184,7 @@ class Solver(Generic[S]):
     loss : str, default="logistic"
         A loss that it is made for.
     takes_objectives : bool, default=False
-        Whether it takes objectives in the place of problems.
+        Whether it takes objectives instead of problems.
     weighs_groups : bool, default=False
         Whether it keeps its promise where a record is a group of rows whose weights add up to one
         row's at most: all it is told are sums over weighted rows.
