@@ -617,8 +617,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def as_prior(self) -> CoefficientPrior:
         """Coefficients and what the noise may have done to them, for the `prior` of another fit.
 
-        Post-processing of what was released: a fit to other people begins with it for nothing, a
-        fit to the same people pays for what it releases itself.
+        It only post-processes what was released. A fit to other people uses it for free; a fit to
+        the same people pays for its own releases.
 
         Returns
         -------

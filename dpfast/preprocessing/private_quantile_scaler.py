@@ -40,7 +40,7 @@ class PrivateQuantileScaler(PrivateScaler):
         Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
     quantiles : (float, float), default=(0.05, 0.95)
         Which two quantiles, ``0 <= low < high <= 1``. They should leave out far more rows than the
-        noise moves the rank, or the bounds are found.
+        noise moves the rank; otherwise the fit finds the declared bounds.
     feature_range : (float, float), default=(-1, 1)
         Where the quantiles are mapped to; with the default no row is longer than ``√d``.
     resolution : int, default=4096
@@ -77,7 +77,7 @@ class PrivateQuantileScaler(PrivateScaler):
 
     Missing or infinite values are an error, which itself depends on the data.
 
-    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

@@ -137,8 +137,8 @@ class RangeSearch:
 class PrivateRangeScaler(PrivateScaler):
     """Cut each column to a range that is learned privately, and scale it linearly.
 
-    For columns of which hardly anything is known: the declared bounds may be a thousand times too
-    wide, or more. The range leaves out about one row in a hundred on either side.
+    For columns about which little is known: the declared bounds may be a thousand times too wide,
+    or more. The range leaves out about one row in a hundred on either side.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class PrivateRangeScaler(PrivateScaler):
 
     Missing or infinite values are an error, which itself depends on the data.
 
-    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

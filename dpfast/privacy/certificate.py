@@ -41,10 +41,10 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """A privacy report with what follows from it, in words and numbers.
+    """A privacy report and its consequences, in words and numbers.
 
-    It is computed from the report's ledger alone and signs nothing: whoever needs to know that the
-    ledger is the true one must trust, or check, the process that made it.
+    It is computed from the report's ledger alone and signs nothing. To know that the ledger is the
+    true one, you must trust or check the process that made it.
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         TypeError, ValueError, DataError
-            If a parameter, the bounds or a value of the table is not as it must be.
+            If a parameter, the bounds or a value of the table is invalid.
         """
         self._check_choices()
         schema = self._schema()
@@ -244,7 +244,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
 
     def plan(self, n_samples: int) -> FitPlan:
-        """What a fit to so many rows would do and cost; needs no data and spends nothing.
+        """What a fit to that many rows would do and cost; needs no data and spends nothing.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         TypeError, ValueError, DataError
-            If a parameter or the bounds are not as they must be, or no plan serves them.
+            If a parameter or the bounds are invalid, or no plan supports them.
         """
         self._check_choices()
         schema = self._schema()
@@ -301,8 +301,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """Look at a table **without protection**: count the values that were never declared.
 
         Reads what a fit would read and spends nothing. The counts are exact numbers of private
-        rows: they are for whoever may see the rows, and no guarantee covers what becomes of them.
-        Bounds that are changed until they fit the data are no longer public.
+        rows, for people who may see the rows; no guarantee covers their use. Bounds that you change
+        until they fit the data are no longer public.
 
         Parameters
         ----------
@@ -502,7 +502,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def evaluate(
         self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
     ) -> Scores:
-        """Scores on rows with a target, computed without noise: no guarantee covers them.
+        """Scores on rows with a target, computed without noise: the guarantee does not cover them.
 
         Parameters
         ----------
@@ -600,7 +600,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         OSError
-            If it cannot be written; a file that was there stays as it was.
+            If it cannot be written; an existing file stays unchanged.
         """
         check_is_fitted(self)
         inner = self.estimator_
