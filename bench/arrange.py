@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,19 @@ def curve(
         at = [r.case[x] for r in found]
         errors = [scale * r.values[f"{y}_standard_error"] for r in found] if bars else None
         axis.errorbar(at, [scale * r.values[y] for r in found], errors, **options)
+
+
+def bars(
+    axis: Any, groups: Sequence[str], heights: Mapping[str, Sequence[float]], colors: Sequence[str]
+) -> list[Any]:
+    """Bars side by side, one of each name in each group; what matplotlib says of each name's."""
+    width, made = 0.8 / len(heights), []
+    for k, (name, values) in enumerate(heights.items()):
+        places = np.arange(len(groups)) + (k - (len(heights) - 1) / 2) * width
+        made.append(axis.bar(places, values, width, label=name, color=colors[k]))
+    axis.set_xticks(range(len(groups)), groups)
+    axis.axhline(1.0, color="0.3", linewidth=0.8, linestyle="--")
+    return made
 
 
 def legend(figure: Any, columns: int = 4, where: str = "outside lower center") -> None:

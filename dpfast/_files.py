@@ -418,7 +418,7 @@ def _csv_chunks(
     rows: int,
     skip: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a CSV file, but for the first `skip`."""
+    """Rows of a CSV file, without the first `skip`."""
     with _csv_rows(path) as (reader, share):
         header = _csv_header(path, reader)
         _check_header(path, header, columns)

@@ -17,7 +17,7 @@ class ColumnBlock:
     ----------
     kind : {"number", "binary", "one-hot"}
         "number": one column of numbers in a declared range. "binary": one column with two values
-        (and a third, between them, for what is unknown). "one-hot": columns of zeros but for a
+        (and a third, between them, for what is unknown). "one-hot": columns of zeros except for a
         single 1; a value that was never declared counts in equal shares in all of them.
     start, stop : int
         The columns ``[start, stop)``.

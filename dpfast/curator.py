@@ -1,6 +1,6 @@
 """The curator: the one object that holds rows, ledger and noise at once.
 
-A solver is given a curator in the place of the rows.  It can ask for accesses
+A solver is given a curator instead of the rows.  It can ask for accesses
 (:class:`~dpfast.mechanisms.Access`), and gets noisy answers and nothing else.  Every access is paid
 for on the ledger before the rows are touched, then answered, then written to the log, if the fit
 can be interrupted.  So a wrong solver costs accuracy, never privacy.

@@ -38,7 +38,7 @@ class ModelFileError(DpfastError, ValueError):
 
 
 class BudgetFileError(DpfastError, ValueError):
-    """The file of a BudgetAccountant is damaged, gone, or was begun with another budget."""
+    """The file of a BudgetAccountant is damaged or gone, or belongs to another budget."""
 
 
 class ConversionWarning(UserWarning):

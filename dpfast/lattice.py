@@ -174,7 +174,7 @@ def _whole(exponent: float) -> int:
 
 
 def bounds(dimension: int) -> tuple[float, float]:
-    """Bounds of a Gamma(d) variable, which ``‖k‖/λ`` is but for the lattice.
+    """Bounds of a Gamma(d) variable, which ``‖k‖/λ`` is, up to the lattice.
 
     By Chernoff ``P(X >= x)`` and ``P(X <= x)`` are at most ``exp(-(x - d - d ln(x/d)))`` on their
     side of d.

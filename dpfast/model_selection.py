@@ -245,16 +245,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     param_grid : dict or list of dicts
         As for :class:`sklearn.model_selection.GridSearchCV`.
     epsilon : float, default=1.0
-        Of the whole search, the released model included.
+        Privacy loss ε of the whole search, including the released model.
     delta : float, default=1e-6
         0 asks for a pure guarantee.
     scoring : str, callable or None, default=None
         "accuracy", "neg_log_loss" (a row's loss cut at 3), "neg_mean_absolute_error",
         "neg_mean_squared_error"; None is the first for classifiers and the third for regressors.
-        A callable gets the fitted model, X and y and returns a score in [0, 1] for each row, which
-        must depend on that row and on the model only; what is beyond is cut.
+        A callable receives the fitted model, X and y, and returns a score in [0, 1] for each row,
+        which may depend only on that row and the model; scores outside are clipped.
     validation_fraction : float, default=0.2
-        Share of the rows that is held out for scoring.
+        Share of the rows to hold out for scoring.
     mean_runs : float or None, default=None
         Mean number of runs; None is the number of candidates, at least 2 and at most 20.
     repetitions : {"auto", "poisson", "negative-binomial"}
@@ -263,8 +263,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     shape : float, default=1.0
         Of the negative binomial law: 1 is the logarithmic one, 2 the geometric one.
     refit : bool, default=True
-        Whether the model of the best run is kept as `best_estimator_`.  It **is** what was released
-        and was paid for; there is no second fit, which would cost a second time.
+        Whether to keep the model of the best run as `best_estimator_`. This model **is** the
+        release that the budget paid for; there is no second fit, which would cost again.
     random_state : None, int or NumPy generator, default=None
         None draws from the operating system's randomness.  Anything else makes the search
         repeatable, and the report says not to release it.
@@ -279,8 +279,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_index_ : int
         0: `cv_results_` has one row.
     cv_results_ : dict
-        As in scikit-learn, but of the chosen candidate alone.  Other candidates' scores, and the
-        number of runs, are not covered by the guarantee and nowhere to be found.
+        As in scikit-learn, but of the chosen candidate alone. The guarantee does not cover other
+        candidates' scores or the number of runs, so they are not available.
     n_candidates_, n_train_ : int
         Public: the size of the grid, and of the training part.
     privacy_ : dpfast.privacy.PrivacyReport
@@ -289,8 +289,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    How long a search takes tells the number of runs, which the guarantee takes to be secret; do not
-    let those who get the model watch the clock.
+    The running time of a search reveals the number of runs, which the guarantee assumes to be
+    secret: do not let recipients of the model measure it.
 
     Examples
     --------
@@ -381,7 +381,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, plan, score)
-        # A uniform split but for ties of 64-bit words: whatever its law, it is not the data's.
+        # A uniform split except for ties of 64-bit words: whatever its law, it is not the data's.
         order = np.argsort(rng.uint64(count), kind="stable")
         training, tested = (
             _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])

@@ -261,7 +261,7 @@ class ProblemShape:
     def longest_chain(self, additions: Callable[[ProblemShape], int]) -> int:
         """Longest chain of additions behind an entry of a sum, whether in blocks or not.
 
-        Rows that come in blocks are added up in every block as if it were a problem of its own,
+        Rows that come in blocks are added up within every block like a separate problem,
         and then block by block in their order.  So an entry passes through at most the chain
         within its own block and one addition for each block: the largest of ``additions(b)`` over
         the blocks' shapes ``b``, plus their number.  Never less than for the same rows in one

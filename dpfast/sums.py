@@ -138,7 +138,7 @@ class RowSums(ABC):
         ----------
         lengths : callable
             Takes a problem with all or some of the rows, as `function` of :meth:`map_blocks`;
-            returns upper bounds of its rows' lengths, in whatever norm the clipping is to be done.
+            returns upper bounds of its rows' lengths, in the norm to clip in.
             ``clipped_gradient(w, clip_norm)`` then clamps a row's derivative to ``± clip_norm``
             over its length.
         longest : float, default=inf

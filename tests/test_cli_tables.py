@@ -351,7 +351,7 @@ class TestPredict:
         assert odd(*FIT, "--family", "svm")[0] == 0
         code, _, err = odd("predict", "m.json", "t.csv", "-o", "p.csv", "--threshold", "0.5")
         assert code == 2
-        assert "threshold must be None but for two classes with probabilities" in err
+        assert "threshold must be None except for two classes with probabilities" in err
         assert odd("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
         assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
 

@@ -1,4 +1,4 @@
-"""One file a competitor, one table; a module is a competitor if it has what `Competitor` lists."""
+"""One file a library, one table; a competitor is a module, or what has the same attributes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import cast
 from bench.competitors import (
     diffprivlib_logistic,
     dpfast_native,
-    dpfast_output,
-    dpfast_pure,
-    dpfast_unbounded,
     jax_descent,
     lightning_saga,
     majority,
@@ -26,9 +23,9 @@ COMPETITORS: dict[str, Competitor] = {
     module.NAME: cast(Competitor, module)
     for module in (
         dpfast_native,
-        dpfast_output,
-        dpfast_unbounded,
-        dpfast_pure,
+        dpfast_native.OUTPUT,
+        dpfast_native.UNBOUNDED,
+        dpfast_native.PURE,
         diffprivlib_logistic,
         opacus_sgd,
         opendp_descent,

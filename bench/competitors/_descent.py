@@ -11,14 +11,31 @@ from __future__ import annotations
 
 import math
 
-from bench.competitors._contract import Rows, Task
+import numpy as np
 
+from bench.competitors._contract import Rows, Task, Vector
+
+RELATION, DELTA = "add_or_remove_one", True
+CHOSEN = "settings chosen on RAND HIE for free"
 STEPS, CLIP_NORM, RATE, MOMENTUM = 40, 1.0, 4.0, 0.9
 
 
-def unit_rows(task: Task) -> Rows:
-    """Rows of norm at most 1, before the column of ones."""
-    return task.X / task.data_norm
+def guarantee(library: str) -> str:
+    """What a descent promises whose noise is of a library's usual generator."""
+    return (
+        "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by zCDP; noise of "
+        f"{library}'s generator; {CHOSEN}"
+    )
+
+
+def rows(task: Task) -> Rows:
+    """Rows of norm at most 1, and a column of ones."""
+    return np.column_stack([task.X / task.data_norm, np.ones(len(task.y))])
+
+
+def weights(w: Vector, task: Task) -> Vector:
+    """What a descent on these rows found, for the task's own."""
+    return np.append(w[:-1] / task.data_norm, w[-1])
 
 
 def total_rho(epsilon: float, delta: float) -> float:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,3 +37,41 @@ def fit(
         column_blocks=[ColumnBlock(*block) for block in task.blocks] or None,
     ).fit(task.X, task.y)
     return np.append(model.coef_[0], model.intercept_)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """dpfast with another promise, or another solver."""
+
+    NAME: str
+    RELATION: str
+    DELTA: bool
+    GUARANTEE: str
+    fit: Callable[[Task], Vector]
+    MODULE: str = MODULE
+
+
+#: Output perturbation solves once, as scikit-learn does.
+OUTPUT = Variant(
+    "dpfast, output perturbation",
+    RELATION,
+    True,
+    GUARANTEE,
+    partial(fit, solver="output-perturbation"),
+)
+#: Under the relation that DP-SGD's libraries use.
+UNBOUNDED = Variant(
+    "dpfast, add_or_remove_one",
+    "add_or_remove_one",
+    True,
+    GUARANTEE.replace("replace_one", "add_or_remove_one"),
+    partial(fit, relation="add_or_remove_one"),
+)
+#: Without a delta, as diffprivlib.
+PURE = Variant(
+    "dpfast, pure",
+    RELATION,
+    False,
+    "epsilon-DP under replace_one; noise from the secure stream, rounded to a grid",
+    partial(fit, delta=0.0),
+)

@@ -12,18 +12,14 @@ from bench.competitors._contract import Task
 
 NAME = "JAX, by hand"
 MODULE = "jax"
-RELATION, DELTA = "add_or_remove_one", True
-GUARANTEE = (
-    "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by zCDP; noise of JAX's "
-    "generator; settings chosen on RAND HIE for free"
-)
+RELATION, DELTA, GUARANTEE = _descent.RELATION, _descent.DELTA, _descent.guarantee("JAX")
 
 
 def fit(task: Task) -> NDArray[np.float64]:
     import jax
     import jax.numpy as jnp
 
-    X = jnp.asarray(np.column_stack([_descent.unit_rows(task), np.ones(len(task.y))]), jnp.float32)
+    X = jnp.asarray(_descent.rows(task), jnp.float32)
     y = jnp.asarray(task.y, jnp.float32)
 
     def loss(w: Any, x: Any, label: Any) -> Any:
@@ -49,4 +45,4 @@ def fit(task: Task) -> NDArray[np.float64]:
     found = np.asarray(
         descend(X, y, keys, _descent.noise_scale(task.epsilon, task.delta)), dtype=np.float64
     )
-    return np.append(found[:-1] / task.data_norm, found[-1])
+    return _descent.weights(found, task)

@@ -12,11 +12,10 @@ from bench.competitors._contract import Task
 
 NAME = "OpenDP, descent by hand"
 MODULE = "opendp.prelude"
-RELATION, DELTA = "add_or_remove_one", True
+RELATION, DELTA = _descent.RELATION, _descent.DELTA
 GUARANTEE = (
     "(epsilon, delta)-DP under add_or_remove_one: noise on float64, composition and conversion are "
-    "OpenDP's, the sums of clipped gradients (and their rounding) are not; settings chosen on RAND "
-    "HIE for free"
+    f"OpenDP's, the sums of clipped gradients (and their rounding) are not; {_descent.CHOSEN}"
 )
 
 
@@ -44,7 +43,7 @@ def fit(task: Task) -> NDArray[np.float64]:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    X = np.column_stack([_descent.unit_rows(task), np.ones(len(task.y))])
+    X = _descent.rows(task)
     limits = _descent.CLIP_NORM / np.sqrt(np.einsum("ij,ij->i", X, X))
     release = _noisy_sum(dp, X.shape[1], task.epsilon, task.delta)
     w, velocity = np.zeros((2, X.shape[1]))
@@ -53,4 +52,4 @@ def fit(task: Task) -> NDArray[np.float64]:
         noisy = np.array(release((np.clip(slopes, -limits, limits) @ X).tolist()))
         velocity = _descent.MOMENTUM * velocity + noisy / len(task.y)
         w = w - _descent.RATE * velocity
-    return np.append(w[:-1] / task.data_norm, w[-1])
+    return _descent.weights(w, task)

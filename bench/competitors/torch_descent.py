@@ -10,11 +10,7 @@ from bench.competitors._contract import Task
 
 NAME = "PyTorch, by hand"
 MODULE = "torch"
-RELATION, DELTA = "add_or_remove_one", True
-GUARANTEE = (
-    "(epsilon, delta)-DP under add_or_remove_one in real arithmetic, by zCDP; noise of PyTorch's "
-    "generator; settings chosen on RAND HIE for free"
-)
+RELATION, DELTA, GUARANTEE = _descent.RELATION, _descent.DELTA, _descent.guarantee("PyTorch")
 
 
 def fit(task: Task) -> NDArray[np.float64]:
@@ -22,7 +18,7 @@ def fit(task: Task) -> NDArray[np.float64]:
     from torch.func import grad, vmap
 
     generator = torch.Generator().manual_seed(task.seed)
-    X = torch.from_numpy(np.column_stack([_descent.unit_rows(task), np.ones(len(task.y))])).float()
+    X = torch.from_numpy(_descent.rows(task)).float()
     y = torch.from_numpy(task.y).float()
 
     def loss(w: torch.Tensor, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
@@ -38,4 +34,4 @@ def fit(task: Task) -> NDArray[np.float64]:
         velocity = _descent.MOMENTUM * velocity + (factors @ rows + noise) / len(y)
         w = w - _descent.RATE * velocity
     found = w.double().numpy()
-    return np.append(found[:-1] / task.data_norm, found[-1])
+    return _descent.weights(found, task)

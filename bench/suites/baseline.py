@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.arrange import bars, grouped, index, pick
 from bench.competitors import COMPETITORS as ALL
-from bench.competitors import Task, dpfast_native, dpfast_output, present, sklearn_nonprivate
+from bench.competitors import Task, dpfast_native, present, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
 from bench.problems import Dataset, private_fit, synthetic
 from bench.report import (
@@ -32,7 +33,7 @@ from dpfast.cli._numpy_kernels import in_numpy
 
 NAME = "baseline"
 TITLE = "Native code against NumPy"
-OURS, OUTPUT, SKLEARN = dpfast_native.NAME, dpfast_output.NAME, sklearn_nonprivate.NAME
+OURS, OUTPUT, SKLEARN = dpfast_native.NAME, dpfast_native.OUTPUT.NAME, sklearn_nonprivate.NAME
 TWIN = "the same in NumPy"
 COMPETITORS = {
     **{name: ALL[name].GUARANTEE for name in (OURS, OUTPUT, SKLEARN)},
@@ -183,7 +184,7 @@ def _fits(settings: Run, sizes: Sizes) -> list[Record]:
 
 
 def tables(document: Document) -> list[Table]:
-    fits = [r for r in document.records if r.group == _FIT]
+    fits = pick(document.records, group=_FIT)
     share: dict[str, Cell] = {"time relative to scikit-learn": lambda r: time_share(r, SKLEARN)}
     return [
         *_solver_tables(document),
@@ -202,11 +203,9 @@ def tables(document: Document) -> list[Table]:
 
 
 def _solver_tables(document: Document) -> list[Table]:
-    records = [r for r in document.records if r.group == SOLVER]
-    found = []
-    for n, d in dict.fromkeys((int(r.case["n"]), int(r.case["d"])) for r in records):
-        own = [r for r in records if (r.case["n"], r.case["d"]) == (n, d)]
-        twins = {r.case["solver"]: r for r in own if r.competitor == TWIN}
+    found: list[Table] = []
+    for (n, d), own in grouped(pick(document.records, group=SOLVER), "n", "d").items():
+        twins = index(pick(own, competitor=TWIN), "solver")
         text = ""
         if not found:
             text = (
@@ -220,9 +219,7 @@ def _solver_tables(document: Document) -> list[Table]:
                 "eighth digit. Iterations are fewer than by default where the options say so."
             )
         rows = []
-        for r in own:
-            if r.competitor != OURS:
-                continue
+        for r in pick(own, competitor=OURS):
             chosen = {k: v for k, v in r.case.items() if k not in ("n", "d", "solver")}
             twin = twins[r.case["solver"]]
             rows.append(
@@ -244,16 +241,15 @@ def _solver_tables(document: Document) -> list[Table]:
 
 def draw(document: Document, figure: Any) -> None:
     """How many times faster each solver is than with NumPy, one mark a size."""
-    records = [r for r in document.records if (r.group, r.competitor) == (SOLVER, OURS)]
-    names = list(dict.fromkeys(str(r.case["solver"]) for r in records))
-    sizes = sorted({int(r.case["n"]) for r in records})
+    records = pick(document.records, group=SOLVER, competitor=OURS)
+    names = list(grouped(records, "solver"))
+    sizes = grouped(records, "n")
     figure.set_size_inches(7.5, 1.2 + 0.27 * len(names))
     axis = figure.subplots()
-    for k, n in enumerate(sizes):
-        own = [r for r in records if r.case["n"] == n]
+    for k, (n, own) in enumerate(sizes.items()):
         axis.plot(
             [r.speed[TWIN] for r in own],
-            [names.index(str(r.case["solver"])) for r in own],
+            [names.index(r.case["solver"]) for r in own],
             "o",
             markersize=4.0 + 1.5 * k,
             color=_SHADES[k * (len(_SHADES) - 1) // max(len(sizes) - 1, 1)],
@@ -277,28 +273,23 @@ _SHADES = ("#9ecae1", "#4292c6", "#2171b5", "#08306b")
 
 def _draw_fits(document: Document, figure: Any) -> None:
     """Bars of time relative to scikit-learn (to the first competitor if it is absent)."""
-    fits = [r for r in document.records if r.group == _FIT]
-    shapes = list(dict.fromkeys((int(r.case["n"]), int(r.case["d"])) for r in fits))
-    competitors = list(dict.fromkeys(r.competitor for r in fits))
-    base = SKLEARN if SKLEARN in competitors else competitors[0]
+    fits = pick(document.records, group=_FIT)
     seconds = {
-        (r.competitor, int(r.case["n"]), int(r.case["d"])): r.values["seconds"] for r in fits
+        name: [r.values["seconds"] for r in own]
+        for name, own in grouped(fits, "competitor").items()
     }
+    base = SKLEARN if SKLEARN in seconds else next(iter(seconds))
+    shares = {name: np.divide(own, seconds[base]).tolist() for name, own in seconds.items()}
     figure.set_size_inches(8.5, 4)
     axis = figure.subplots()
-    width = 0.8 / len(competitors)
     colors = {OURS: "C0", OUTPUT: "C2", SKLEARN: "C1"}
-    for k, competitor in enumerate(competitors):
-        heights = [seconds[competitor, n, d] / seconds[base, n, d] for n, d in shapes]
-        places = [i + (k - (len(competitors) - 1) / 2) * width for i in range(len(shapes))]
-        bars = axis.bar(places, heights, width, label=competitor, color=colors[competitor])
-        labels = [duration(seconds[competitor, n, d]) for n, d in shapes]
-        axis.bar_label(bars, labels, fontsize=8, padding=1)
-    axis.axhline(1.0, color="0.3", linewidth=0.8, linestyle="--")
-    axis.set_xticks(range(len(shapes)), [f"{n:,} x {d}" for n, d in shapes])
+    shapes = [f"{n:,} x {d}" for n, d in grouped(fits, "n", "d")]
+    made = bars(axis, shapes, shares, [colors[name] for name in shares])
+    for one, own in zip(made, seconds.values(), strict=True):
+        axis.bar_label(one, [duration(s) for s in own], fontsize=8, padding=1)
     axis.set_ylabel(f"time relative to {base}\n(lower is faster)")
     axis.set_ylim(0.0, 1.25 * axis.get_ylim()[1])
-    axis.legend(frameon=False, ncols=len(competitors), loc="upper left")
+    axis.legend(frameon=False, ncols=len(seconds), loc="upper left")
     axis.set_title("A private fit against a non-private one, one thread")
 
 

@@ -21,7 +21,8 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from bench import arrange, problems
+from bench import problems
+from bench.arrange import curve, grouped, index, legend, panels, pick, ticks
 from bench.harness import Document, Record, Run, scores
 from bench.report import Table, mean, plain
 
@@ -479,30 +480,23 @@ def frontier(records: Sequence[Record]) -> list[dict[str, Any]]:
 
     `ratio` is auto's excess over the best one's, `behind` the difference in standard errors.
     """
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for r in records:
-        if "epsilon" in r.case:
-            key = (r.group, r.case["relation"], r.case["delta"], r.case["epsilon"])
-            groups.setdefault(key, []).append(r)
+    where = ("group", "relation", "delta")
+    majority = index(pick(records, competitor=MAJORITY), *where)
+    cells = grouped((r for r in records if "epsilon" in r.case), *where, "epsilon")
     found = []
-    for (name, relation, delta, epsilon), members in groups.items():
-        auto = next(r for r in members if r.competitor == AUTO)
-        if len(members) == 1:
+    for (*key, epsilon), members in cells.items():
+        (auto,) = pick(members, competitor=AUTO)
+        rivals = [r for r in members if r is not auto]
+        if not rivals:
             continue
-        best = min((r for r in members if r.competitor != AUTO), key=lambda r: r.values["excess"])
-        majority = next(
-            r for r in records
-            if (r.group, r.competitor, r.case["relation"], r.case["delta"])
-            == (name, MAJORITY, relation, delta)
-        )  # fmt: skip
-        error = math.hypot(
-            auto.values["excess_standard_error"], best.values["excess_standard_error"]
-        )
+        best = min(rivals, key=lambda r: r.values["excess"])
+        error = math.hypot(*(r.values["excess_standard_error"] for r in (auto, best)))
         apart = auto.values["excess"] - best.values["excess"]
         found.append(
             {
-                "name": name, "relation": relation, "delta": delta, "epsilon": epsilon,
-                "real": bool(auto.case["real"]), "auto": auto, "best": best, "majority": majority,
+                "name": key[0], "relation": key[1], "delta": key[2], "epsilon": epsilon,
+                "real": bool(auto.case["real"]), "auto": auto, "best": best,
+                "majority": majority[tuple(key)],
                 "ratio": auto.values["excess"] / max(best.values["excess"], 1e-12),
                 "behind": apart / error if error > 0.0 else math.copysign(math.inf, apart),
             }
@@ -567,62 +561,52 @@ def _named(record: Record) -> str:
 
 def draw(document: Document, figure: Any) -> None:
     """Excess over epsilon, a panel a problem, one relation each."""
-    records = [r for r in document.records if r.case["delta"]]
-    names = list(dict.fromkeys(r.group for r in records))
-    relation = {  # the first that was measured
-        name: next(r.case["relation"] for r in records if r.group == name) for name in names
+    records = [
+        replace(r, values={**r.values, "shown": max(r.values["excess"], 1e-5)})
+        for r in document.records
+        if r.case["delta"]
+    ]
+    by_name = {  # under the first relation that was measured
+        name: pick(own, relation=own[0].case["relation"])
+        for name, own in grouped(records, "group").items()
     }
-    records = [r for r in records if r.case["relation"] == relation[r.group]]
-    axes = arrange.panels(figure, len(names) + 1, 4, (3.4, 2.4))  # one more for the guesses
-    _draw_guesses(axes[len(names)], document.records)
-    labels = [name for name in COMPETITORS if any(r.competitor == name for r in records)]
+    axes = panels(figure, len(by_name) + 1, 4, (3.4, 2.4))  # one more for the guesses
+    _draw_guesses(axes[len(by_name)], document.records)
+    shown = {r.competitor for own in by_name.values() for r in own}
+    labels = [name for name in COMPETITORS if name in shown]
     colors = {name: f"C{i}" for i, name in enumerate(n for n in labels if n != MAJORITY)}
-    for axis, name in zip(axes, names, strict=False):
+    styles = {name: {"color": color, "linewidth": 1.0} for name, color in colors.items()}
+    styles[AUTO] = {"color": "black", "linewidth": 2.0, "marker": "o", "markersize": 4}
+    for axis, (name, own) in zip(axes, by_name.items(), strict=False):
         for competitor in labels:
-            own = [r for r in records if (r.group, r.competitor) == (name, competitor)]
-            if competitor == MAJORITY:
-                for r in own:
-                    axis.axhline(r.values["excess"], color="0.5", linestyle="--", label=competitor)
-            elif own:
-                axis.plot(
-                    [r.case["epsilon"] for r in own],
-                    [max(r.values["excess"], 1e-5) for r in own],
-                    marker="o" if competitor == AUTO else None,
-                    markersize=4,
-                    linewidth=2.0 if competitor == AUTO else 1.0,
-                    color="black" if competitor == AUTO else colors[competitor],
-                    label=competitor,
-                )
+            found = pick(own, competitor=competitor)
+            if competitor != MAJORITY:
+                curve(axis, found, "epsilon", "shown", label=competitor, **styles[competitor])
+            elif found:
+                level = found[0].values["excess"]
+                axis.axhline(level, color="0.5", linestyle="--", label=competitor)
         axis.set_yscale("log")
-        own = [r for r in records if r.group == name]
-        arrange.ticks(axis, sorted({r.case["epsilon"] for r in own if "epsilon" in r.case}))
+        ticks(axis, sorted({r.case["epsilon"] for r in own if "epsilon" in r.case}))
         low, high = axis.get_ylim()
         if high < 30.0 * low:  # a power of ten on its own is no scale
-            ticks = [m * 10.0**k for k in range(-6, 2) for m in (1, 2, 5)]
-            axis.set_yticks([t for t in ticks if low <= t <= high])
+            marks = [m * 10.0**k for k in range(-6, 2) for m in (1, 2, 5)]
+            axis.set_yticks([t for t in marks if low <= t <= high])
             axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.tick_params(labelsize=8)
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("epsilon", fontsize=8)
-    for axis in axes[: len(names) : 4]:
+    for axis in axes[: len(by_name) : 4]:
         axis.set_ylabel("excess loss")
-    arrange.legend(figure)
+    legend(figure)
 
 
 def _draw_guesses(axis: Any, records: Sequence[Record]) -> None:
     """What auto's plans expected, and what it was."""
-    own = [r for r in records if r.competitor == AUTO and r.values.get("guess")]
     for real, color in ((1, "C0"), (0, "C1")):
-        axis.plot(
-            [r.values["guess"] for r in own if r.case["real"] == real],
-            [max(r.values["excess"], 1e-5) for r in own if r.case["real"] == real],
-            "o",
-            markersize=3,
-            color=color,
-        )
+        own = [r.values for r in pick(records, competitor=AUTO, real=real)]
+        points = [(v["guess"], max(v["excess"], 1e-5)) for v in own if v.get("guess")]
+        axis.plot(*np.reshape(points, (-1, 2)).T, "o", markersize=3, color=color)
     limits = [1e-5, 1.0]
     axis.plot(limits, limits, color="0.5", linewidth=1.0)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("excess that the plan expects")
+    axis.set(xscale="log", yscale="log", xlabel="excess that the plan expects")
     axis.set_title("auto (blue: real tables)", fontsize=9)

@@ -16,9 +16,10 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
+from bench.arrange import grouped, pick
 from bench.harness import Document, Record, Run
 from bench.problems import bank, claims_panel, health_panel, numeric_adult, randhie, wine
-from bench.report import Table, plain
+from bench.report import NAMED, Cell, Table, case, rows_of, value
 
 Rows = NDArray[np.float64]
 
@@ -252,7 +253,7 @@ def _cell(
         for name, method in methods.items():
             found[name].append(method(sample, population.loss, epsilon, seed, name, usual))
     usual_errors = np.median([errors for _, errors in found[TEXTBOOK]], axis=0)
-    case: dict[str, int | float | str] = {
+    where: dict[str, int | float | str] = {
         "n": n, "d": population.columns + 1, "epsilon": epsilon, "loss": population.loss.name,
         "unit": "person" if persons else "row", "forecast": settled.expected["width_ratio"],
     }  # fmt: skip
@@ -262,7 +263,7 @@ def _cell(
     return [
         Record(
             population.name,
-            case,
+            where,
             name,
             _values(population, pairs, usual_errors, weighted if name != TEXTBOOK else None),
         )
@@ -561,47 +562,46 @@ FAMILIES: dict[str, Callable[[int], Population]] = {
 
 
 def tables(document: Document) -> list[Table]:
-    found = []
-    for epsilon in dict.fromkeys(r.case["epsilon"] for r in document.records):
-        records = [r for r in document.records if r.case["epsilon"] == epsilon]
-        found.append(
-            Table(
-                f"epsilon = {epsilon:g}",
-                "Intervals of 95%, delta = 1e-6, add_or_remove_one. Coverage and width (over that "
-                "of robust intervals without privacy, the median; as foretold by the plan) where "
-                "intervals are printed; the worst coordinate among those printed in "
-                f"{_OFTEN:.0%} of the repetitions or more; of the fit with rows of much leverage "
-                "weighted as the solver weighs them: the same coverage; rejected: tests at 5% that "
-                "coefficients which are 0 where rows are made have their population's value.",
-                ("table", "rows or persons", "weights", "repetitions", "competitor", "coverage",
-                 "worst", "of the weighted fit", "width", "foretold", "refused", "rejected"),
-                [_row(r) for r in records],
-            )
-        )  # fmt: skip
-    return found
-
-
-def _row(record: Record) -> tuple[str, ...]:
-    values = record.values
-
-    def share(name: str) -> str:
-        return f"{values[name]:.3f}" if name in values else ""
-
-    private = record.competitor in (ROBUST, TRUSTING, CLUSTER)
-    return (
-        record.group,
-        plain(record.case["n"]),
-        plain(record.case["d"]),
-        plain(values["repetitions"]),
-        record.competitor,
-        share("coverage"),
-        share("worst"),
-        share("weighted coverage") if private else "",
-        f"{values['width']:.2f}" if "width" in values else "",
-        f"{record.case['forecast']:.2f}" if private else "",
-        f"{values['refused']:.0%}",
-        share("rejected"),
+    text = (
+        "Intervals of 95%, delta = 1e-6, add_or_remove_one. Coverage and width (over that of "
+        "robust intervals without privacy, the median; as foretold by the plan) where intervals "
+        "are printed; the worst coordinate among those printed in "
+        f"{_OFTEN:.0%} of the repetitions or more; of the fit with rows of much leverage weighted "
+        "as the solver weighs them: the same coverage; rejected: tests at 5% that coefficients "
+        "which are 0 where rows are made have their population's value."
     )
+    return [
+        rows_of(f"epsilon = {epsilon:g}", text, records, _COLUMNS)
+        for epsilon, records in grouped(document.records, "epsilon").items()
+    ]
+
+
+def _share(name: str, digits: int = 3, kinds: tuple[str, ...] = ()) -> Cell:
+    """A value where there is one, of some competitors or all."""
+
+    def cell(record: Record) -> str:
+        known = record.values | {"forecast": record.case["forecast"]}
+        shown = name in known and record.competitor in (kinds or COMPETITORS)
+        return f"{known[name]:.{digits}f}" if shown else ""
+
+    return cell
+
+
+_PRIVATE = (ROBUST, TRUSTING, CLUSTER)
+_COLUMNS: dict[str, Cell] = {
+    "table": lambda r: r.group,
+    "rows or persons": case("n"),
+    "weights": case("d"),
+    "repetitions": value("repetitions"),
+    **NAMED,
+    "coverage": _share("coverage"),
+    "worst": _share("worst"),
+    "of the weighted fit": _share("weighted coverage", kinds=_PRIVATE),
+    "width": _share("width", 2),
+    "foretold": _share("forecast", 2, _PRIVATE),
+    "refused": value("refused", "{:.0%}".format),
+    "rejected": _share("rejected"),
+}
 
 
 def draw(document: Document, figure: Any) -> None:
@@ -609,25 +609,21 @@ def draw(document: Document, figure: Any) -> None:
     figure.set_size_inches(10, 4)
     left, right = figure.subplots(1, 2)
     for name, color in zip((ROBUST, CLUSTER, NAIVE), ("C0", "C2", "C3"), strict=True):
-        chosen = [r for r in document.records if r.competitor == name and "width" in r.values]
-        widths = [r.values["width"] for r in chosen]
-        left.plot(widths, [r.values["coverage"] for r in chosen], "o", color=color, label=name)
+        chosen = [r.values for r in pick(document.records, competitor=name) if "width" in r.values]
+        points = np.reshape([(v["width"], v["coverage"]) for v in chosen], (-1, 2))
+        left.plot(*points.T, "o", color=color, label=name)
     left.axhline(0.95, color="0.6", linewidth=1.0)
-    left.set_xlabel("width over that without privacy")
-    left.set_ylabel("share of intervals that hold")
+    left.set(xlabel="width over that without privacy", ylabel="share of intervals that hold")
     left.legend(frameon=False)
-    for record in document.records:
-        if record.group == "power" and record.competitor in (ROBUST, TEXTBOOK):
-            places = [k for k in range(10) if f"power {k}" in record.values]
-            style = "-" if record.competitor == ROBUST else "--"
-            right.plot(
-                [abs(record.values[f"effect {k}"]) for k in places],
-                [record.values[f"power {k}"] for k in places],
-                f"o{style}",
-                label=f"{record.competitor}, epsilon = {record.case['epsilon']:g}",
-            )
+    for kind, style in ((ROBUST, "o-"), (TEXTBOOK, "o--")):
+        for record in pick(document.records, group="power", competitor=kind):
+            v, label = record.values, f"{kind}, epsilon = {record.case['epsilon']:g}"
+            places = [k for k in range(10) if f"power {k}" in v]
+            points = np.array([(abs(v[f"effect {k}"]), v[f"power {k}"]) for k in places])
+            right.plot(*points.reshape(-1, 2).T, style, label=label)
     right.axhline(0.05, color="0.6", linewidth=1.0)
-    right.set_xlabel("coefficient of a column in [-1, 1]")
-    right.set_ylabel("share of tests at 5% that reject")
-    if any(record.group == "power" for record in document.records):
+    right.set(
+        xlabel="coefficient of a column in [-1, 1]", ylabel="share of tests at 5% that reject"
+    )
+    if pick(document.records, group="power"):
         right.legend(frameon=False, fontsize=8)

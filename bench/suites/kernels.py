@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench import machine, rivals
+from bench.arrange import bars, grouped, pick
 from bench.competitors import dpfast_native
 from bench.harness import Document, Record, Run, interleave, timing_records
 from bench.problems import Dataset, synthetic
@@ -540,22 +541,15 @@ def draw(document: Document, figure: Any) -> None:
     figure.set_size_inches(11, 3.6)
     axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axis, name in zip(axes, shown, strict=True):
-        records = [r for r in document.records if r.group == name and r.competitor != READ]
-        columns = sorted({int(r.case["d"]) for r in records})
-        competitors = list(dict.fromkeys(r.competitor for r in records))
-        width = 0.8 / len(competitors)
-        for k, competitor in enumerate(competitors):
-            share = {int(r.case["d"]): r.speed[READ] for r in records if r.competitor == competitor}
-            bars = axis.bar(
-                [i + (k - (len(competitors) - 1) / 2) * width for i in range(len(columns))],
-                [share[d] for d in columns],
-                width,
-                label=competitor,
-                color=_GRAYS.get(competitor) or ("C0", "C9", "C2")[k % 3],
-            )
-            axis.bar_label(bars, fmt="%.2f", fontsize=6, padding=1)
-        axis.set_xticks(range(len(columns)), [f"d = {d}" for d in columns])
-        axis.axhline(1.0, color="0.3", linewidth=0.8, linestyle="--")
+        records = [r for r in pick(document.records, group=name) if r.competitor != READ]
+        shares = {
+            competitor: [r.speed[READ] for r in sorted(own, key=lambda r: r.case["d"])]
+            for competitor, own in grouped(records, "competitor").items()
+        }
+        colors = [_GRAYS.get(n) or ("C0", "C9", "C2")[k % 3] for k, n in enumerate(shares)]
+        columns = sorted(grouped(records, "d"))
+        for one in bars(axis, [f"d = {d}" for d in columns], shares, colors):
+            axis.bar_label(one, fmt="%.2f", fontsize=6, padding=1)
         axis.set_title(name, fontsize=10)
     axes[0].set_ylabel("share of the read limit\n(higher is faster)")
     axes[0].legend(frameon=False, fontsize=8, loc="upper left")

@@ -22,8 +22,6 @@ from bench.competitors import COMPETITORS as ALL
 from bench.competitors import (
     diffprivlib_logistic,
     dpfast_native,
-    dpfast_pure,
-    dpfast_unbounded,
     jax_descent,
     lightning_saga,
     majority,
@@ -50,7 +48,7 @@ from bench.report import (
 
 NAME = "peers"
 TITLE = "dpfast beside other libraries"
-_OURS = (dpfast_native, dpfast_unbounded, dpfast_pure)
+_OURS = (dpfast_native, dpfast_native.UNBOUNDED, dpfast_native.PURE)
 _MODULES = (
     *_OURS, diffprivlib_logistic, opacus_sgd, opendp_descent,
     torch_descent, jax_descent, sklearn_nonprivate, lightning_saga, majority,
@@ -232,8 +230,7 @@ def auc(margin: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 def tables(document: Document) -> list[Table]:
     found = [_promises(document)]
-    for name in dict.fromkeys(r.group for r in document.records):
-        own = [r for r in document.records if r.group == name]
+    for name, own in arrange.grouped(document.records, "group").items():
         text = (
             f"{plain(own[0].case['n'])} rows, {plain(own[0].case['d'])} columns; 80 % train, "
             "20 % test; mean over the splits ± standard error. Every competitor has a process of "
@@ -294,8 +291,8 @@ _COLUMNS: dict[str, Cell] = {
 }
 _STYLES: dict[str, dict[str, Any]] = {
     dpfast_native.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
-    dpfast_unbounded.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
-    dpfast_pure.NAME: {"color": "0.5", "linewidth": 2.2, "marker": "o"},
+    dpfast_native.UNBOUNDED.NAME: {"color": "black", "linewidth": 2.2, "marker": "o"},
+    dpfast_native.PURE.NAME: {"color": "0.5", "linewidth": 2.2, "marker": "o"},
     diffprivlib_logistic.NAME: {"color": "C3", "marker": "s"},
     opacus_sgd.NAME: {"color": "C0", "marker": "^"},
     opendp_descent.NAME: {"color": "C2", "marker": "v"},
@@ -307,16 +304,16 @@ _LINES = {"replace_one": "-", "add_or_remove_one": "--"}
 
 def draw(document: Document, figure: Any) -> None:
     """A column a table: accuracy and log-loss over epsilon, what is not private as lines."""
-    names = list(dict.fromkeys(r.group for r in document.records))
-    axes = arrange.panels(figure, 2 * len(names), len(names), (3.2, 2.9))
-    for k, name in enumerate(names):
-        own = [r for r in document.records if r.group == name]
-        axes[k].set_title(name, fontsize=11)
-        _draw_metric(axes[k], own, "accuracy", 100.0)
-        _draw_metric(axes[len(names) + k], own, "log_loss", 1.0)
-        axes[len(names) + k].set_xlabel("epsilon")
-    axes[0].set_ylabel("test accuracy, %")
-    axes[len(names)].set_ylabel("test log-loss")
+    by_table = arrange.grouped(document.records, "group")
+    axes = arrange.panels(figure, 2 * len(by_table), len(by_table), (3.2, 2.9))
+    upper, lower = np.split(axes, 2)
+    for above, below, (name, own) in zip(upper, lower, by_table.items(), strict=True):
+        above.set_title(name, fontsize=11)
+        _draw_metric(above, own, "accuracy", 100.0)
+        _draw_metric(below, own, "log_loss", 1.0)
+        below.set_xlabel("epsilon")
+    upper[0].set_ylabel("test accuracy, %")
+    lower[0].set_ylabel("test log-loss")
     figure.suptitle("solid: replace_one, dashed: add_or_remove_one", fontsize=9)
     arrange.legend(figure, 3)
 
@@ -324,19 +321,16 @@ def draw(document: Document, figure: Any) -> None:
 def _draw_metric(axis: Any, records: Sequence[Record], metric: str, factor: float) -> None:
     reference = {sklearn_nonprivate.NAME: ("C5", "-"), majority.NAME: ("0.6", "-.")}
     shown = []
-    for name in dict.fromkeys(r.competitor for r in records):
-        own = [r for r in records if r.competitor == name]
+    for name, own in arrange.grouped(records, "competitor").items():
         levels = [factor * r.values[metric] for r in own]
         if name in reference:
             color, line = reference[name]
             axis.axhline(levels[0], color=color, linestyle=line, linewidth=1.2, label=name)
         elif name in _STYLES:
-            errors = [factor * r.values[f"{metric}_standard_error"] for r in own]
-            axis.errorbar(
-                [float(r.case["epsilon"]) for r in own], levels, errors, markersize=4, capsize=2,
-                label=name, linestyle=_LINES[str(own[0].case["relation"])], **_STYLES[name],
-            )  # fmt: skip
-        if name in (dpfast_native.NAME, dpfast_unbounded.NAME, *reference):
+            line = _LINES[own[0].case["relation"]]
+            arrange.curve(axis, own, "epsilon", metric, bars=True, scale=factor, markersize=4,
+                          capsize=2, label=name, linestyle=line, **_STYLES[name])  # fmt: skip
+        if name in (dpfast_native.NAME, dpfast_native.UNBOUNDED.NAME, *reference):
             shown += levels
     epsilons = sorted({float(r.case["epsilon"]) for r in records if "epsilon" in r.case})
     if epsilons:

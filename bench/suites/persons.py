@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.arrange import grouped, pick
 from bench.harness import Document, Record, Run, interleave, scores, timing_records
 from bench.problems import Panel, claims_panel, health_panel, least_loss, made_panel, synthetic
 from bench.report import NAMED, SHAPE, TIME, Table, mean, plain, relative, rows_of
@@ -119,10 +120,8 @@ def _time(settings: Run, sizes: Sizes) -> list[Record]:
 def pairs(records: list[Record]) -> list[tuple[Record, Record, float]]:
     """Of each case whole persons, rows, and the share of the rows' excess that remains."""
     found = []
-    for one in records:
-        if one.competitor != WHOLE:
-            continue
-        other = next(r for r in records if r.competitor == ROWS and r.case == one.case)
+    for one in pick(records, competitor=WHOLE):
+        other = next(r for r in pick(records, competitor=ROWS) if r.case == one.case)
         found.append((one, other, one.values["excess"] / other.values["excess"]))
     return found
 
@@ -138,9 +137,7 @@ def _compared(title: str, text: str, records: list[Record], cases: Mapping[str, 
 
 
 def tables(document: Document) -> list[Table]:
-    made, real, times = (
-        [r for r in document.records if r.group == group] for group in (_MADE, _REAL, _TIME)
-    )
+    made, real, times = (pick(document.records, group=group) for group in (_MADE, _REAL, _TIME))
     found = [
         _compared(
             "Made panels",
@@ -172,16 +169,12 @@ def tables(document: Document) -> list[Table]:
 
 def draw(document: Document, figure: Any) -> None:
     """Shares of the rows' excess by how alike the columns are."""
-    made = [r for r in document.records if r.group == _MADE and r.case["labels"] == 0.0]
+    made = pick(document.records, group=_MADE, labels=0.0)
     axes = figure.subplots()
     figure.set_size_inches(5, 3.5)
-    curves: dict[tuple[Any, Any], list[tuple[float, float]]] = {}
-    for one, _, share in pairs(made):
-        key = one.case["rows"], one.case["epsilon"]
-        curves.setdefault(key, []).append((float(one.case["alike"]), share))
-    for (rows, epsilon), points in curves.items():
+    for (rows, epsilon), own in grouped(made, "rows", "epsilon").items():
+        points = [(one.case["alike"], share) for one, _, share in pairs(own)]
         axes.plot(*zip(*points, strict=True), marker=".", label=f"{rows} rows, epsilon {epsilon:g}")
-    axes.set_yscale("log")
-    axes.set_xlabel("correlation of columns within a person")
+    axes.set(yscale="log", xlabel="correlation of columns within a person")
     axes.set_ylabel("excess loss over that of rows")
     axes.legend(frameon=False, fontsize=7)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.arrange import grouped, index, pick
 from bench.competitors import Task, sklearn_nonprivate
 from bench.harness import Document, Record, Run, interleave, timing_records
 from bench.problems import coded_rows, private_fit, sparse_rows, synthetic
@@ -142,16 +143,15 @@ def _newton(X: Any, y: NDArray[np.float64]) -> object:
 def tables(document: Document) -> list[Table]:
     found = []
     for group in (_BALL, _STANDARD, _SPARSE, _CODES):
-        own = [r for r in document.records if r.group == group]
-        names = [n for n in COMPETITORS if n != LBFGS and any(r.competitor == n for r in own)]
+        own = pick(document.records, group=group)
+        measured = grouped(own, "competitor")
+        names = [n for n in COMPETITORS if n != LBFGS and n in measured]
         rows = []
-        for case in dict.fromkeys(tuple(r.case.items()) for r in own):
-            by_name = {r.competitor: r for r in own if tuple(r.case.items()) == case}
-            shares = (
-                time_share(by_name[name], LBFGS) if name in by_name else "-" for name in names
-            )
-            time_of_lbfgs = duration(by_name[LBFGS].values["seconds"])
-            rows.append((*(plain(value) for _, value in case), time_of_lbfgs, *shares))
+        for where, line in grouped(own, "n", "d", "epsilon").items():
+            of = index(line, "competitor")
+            shares = (time_share(of[name], LBFGS) if name in of else "-" for name in names)
+            time_of_lbfgs = duration(of[LBFGS].values["seconds"])
+            rows.append((*map(plain, where), time_of_lbfgs, *shares))
         if rows:
             header = ("n", "d", "epsilon", f"{LBFGS} (lbfgs)", *names)
             found.append(Table(f"Rows {group}", _text(group, document.records), header, rows))
@@ -159,7 +159,7 @@ def tables(document: Document) -> list[Table]:
 
 
 def _text(group: str, records: Sequence[Record]) -> str:
-    (speed,) = (r.values["gigabytes_per_second"] for r in records if r.group == _READ)
+    (speed,) = (r.values["gigabytes_per_second"] for r in pick(records, group=_READ))
     text = (
         "Processor time of lbfgs, and that of the others in units of it: less than 1 is a private "
         f"fit for less than the price of a non-private one. One core reads {speed:.1f} GB/s."
@@ -173,26 +173,25 @@ def _text(group: str, records: Sequence[Record]) -> str:
     return text
 
 
+def _label(record: Record) -> str:
+    n, d, epsilon = record.case.values()
+    return f"{n:,} x {d:,}, {record.group}, ε = {epsilon:g}"
+
+
 def draw(document: Document, figure: Any) -> None:
     """A row of points a table: the price by each solver."""
     own = [r for r in document.records if LBFGS in r.speed]
-    cases = list(dict.fromkeys((r.group, *r.case.values()) for r in own))
-    names = [n for n in COMPETITORS if any(r.competitor == n for r in own)]
+    cases = list(dict.fromkeys(map(_label, own)))
     figure.set_size_inches(8.0, 1.2 + 0.3 * len(cases))
     axis = figure.subplots()
-    for number, name in enumerate(names):
-        points = [
-            (1.0 / r.speed[LBFGS], cases.index((r.group, *r.case.values())))
-            for r in own
-            if r.competitor == name
-        ]
-        axis.plot(*zip(*points, strict=True), "o", color=f"C{number}", markersize=5, label=name)
+    for number, (name, points) in enumerate(grouped(own, "competitor").items()):
+        prices = [1.0 / r.speed[LBFGS] for r in points]
+        places = [cases.index(_label(r)) for r in points]
+        axis.plot(prices, places, "o", color=f"C{number}", markersize=5, label=name)
     axis.axvline(1.0, color="0.5", linewidth=0.8)
-    axis.set_xscale("log")
-    labels = [f"{n:,} x {d:,}, {group}, ε = {e:g}" for group, n, d, e in cases]
-    axis.set_yticks(range(len(cases)), labels, fontsize=8)
+    axis.set_yticks(range(len(cases)), cases, fontsize=8)
     axis.invert_yaxis()
-    axis.set_xlabel("processor time over scikit-learn's lbfgs")
+    axis.set(xscale="log", xlabel="processor time over scikit-learn's lbfgs")
     axis.legend(frameon=False, fontsize=8)
     axis.grid(color="0.92")
     axis.set_axisbelow(True)

@@ -2,7 +2,7 @@
 
 A source says where the rows are: :func:`from_parquet`, :func:`from_npy`, :func:`from_csv`,
 :func:`from_dataset` (Arrow) and :func:`from_batches` (any function that yields arrays) make one;
-estimators take it in the place of `X` and `y`.  :class:`BlockProblem` is the problem over it, for
+estimators take it instead of `X` and `y`.  :class:`BlockProblem` is the problem over it, for
 :func:`dpfast.solve`; it takes any :class:`Executor`, which is all that differs between a machine
 that reads blocks from a disk and a cluster that holds them.
 """
@@ -156,7 +156,7 @@ def from_parquet(
     Parameters
     ----------
     path : path or sequence of paths
-        A directory stands for the files in it that end in .parquet or .pq, by their names' order.
+        Of a directory, all files that end in .parquet or .pq, in the order of their names.
         All files must have the same columns.
     target : str, optional
         Column of the targets or labels; may be left out for predictions.

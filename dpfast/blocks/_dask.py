@@ -162,7 +162,7 @@ class DaskBlocks(Executor):
             wanted, self._each(function, wanted), strict=True
         ):
             if rows != self.sizes[number]:
-                raise self._changed(number, f"{rows} rows in the place of {self.sizes[number]}")
+                raise self._changed(number, f"{rows} rows instead of {self.sizes[number]}")
             if checksum != self._checksums[number]:
                 raise self._changed(number, "other values")
             if watch is not None:

@@ -103,7 +103,7 @@ class GroupBlocks:
     start : int64 array of shape (n_groups + 1,)
         See :func:`group_starts`.
     block_rows : int
-        Rows of a block at least, but for the last.
+        Least number of rows of a block, except the last.
 
     Attributes
     ----------

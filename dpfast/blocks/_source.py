@@ -71,7 +71,7 @@ class Reader(Protocol):
         ...
 
     def describe(self) -> Any:
-        """What tells this data set from another but for its values, for JSON.
+        """What identifies this data set, apart from its values, for JSON.
 
         Where rows have groups, nothing that follows from how many rows there are.
         """
@@ -87,7 +87,7 @@ class Source(Executor):
     ----------
     reader : Reader
     block_rows : int or None, default=None
-        Rows of a block, but for the last; None: 32 MiB of float64 entries.
+        Rows of every block except the last; None: 32 MiB of float64 entries.
     read_ahead : bool, default=True
         Read in a thread of its own; False: by whoever works on the blocks, one block in memory.
 

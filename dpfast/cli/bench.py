@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         "bench",
         help="how fast this machine fits, at a size of your choice",
         description="Time the reading of rows, one gradient and whole private fits on made-up "
-        "rows of the size that you give, next to the same fits with NumPy in the place of "
+        "rows of the size that you give, next to the same fits with NumPy instead of "
         "compiled code and to scikit-learn's non-private fit. The best of several rounds counts.",
         epilog="The benchmarks behind the published numbers (kernels, the papers' tables, other "
         "libraries) are in the source tree: 'python -m bench' there.",

@@ -316,28 +316,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return (note,)
 
     def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
-        """Fit the model privately; the budget is spent when this returns or fails after planning.
+        """Fit the model privately; the budget is spent when this returns, or fails after planning.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
             Dense float64 and float32 rows, CSR and rows in codes (:mod:`dpfast.coded`) are read in
             place.  Rows that do not fit in memory come in blocks that hold their targets and
-            weights, see :mod:`dpfast.blocks`, or in dask collections, like `y` and the weights
-            then.  `data_norm` and `classes` or
-            `target_bounds` must then be given, and the multinomial loss is not available.
+            weights, see :mod:`dpfast.blocks`, or in dask collections; then `y` and the weights are
+            dask collections, too.  Both need `data_norm` and `classes` or `target_bounds`, and do
+            not support the multinomial loss.
         y : array-like of shape (n_samples,)
-            Class labels, or numbers that are clipped to `target_bounds`; left out for blocks.
+            Class labels, or numbers, which are clipped to `target_bounds`; omit it for blocks.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts, >= 0; needs `max_weight`. Private like the rows. The mean is
-            over the number of rows, not over the sum of the weights, which is private.
+            Weights of the rows, >= 0, private like the rows; they require `max_weight`. The mean
+            divides by the number of rows, not by the sum of the weights, which is private.
         groups : array-like of shape (n_samples,), optional
-            Whose row each is: integers, texts or other exact ids, such as persons'. The guarantee
-            is then for all rows of one group together, `n_samples` in it is the number of groups,
-            and how many rows there are is private; see the guide "Which unit?".
+            The group of each row, such as a person: integers, texts or other exact ids. The
+            guarantee then covers all rows of a group together, its `n_samples` is the number of
+            groups, and the number of rows is private; see the guide "Which unit?".
         checkpoint : path-like, optional
-            For blocks: file from which the fit goes on if it was interrupted, see
-            :func:`dpfast.solve`.
+            For blocks: file from which an interrupted fit continues, see :func:`dpfast.solve`.
 
         Returns
         -------
@@ -346,8 +345,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         TypeError, ValueError
-            If a parameter or the data are not as documented; nothing is spent.  What is wrong with
-            rows in blocks is found when they are read, with what was paid by then spent.
+            If a parameter or the data are not as documented; nothing is spent.  Errors in rows in
+            blocks are found when they are read; what was paid by then stays spent.
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
@@ -618,8 +617,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def as_prior(self) -> CoefficientPrior:
         """Coefficients and what the noise may have done to them, for the `prior` of another fit.
 
-        Post-processing of what was released: a fit to other people begins with it for nothing, a
-        fit to the same people pays for what it releases itself.
+        It only post-processes what was released. A fit to other people uses it for free; a fit to
+        the same people pays for its own releases.
 
         Returns
         -------

@@ -17,57 +17,58 @@ delta : float, default=1e-6
 solver : str, default="auto"
     Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
 data_norm : float or None, default=None
-    Public bound of the rows' Euclidean norms (intercept not counted); longer rows are scaled
+    Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
     down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
 intercept_scaling : float, default=1.0
     Value of the constant column. The intercept is penalized like the other weights, and the
     constant counts in the row norm.
 neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-    What one person's influence means: her record replaced by any other, or absent.
+    Which data sets are neighbors: one record is replaced by any other, or is absent.
 solver_options : dict or None, default=None
     Further options of the solver.
 accountant : str, default="auto"
     How privacy is added up; "auto" takes the smallest valid ε.
 random_state : None, int or NumPy generator, default=None
     None draws the noise from the operating system's randomness. Anything else makes the fit
-    repeatable and the report says not to release it.
+    repeatable, and its report says not to release it.
 n_jobs : int or None, default=None
-    Threads; None means one, -1 all cores. The result does not depend on it.
+    Number of threads: None means one, -1 all cores. The result does not depend on it.
 verbose : int, default=0
     1 prints the plan before anything is spent.
 strict : bool, default=False
     Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
 max_weight : float or None, default=None
-    Public bound of the weights, needed where `fit` gets a `sample_weight`: larger weights are
-    lowered to it, and the noise is in proportion to it.
+    Public bound of the weights, required if `fit` gets a `sample_weight`. Larger weights are
+    lowered to it, and the noise is proportional to it.
 max_rows_per_group : int or None, default=None
-    Public bound of the rows of a group that are used, where `fit` gets `groups`; of a longer
-    one so many, chosen evenly.  Solvers that do not clip whole groups need it.
+    Largest number of rows that the fit uses from one group, if `fit` gets `groups`; it picks
+    them evenly from a larger group. Required by solvers that do not clip whole groups.
 column_blocks : sequence of ColumnBlock or None, default=None
-    How all columns were declared, as the encoders' `column_blocks_` say: public structure that
-    makes noise matter less. Wrong declarations cost accuracy, never privacy.
+    How the columns were declared, as in the `column_blocks_` of an encoder. The solver uses
+    this public structure to reduce the effect of the noise. A wrong declaration costs
+    accuracy, never privacy.
 inference : bool, default=False
-    Spend the budget on standard errors, too: coefficients come from the solver "dp-newton", and
-    the fit has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and `summary`. Refused, before
-    anything is spent, where the rows are too few for intervals that hold.
+    Also release standard errors, within the same budget. The coefficients come from the solver
+    "dp-newton", and the fitted model has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and
+    `summary`. With too few rows for valid intervals, `fit` refuses before anything is spent.
 cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
-    Whether standard errors hold if the model does not (products of scores are released for
-    that), or trust it. With `groups` of several rows it must be "cluster": whatever the rows of
-    a group have in common. For `inference`.
+    Kind of standard errors, with `inference`. "robust" ones hold even if the model does not,
+    which takes a release of products of scores; "nonrobust" ones trust the model; "cluster"
+    ones allow for any dependence within a group, and are required if groups have several rows.
 bse_, pvalues_ : ndarray of shape (n_features + 1,)
-    With `inference`: standard errors, and p-values of the tests that a coefficient is 0; the
-    intercept's last. NaN where what was released says that they would not hold.
+    Standard errors, and p-values of the tests that a coefficient is 0, the intercept's last;
+    with `inference`. NaN where the released statistics show that they would not hold.
 cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
-    With `inference`.
+    Covariance of the coefficients, the intercept last; with `inference`.
 feature_names_in_ : ndarray of shape (n_features,)
     Only if `X` had string column names.
 privacy_ : dpfast.privacy.PrivacyReport
     The guarantee and the ledger that supports it.
 max_exposure : float or None, default=None
-    Public bound of the exposures, needed where `fit` gets an `exposure`: how long each row was
-    watched, or how many units are in it. The mean of the target is then the exposure times
-    ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target over the
-    exposure. It replaces `max_weight`, but where there are weights, too.
+    Public bound of the exposures, required if `fit` gets an `exposure`: how long each row was
+    observed, or how many units it covers. The mean of the target is then the exposure times
+    ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target divided
+    by the exposure. `max_weight` is then required only if `fit` also gets a `sample_weight`.
 """
 _BY_NAME = {re.split(r"\W", text)[0]: text for text in re.split(r"\n(?=\S)", _DESCRIPTIONS.strip())}
 

@@ -183,8 +183,8 @@ class Inferential:
         columns : sequence of str or int, optional
             Names ("Intercept" among them) or numbers; None: all, the intercept last.
         sampling_only : bool, default=False
-            Leave the noise out, to show how much of the width is the noise's.  Such intervals do
-            not hold.
+            Leave the noise out, to show how much of the width it causes. Such intervals do not
+            hold.
 
         Returns
         -------

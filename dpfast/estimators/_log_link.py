@@ -127,7 +127,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
     def _by_exposure(
         self, X: Any, y: Any, fit_params: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Rates in the place of targets, and weights with which their loss is that of an offset.
+        """Rates instead of targets, and weights with which their loss is that of an offset.
 
         With an exposure e, the loss of a mean ``e exp(z)`` is ``e^(2-q)`` times that of the rate
         ``t / e`` with the mean ``exp(z)``, up to terms without z.

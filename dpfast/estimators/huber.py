@@ -18,8 +18,8 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
 
     Minimizes ``(1/n) Σ h(t_i - <x̃_i, w>) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, ``t_i`` the
-    target brought to [-1, 1], and ``h(r) = r²/2`` where ``|r| <= threshold``, a line beyond. The
-    threshold is what one row can pull with: a small one resists outliers and needs less noise.
+    target scaled to [-1, 1], and ``h(r) = r²/2`` where ``|r| <= threshold``, a line beyond. The
+    threshold limits the pull of a row: a small one resists outliers and needs less noise.
 
     Parameters
     ----------
@@ -27,21 +27,21 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
     {delta}
     {solver}
     alpha : float or "auto", default="auto"
-        Ridge of the mean loss, the targets being in [-1, 1]. "auto" lets the solver choose it from
-        public quantities.
+        Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" lets the solver choose it
+        from public quantities.
     {data_norm}
     fit_intercept : bool, default=True
     {intercept_scaling}
     {neighboring_relation}
     target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target; targets beyond are clipped, and inside the model they are
-        brought to [-1, 1] (without an intercept: divided by the larger absolute value). None takes
-        them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
+        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
+        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     threshold : float, default=0.2
         Residual from which the loss grows linearly, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
-        these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
-        for budgets with a δ). Unlike in scikit-learn no scale of the residuals is estimated.
+        these where most targets are, if the solver learns it ("dp-whitened-gd", which "auto" takes
+        for budgets with a δ). Unlike scikit-learn, the fit does not estimate a residual scale.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
@@ -56,9 +56,9 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
     {cov_type}
     {max_rows_per_group}
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows and their targets, like the private ones; or coefficients with a covariance,
-        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
-        not pay for it. See the guide to priors.
+        Public rows with their targets, in the form of the private ones; or coefficients with a
+        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+        budget on them. See the guide to priors.
 
     Attributes
     ----------

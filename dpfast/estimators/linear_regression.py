@@ -22,11 +22,11 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
 
     Minimizes ``(1/n) Σ (t_i - <x̃_i, w>)²/2 + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
-    the target brought to [-1, 1]. A square has no bounded slope, and without one a single row could
-    pull as hard as it likes: residuals beyond 1, which is half the width of `target_bounds`, count
-    linearly (the Huber loss with the threshold 1). ``solver="dp-adassp"`` leaves the squares as
-    they are; it perturbs sums of products, and that costs more accuracy on most data. So does
-    ``inference=True``, whose coefficients have standard errors.
+    the target scaled to [-1, 1]. The slope of a square is not bounded, so a single row could pull
+    arbitrarily hard. Residuals beyond 1, which is half the width of `target_bounds`, therefore
+    count linearly (the Huber loss with threshold 1). ``solver="dp-adassp"`` keeps the squares and
+    perturbs sums of products instead, which costs more accuracy on most data. ``inference=True``,
+    whose coefficients have standard errors, keeps them, too.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     {solver}
     alpha : float or "auto", default="auto"
         Ridge of the mean loss, as in scikit-learn's Ridge (``alpha * n_samples`` there),
-        the targets being in [-1, 1]. "auto" lets the solver choose it from public quantities.
+        for targets scaled to [-1, 1]. "auto" lets the solver choose it from public quantities.
     {data_norm}
     fit_intercept : bool, default=True
     {intercept_scaling}
     {neighboring_relation}
     target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target; targets beyond are clipped, and inside the model they are
-        brought to [-1, 1] (without an intercept: divided by the larger absolute value). None takes
-        them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
+        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
+        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
@@ -58,9 +58,9 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     {cov_type}
     {max_rows_per_group}
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows and their targets, like the private ones; or coefficients with a covariance,
-        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
-        not pay for it. See the guide to priors.
+        Public rows with their targets, in the form of the private ones; or coefficients with a
+        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+        budget on them. See the guide to priors.
 
     Attributes
     ----------

@@ -36,8 +36,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
     Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
-    scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`. More
-    than two classes are learned within the one budget, see `multi_class`.
+    scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`. A fit
+    learns more than two classes within the same budget, see `multi_class`.
 
     Parameters
     ----------
@@ -46,28 +46,28 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     {solver}
     alpha : float or str, default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
-        there). "auto" lets the solver choose it from public quantities; a solver may know further
-        rules by name.
+        there). "auto" lets the solver choose it from public quantities; some solvers accept
+        the names of other rules.
     {data_norm}
     fit_intercept : bool, default=True
     {intercept_scaling}
     {neighboring_relation}
     classes : array-like of shape (n_classes,) or None, default=None
-        The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
-        of two the last is the positive one. None takes them from `y` with a
+        The public class labels in any order. As in scikit-learn, ``classes_`` is sorted, and the
+        last of two is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
     objective : {"erm", "tilted", "adversarial"}, default="erm"
-        What is minimized: the mean loss, a tilted mean that heeds the largest losses more, or the
-        mean loss under the worst perturbation of every row. Solver "output-perturbation" knows all.
+        What the fit minimizes: the mean loss, a tilted mean that weights large losses more, or the
+        mean loss under the worst perturbation of every row. "output-perturbation" supports all.
     objective_options : dict or None, default=None
         ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
         :func:`dpfast.objectives.make_objective`.
     class_weight : dict, "balanced" or None, default=None
-        How much rows count by their class: ``{class: weight}``, public, 1 for classes that are left
-        out; noise is in proportion to the largest. "balanced" takes weights with which all classes
-        count the same, the largest being 1, from a private count of the classes, which costs a
-        twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
-        rare classes see the guide to rare events: weights cost more accuracy than they bring.
+        Public weights by class, ``{class: weight}``; missing classes have weight 1. The noise is
+        proportional to the largest weight. "balanced" makes all classes count the same, with a
+        largest weight of 1, by a private count of the classes that costs a twentieth of the budget.
+        If the shares p_k of K classes are public, pass ``1 / (K p_k)`` instead. For rare classes,
+        weights cost more accuracy than they gain; see the guide to rare events.
     {solver_options}
     optimizer : str or callable, default="auto"
         Non-private inner optimizer, for solvers that have one.
@@ -79,33 +79,33 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     {max_weight}
     {max_rows_per_group}
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
-        How more than two classes are learned: all at once by the multinomial loss, which
-        ``solver="dp-whitened-gd"`` minimizes (also taken for ``solver="auto"``), or one against the
-        rest, by any solver. "auto" is multinomial wherever its solver serves the budget and the
-        other parameters: it needs less noise.
+        How to learn more than two classes: "multinomial" learns all at once by the multinomial
+        loss, with ``solver="dp-whitened-gd"`` (or "auto"); "ovr" learns one against the rest, with
+        any solver. "auto" is multinomial, which needs less noise, if its solver supports the budget
+        and the other parameters.
     {column_blocks}
     {inference}
     {cov_type}
     threshold : float or "balanced", default=0.5
-        Probability from which on :meth:`predict` takes the second of two classes. "balanced" is the
+        Probability from which :meth:`predict` returns the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
-        budget: where probabilities are right, this has the largest mean of the two recalls.
+        budget. If the probabilities are right, it maximizes the mean of the two recalls.
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows and their targets, like the private ones; or coefficients with a covariance,
-        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
-        not pay for it. See the guide to priors.
+        Public rows with their targets, in the form of the private ones; or coefficients with a
+        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+        budget on them. See the guide to priors.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private weights; one row for two classes, otherwise one for each class.
+        Private weights: one row for two classes, otherwise one for each class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private intercepts; 0 without `fit_intercept`.
     classes_ : ndarray of shape (n_classes,)
     {bse_}
     {cov_params_}
     class_shares_ : ndarray of shape (n_classes,)
-        Only if the classes were counted: their private shares.
+        Private shares of the classes; only if the fit counted them.
     n_features_in_ : int
     {feature_names_in_}
     {privacy_}
@@ -114,13 +114,13 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     -----
     The number of rows and the shape of X are treated as public.
 
-    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
-    times hurts more than noise that is added once. Fit on all rows at a time.
+    There is no `partial_fit`: every call would have to pay, and noise added many times hurts more
+    than noise added once. Fit on all rows at once.
 
-    With ``multi_class="ovr"`` each row is in the problem of every class, so that their privacy
-    losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in units of µ (about
-    ``√k`` times the noise of a binary fit), with a pure budget ``ε/k``. The multinomial loss is
-    learned in one sequence of releases for all classes (:mod:`dpfast.solvers.multinomial`).
+    With ``multi_class="ovr"``, each row is in the problem of every class, so the privacy losses add
+    up. With Gaussian noise, each of k problems gets ``1/√k`` of the budget in units of µ (about
+    ``√k`` times the noise of a binary fit); with a pure budget, ``ε/k``. The multinomial loss takes
+    one sequence of releases for all classes (:mod:`dpfast.solvers.multinomial`).
 
     Examples
     --------

@@ -24,7 +24,7 @@ class QuantileRegressor(PrivateLinearRegressor):
 
     Minimizes ``(1/n) Σ p(t_i - <x̃_i, w>) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, ``t_i`` the
-    target brought to [-1, 1], and ``p(r) = max(q r, (q - 1) r)`` the pinball loss of the quantile
+    target scaled to [-1, 1], and ``p(r) = max(q r, (q - 1) r)`` the pinball loss of the quantile
     q, rounded off by a parabola where ``|r| <= width``.
 
     Parameters
@@ -40,9 +40,9 @@ class QuantileRegressor(PrivateLinearRegressor):
     {intercept_scaling}
     {neighboring_relation}
     target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target; targets beyond are clipped, and inside the model they are
-        brought to [-1, 1] (without an intercept: divided by the larger absolute value). None takes
-        them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
+        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
+        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
     width : float, default=0.1
@@ -63,9 +63,9 @@ class QuantileRegressor(PrivateLinearRegressor):
     {column_blocks}
     {max_rows_per_group}
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows and their targets, like the private ones; or coefficients with a covariance,
-        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
-        not pay for it. See the guide to priors.
+        Public rows with their targets, in the form of the private ones; or coefficients with a
+        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+        budget on them. See the guide to priors.
 
     Attributes
     ----------

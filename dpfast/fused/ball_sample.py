@@ -248,7 +248,7 @@ class BallSample(Access[Vector]):
                 slack += s * float(weight) * max(0.0, outside)
         integers = np.rint((inner - (gradient + hold) / mu) / step).astype(np.int64)
         pull = kappa * step * integers.astype(np.float64)
-        # ∇A(p) but for what holds p on the edge: rounding errors, of whichever origin.
+        # ∇A(p) except for what holds p on the edge: rounding errors, of whichever origin.
         tilt = s * (gradient + hold) - kappa * inner + pull
         tilted = float(np.linalg.norm(tilt)) + s * self.shape.gradient_error(reach)
         slack += 2.0 * self.radius * tilted
@@ -256,7 +256,7 @@ class BallSample(Access[Vector]):
         def exponent(u: Vector) -> float:
             w = center + u
             lifted = part(w) + ridge * float(center @ u)
-            # κ is sα for a problem, but for the rounding of `stddev`.
+            # κ is sα for a problem, up to the rounding of `stddev`.
             return s * lifted + float(pull @ u) - 0.5 * (kappa - s * ridge) * float(u @ u)
 
         least = exponent(inner) - slack - 2.0 * self.error
@@ -273,7 +273,7 @@ class BallSample(Access[Vector]):
         """F as an objective, and as ``f + (ridge/2)‖w‖²`` with the values of f."""
         if not isinstance(self.shape, ProblemShape):
             return problem, lambda w: float(problem.value_and_gradient(w)[0]), 0.0
-        # Public bound of a row's loss on the ball: never acts but for rounding.
+        # Public bound of a row's loss on the ball: acts only on rounding errors.
         loss_clip = _largest_loss(self.shape, reach) * (1.0 + 1e-9)
         n = self.shape.n_samples
         return (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SelectingMechanism(Mechanism[int]):
-    """The index of the candidate whose score is the largest, or the smallest, but for noise.
+    """The index of the candidate whose score is the largest, or the smallest, up to noise.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class L2Laplace(PureMechanism):
     """A vector-valued query plus noise of density proportional to ``exp(-norm(z) / scale)``.
 
-    The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale), but for a
+    The norm is l2: the direction is uniform on the sphere, the radius Gamma(d, scale), except for a
     grid of step g on which the noise is discrete. The query is rounded to the grid and clamped to
     ``+-2^61 g``; the noise is added in integers.
 

@@ -386,7 +386,7 @@ class Adversarial(Risk):
         ``s̄`` are wrong by the rounding of their sums alone.  ``q`` moves by at most
         ``e = ‖Δg‖ + r*|Δs̄|``, ``r*`` the l2 norm of the longest perturbation, and the gap as a
         function of both has the slope ``‖αw - q‖/α`` in e, which itself changes by at most e/α: so
-        ``(‖αw - q‖ + e)²`` in the place of ``‖αw - q‖²`` covers it.  The first term moves no faster
+        ``(‖αw - q‖ + e)²`` instead of ``‖αw - q‖²`` covers it.  The first term moves no faster
         than ``z_i`` (:meth:`AdversarialShape.gap_error`).
 
         Parameters

@@ -374,7 +374,7 @@ class SaddleWitness:
         self._last: tuple[Vector, Vector, Vector, Vector] | None = None
 
     def certifies(self, w: Vector, v: Vector, tolerance: float) -> bool:
-        """Say whether ``µ‖w - w*‖ <= tolerance`` is proved, but for rounding.
+        """Say whether ``µ‖w - w*‖ <= tolerance`` is proved, up to rounding.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ class TradeOffDisplay(Display):
     """Trade-off curves of guarantees: type II against type I error of the best attack.
 
     An attacker sees the result, knows everything but one record, and guesses which of two
-    neighboring data sets it came from. Whatever she does, her two errors lie on or above the curve.
+    neighboring data sets it came from. Any attacker's two errors lie on or above the curve.
 
     Parameters
     ----------

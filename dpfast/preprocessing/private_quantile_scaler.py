@@ -40,7 +40,7 @@ class PrivateQuantileScaler(PrivateScaler):
         Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
     quantiles : (float, float), default=(0.05, 0.95)
         Which two quantiles, ``0 <= low < high <= 1``. They should leave out far more rows than the
-        noise moves the rank, or the bounds are found.
+        noise moves the rank; otherwise the fit finds the declared bounds.
     feature_range : (float, float), default=(-1, 1)
         Where the quantiles are mapped to; with the default no row is longer than ``√d``.
     resolution : int, default=4096
@@ -51,7 +51,7 @@ class PrivateQuantileScaler(PrivateScaler):
     delta : float, default=1e-6
         Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -77,7 +77,7 @@ class PrivateQuantileScaler(PrivateScaler):
 
     Missing or infinite values are an error, which itself depends on the data.
 
-    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

@@ -137,8 +137,8 @@ class RangeSearch:
 class PrivateRangeScaler(PrivateScaler):
     """Cut each column to a range that is learned privately, and scale it linearly.
 
-    For columns of which hardly anything is known: the declared bounds may be a thousand times too
-    wide, or more. The range leaves out about one row in a hundred on either side.
+    For columns about which little is known: the declared bounds may be a thousand times too wide,
+    or more. The range leaves out about one row in a hundred on either side.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class PrivateRangeScaler(PrivateScaler):
     delta : float, default=1e-6
         Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -175,7 +175,7 @@ class PrivateRangeScaler(PrivateScaler):
 
     Missing or infinite values are an error, which itself depends on the data.
 
-    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

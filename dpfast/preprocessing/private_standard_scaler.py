@@ -21,7 +21,7 @@ class PrivateStandardScaler(PrivateScaler):
     r"""Center and scale each column by a mean and a variance that are learned privately.
 
     Use it where :class:`sklearn.preprocessing.StandardScaler` would read them off the data, if the
-    declared bounds are no more than some ten times wider than where most values lie; where they are
+    declared bounds are at most about ten times wider than the range of most values; if they are
     wider, :class:`PrivateQuantileScaler` loses less.
 
     Parameters
@@ -34,7 +34,7 @@ class PrivateStandardScaler(PrivateScaler):
     delta : float, default=1e-6
         Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one person's influence means: her record replaced by any other, or absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -44,7 +44,7 @@ class PrivateStandardScaler(PrivateScaler):
     mean_ : ndarray of shape (n_features,)
         Private means.
     var_ : ndarray of shape (n_features,)
-        Private variances, none below what the noise lets be told from zero.
+        Private variances, none smaller than the noise can distinguish from zero.
     scale_ : ndarray of shape (n_features,)
         Their square roots.
     n_features_in_ : int
@@ -59,11 +59,11 @@ class PrivateStandardScaler(PrivateScaler):
     states their sensitivity); Gaussian noise, or l2-Laplace noise for ``delta=0``. The number of
     rows is public.
 
-    What the order of additions adds is bounded and charged. Values are cut to the bounds in
-    ``transform``, too, so the norm of its rows is bounded by public quantities; it is mostly near
-    ``√d``. Missing or infinite values are an error, which itself depends on the data.
+    The rounding that depends on the order of additions is bounded and charged. Values are cut to
+    the bounds in ``transform``, too, so the norm of its rows is bounded by public quantities; it is
+    mostly near ``√d``. Missing or infinite values are an error, which itself depends on the data.
 
-    There is no `partial_fit`: every look at the data is paid for, and fitting again pays again.
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

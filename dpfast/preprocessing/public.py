@@ -208,7 +208,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     """Scale rows that are too long onto the ball of a public radius.
 
     A transform of one row at a time, which costs no privacy. Private estimators do the same with
-    their own `data_norm`; here it can stand before other steps.
+    their own `data_norm`; this transformer can come before other steps.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
     """One-hot encode columns over public lists of categories.
 
     :class:`sklearn.preprocessing.OneHotEncoder` reads its categories off the data by default, which
-    tells whether anybody in the data has a rare one. Here they are declared. Each column becomes a
+    reveals whether anyone in the data has a rare one. Here you declare them. Each column becomes a
     row of norm 1 (at most 1 with ``handle_unknown="ignore"``), so k columns together have a norm of
     at most ``sqrt(k)``.
 
@@ -332,11 +332,11 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         Public categories: one list for all columns, one for each column in order, or one for each
         column name (for data frames). All text or all numbers within a column.
     handle_unknown : {"other", "ignore"}, default="other"
-        What a value that is not in its list becomes: a 1 in a further column ``<other>``, or zeros.
-        There is no choice that raises an error, since it would depend on the data.
+        How to encode a value that is not in its list: a 1 in an additional column ``<other>``, or
+        zeros. No option raises an error, because the error would depend on the data.
     sparse_output : bool, default=False
-        Return SciPy CSR, in which a row takes memory for its ones alone; estimators read it in
-        place, and are faster with it from some dozen columns on.
+        Return a SciPy CSR matrix, which stores only the ones; estimators read it in place, and are
+        faster with it from about a dozen columns.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     Notes
     -----
-    Values that mean the same are the same: ``TRUE`` and ``True``, 1.0 and ``1``. All others are
+    Values with the same meaning are equal: ``TRUE`` and ``True``, 1.0 and ``1``. All others are
     counted in an :class:`~dpfast.errors.UndeclaredValueWarning`.
 
     Examples

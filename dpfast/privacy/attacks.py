@@ -88,8 +88,8 @@ def least_misses(report: PrivacyReport, alpha: ArrayLike) -> Curve:
 def advantage(report: PrivacyReport) -> float:
     """Largest difference between true and false accusations, in [0, 1], of any attack.
 
-    With this probability at most an attacker does better than blind guessing when she tells from a
-    result whether it was learned from one record or from its neighbor.
+    An attacker tries to tell from a result whether it was learned from one record or from its
+    neighbor. This is the most that such an attack gains over blind guessing.
 
     Examples
     --------

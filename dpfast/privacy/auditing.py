@@ -222,7 +222,7 @@ def audit_one_run(
     Parameters
     ----------
     scores : array-like of shape (n_canaries,)
-        A function of the run's output: the larger, the more it speaks for the canary. Ties are
+        A function of the run's output; larger values speak for the canary. Ties are
         guessed in the order of the canaries, which must not follow from `members`.
     members : array-like of bool, shape (n_canaries,)
         The coins. They must be independent and fair, and have decided nothing else.
@@ -354,7 +354,7 @@ def gaussian_score(
     Returns
     -------
     scores : ndarray of shape (n_runs,)
-        Larger where the first data set is the more likely.
+        Larger where the first data set is more likely.
     """
     outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
     middle = 0.5 * (value + neighbor_value)
@@ -376,7 +376,7 @@ def l2_laplace_score(
     Returns
     -------
     scores : ndarray of shape (n_runs,)
-        Larger where the first data set is the more likely.
+        Larger where the first data set is more likely.
     """
     outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
     distance = np.linalg.norm(outputs - value, axis=1)
@@ -398,7 +398,7 @@ def laplace_score(
     Returns
     -------
     scores : ndarray of shape (n_runs,)
-        Larger where the first data set is the more likely.
+        Larger where the first data set is more likely.
     """
     outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
     distance = np.abs(outputs - value).sum(axis=1)
@@ -421,7 +421,7 @@ def choice_score(
     Returns
     -------
     scores : ndarray of shape (n_runs,)
-        Larger where the first data set is the more likely; infinite where only one is possible.
+        Larger where the first data set is more likely; infinite where only one is possible.
 
     Raises
     ------

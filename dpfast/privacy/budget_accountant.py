@@ -41,43 +41,43 @@ T = TypeVar("T")
 
 
 class BudgetAccountant:
-    """A budget that all fits inside a block share.
+    """A budget that several fits share.
 
-    Whatever is spent on any :class:`~dpfast.privacy.Ledger` inside ``with BudgetAccountant(...)``
-    is charged here first, before the access to the data. A fit whose planned accesses do not fit
-    is refused before it starts. Blocks can be nested; all of them pay.
+    Inside ``with BudgetAccountant(...)``, every :class:`~dpfast.privacy.Ledger` charges its events
+    to the accountant first, before the access to the data. A fit whose planned accesses exceed
+    what is left is refused before it starts. Blocks can be nested; all of them pay.
 
     Parameters
     ----------
     budget : Budget
     path : path-like, optional
-        A file that keeps the account. It is created if it is not there; otherwise it must have been
-        begun with the same budget, accountant, `adaptive` and `key`. Several processes can use one
-        file. It is a ledger in JSON (:meth:`Ledger.from_json` reads it), replaced as a whole under
-        a lock (``path`` + ".lock") before an access: a process that is killed may have spent more
-        than it used, never less. Each charge writes the file once. Symbolic links are followed; a
-        file of several names (hard links) is refused.
+        A file that keeps the account. It is created if it does not exist; otherwise it must have
+        the same budget, accountant, `adaptive` and `key`. Several processes can use one file. It is
+        a ledger in JSON (:meth:`Ledger.from_json` reads it), replaced as a whole under a lock
+        (``path`` + ".lock") before an access: a process that is killed may have spent more than it
+        used, never less. Each charge writes the file once. Symbolic links are followed; a file of
+        several names (hard links) is refused.
     accountant : str, default="auto"
         How privacy is added up, as for a :class:`~dpfast.privacy.Ledger`. With `adaptive` and a
         budget of epsilon and delta, "auto" is "rdp", which prices every kind of release.
     adaptive : bool, default=True
-        Whether it is decided along the way, from earlier results, which fits to make, with what
-        privacy parameters and whether to go on. Then the guarantee is the whole budget, and the
-        rule of admission is a privacy filter (:func:`~dpfast.privacy.budget_filter`). False adds
-        up more closely; that total is a guarantee only if all fits were fixed beforehand.
+        Whether the results of earlier fits may decide which fits follow, with what privacy
+        parameters, and when to stop. The guarantee is then the whole budget, and a privacy filter
+        (:func:`~dpfast.privacy.budget_filter`) admits fits. False adds up more tightly; that total
+        is a guarantee only if all fits were fixed beforehand.
     key : bytes, optional
-        With `path`: sign the file (HMAC-SHA-256), so that nobody without the key can change what
-        was spent. An older copy of it stays a signed file.
+        With `path`: sign the file (HMAC-SHA-256), so that nobody can change what was spent without
+        the key. An older copy of the file remains validly signed.
     all_threads : bool, default=True
-        Whether the block covers what other threads fit while it is open, and child processes.
-        False covers the thread that opened it only (and contexts copied from it).
+        Whether the block covers fits in other threads and in child processes while it is open.
+        False covers only the thread that opened it (and contexts copied from it).
 
     Raises
     ------
     TypeError, ValueError
         If the budget or the accountant is not valid.
     BudgetFileError
-        If the file is damaged, was begun otherwise, or has several names.
+        If the file is damaged, belongs to another account, or has several names.
     OSError
         If the file cannot be read or written.
 

@@ -41,16 +41,16 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """A privacy report with what follows from it, in words and numbers.
+    """A privacy report and its consequences, in words and numbers.
 
-    It is computed from the report's ledger alone and signs nothing: whoever needs to know that the
-    ledger is the true one must trust, or check, the process that made it.
+    It is computed from the report's ledger alone and signs nothing. To know that the ledger is the
+    true one, you must trust or check the process that made it.
 
     Parameters
     ----------
     report : PrivacyReport
     subject : mapping, optional
-        What was released, in the words and numbers of whoever releases it.
+        Description of the release, in your own words and numbers.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Certificate:
         return found
 
     def attacks(self) -> dict[str, Any]:
-        """Upper bounds of what any attacker can do, whatever she knows of the other records."""
+        """Upper bounds of what any attacker can do, who may know all other records."""
         report = self.report
         return {
             "membership_advantage": advantage(report),

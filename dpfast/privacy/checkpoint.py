@@ -2,7 +2,7 @@
 
 What is written to the file, in order: the events of an access when they are paid for, *before* the
 data are touched; the noisy answer, *before* anybody is given it; and at the end the weights.  A fit
-that is begun again with the file is given the recorded answers in the place of looking, and so
+that is begun again with the file is given the recorded answers instead of looking, and so
 arrives where it was.
 
 **Privacy.**  The file holds what the ledger covers, and nothing else: events, noisy answers,

@@ -20,7 +20,7 @@ the same in both, and public; that somebody can be left out of the count is not 
 
 _OF_GROUPS = {relation: f"{relation}_group" for relation in NEIGHBORING_RELATIONS}
 RELATIONS = (*NEIGHBORING_RELATIONS, *_OF_GROUPS.values())
-"""The same, and with a group of rows, such as all rows of one person, in the place of a record. The
+"""The same, and with a group of rows, such as all rows of one person, instead of a record. The
 number of groups is public then, and the number of rows is not."""
 
 
@@ -143,19 +143,19 @@ class Event:
 
         Every price here is that of an ideal law, say Q for the noise. What is drawn is Q given an
         event of probability ``1 - t``, t below 2^-1000 for each value or candidate; so an output
-        is as likely as under Q, but for a factor that neighbors have in common, except that a part
+        is as likely as under Q, up to a factor that neighbors have in common, except that a part
         of mass u lies beyond what the neighbor's noise can reach. That mass is beyond 1023 scales
         less the neighbors' distance, so ``u <= exp(e - 1023)``, ``e`` being the price of the one
         access in scales: below 2^-1000 for every price up to 300. Such an access is the ideal one
         with probability ``1 - u``. By induction over the accesses, all of them are within the ideal
-        total but for the sum of the u, which adds to delta as it is: without a factor
+        total up to the sum of the u, which adds to delta as it is: without a factor
         ``exp(epsilon)``, the neighbor's side being left as it is.
 
         A choice by noisy maximum has no common factor, but is within ``(1 + exp(e)) n 2^-1475`` of
         one that is e-DP, the bound of n candidates' noises; the same follows. A Poisson batch of
         more rows than there is room for, of probability ``t < 2^-200``, is drawn again: the
-        batches that are left pair up as without that (the same others, with and without the record)
-        but for those of just the largest size, and the record's rate grows by a factor of at most
+        batches that are left pair up as without it (the same others, with and without the record),
+        except those of just the largest size, and the record's rate grows by a factor of at most
         ``1 + 2 t``: 2^-199 in all.
         """
         return _ABSTRACT

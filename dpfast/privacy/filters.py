@@ -164,7 +164,7 @@ class PrivacyFilter:
             self._relation = events[0].neighboring_relation
 
     def as_event(self, neighboring_relation: str, where: str) -> Event:
-        """Return the one event that everything the filter will ever admit amounts to.
+        """Return one event that is worth all that the filter can admit.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class ZCDPFilter(PrivacyFilter):
     accountant = "zcdp"
 
     def as_event(self, neighboring_relation: str, where: str) -> Event:
-        """Return the one event that everything the filter will ever admit amounts to."""
+        """Return one event that is worth all that the filter can admit."""
         return ZCDPEvent(rho=self.limit, neighboring_relation=neighboring_relation, where=where)
 
 
@@ -280,7 +280,7 @@ class GDPFilter(PrivacyFilter):
     _power = 2
 
     def as_event(self, neighboring_relation: str, where: str) -> Event:
-        """Return the one event that everything the filter will ever admit amounts to."""
+        """Return one event that is worth all that the filter can admit."""
         return GDPEvent(mu=self.limit, neighboring_relation=neighboring_relation, where=where)
 
 

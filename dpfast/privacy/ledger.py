@@ -49,11 +49,11 @@ class Guarantee:
     rho : float or None
         The events are rho-zCDP; None if the accountant "zcdp" does not price them all.
     adaptive : bool
-        Whether the accesses were chosen along the way; then all of this is the budget's, whatever
-        was spent of it. Otherwise it holds if they were fixed beforehand.
+        Whether the accesses were chosen along the way. Then the guarantee is that of the budget,
+        however much was spent. Otherwise it holds if the accesses were fixed beforehand.
     sampler_delta : float
         What the finite range of the samplers adds to delta
-        (:attr:`~dpfast.privacy.Event.sampler_delta`). A delta above 0 has it in it; it is on top
+        (:attr:`~dpfast.privacy.Event.sampler_delta`). A delta above 0 includes it; it comes on top
         of a delta of 0, of `mu` and of `rho`, which are those of ideal noise.
     """
 
@@ -89,11 +89,12 @@ class _Total(NamedTuple):
 class Ledger:
     """An append-only list of privacy events that never passes its budget.
 
-    Inside a :class:`~dpfast.privacy.BudgetAccountant`, what is spent here is charged there first.
+    Inside a :class:`~dpfast.privacy.BudgetAccountant`, every event is charged to the accountant
+    first.
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
-    budget: what it enforces and what it reports are one number. Used from several threads it stays
-    correct. In a forked child nothing can be spent on it: parent and child would both have its
+    budget: what it enforces and what it reports are one number. It is safe to use from several
+    threads. A forked child cannot spend on it, since parent and child would then both have its
     budget.
 
     What the samplers' finite range adds to delta is part of it: a budget with a delta admits at
@@ -105,15 +106,15 @@ class Ledger:
     budget : Budget
     accountant : str, default="auto"
         "pure", "gdp", "zcdp", "basic", "optimal", "rdp", "objective" or "pld". "auto" takes the
-        smallest epsilon among those that support all the events, but for "pld", which needs the
+        smallest epsilon among those that support all the events, except "pld", which needs the
         library dp-accounting.
     adaptive : bool, default=False
-        Whether the accesses are chosen along the way, after looking at earlier releases. Then the
-        rule of admission is that of :func:`~dpfast.privacy.budget_filter`, in one unit that is
-        settled here, and the guarantee is the budget itself.
+        Whether accesses may be chosen after looking at earlier releases. Then
+        :func:`~dpfast.privacy.budget_filter` admits events, in one unit that is fixed here, and the
+        guarantee is the budget itself.
     accounts : sequence of BudgetAccountant or None, default=None
-        Who is charged first for what is spent here. None: the accountants whose blocks surround the
-        code that spends. Empty: nobody, since somebody has paid for all of it already.
+        The accountants to charge first. None: those whose blocks surround the code that spends.
+        Empty if all of it is already paid for.
 
     Raises
     ------

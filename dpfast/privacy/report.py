@@ -63,7 +63,7 @@ class PrivacyReport:
     accountant : str
         The accountant that proves the guarantee from the events.
     reproducible : bool
-        Whether the noise came from a fixed `random_state`; then it can be recomputed, and the
+        Whether the noise came from a fixed `random_state`. It can then be recomputed, and the
         result must not be released.
     notes : tuple of str
         What was taken from the data and is not covered by the guarantee, one sentence each.

@@ -113,7 +113,8 @@ def _by_stored_entries(problem: RowAccess, columns: Affine) -> bool:
 
     Written as ``z = v + shift``, ``v`` zero where nothing is stored, a row that is shortened by f
     has ``‖f v‖ <= radius + ‖shift‖``.  With a shift no longer than the radius C, what is added up
-    has at most ``3 C`` a row in the place of C for z, and ``3 C²`` for squares of its entries.
+    has at most ``3 C`` a row instead of C for z, ``3 C²`` for squares of its entries, and
+    ``9 C²`` for products of them.
     """
     return problem.sparse and bool(np.linalg.norm(columns.shift) <= columns.radius)
 

@@ -82,7 +82,7 @@ class ClippedGradient(Query):
         self.bound = 1.01 * self.n_rows * self.longest * shape.max_weight
 
     def _clip_in_l1(self, clip_norm: float | None, data_l1_norm: float) -> None:
-        """Take the bound of the rows' l1 norms in the place of the l2 one, if it is smaller."""
+        """Take the bound of the rows' l1 norms instead of the l2 one, if it is smaller."""
         if self.norm != "l1":
             raise ValueError(
                 "data_l1_norm must be None for Gaussian noise, whose sensitivity is measured in "

@@ -60,7 +60,7 @@ class CertifiedMinimizer(Query):
     the objective's public shape proves it (for a mean of losses
     :meth:`dpfast.ProblemShape.minimizer_sensitivity`).  Lowy & Razaviyayn 2021, Algorithm 1, bound
     the expected suboptimality of a randomized optimizer instead, which leaves the tail unprotected.
-    Reached but for the certificate: a lone short row on the steep side of a hinge.
+    Reached up to the certificate: a lone short row on the steep side of a hinge.
 
     Parameters
     ----------

@@ -31,29 +31,29 @@ TYPICAL_MARGIN = 6.0
 
 @dataclass(frozen=True)
 class Plan(Generic[S]):
-    """Everything a private fit will do, settled before any data is touched.
+    """Everything that a private fit will do, decided before it touches any data.
 
     Attributes
     ----------
     solver : str
         Name of the algorithm.
     shape : ProblemShape
-        Public quantities of the problem, with the ridge that was chosen; for an objective that is
-        no risk of a problem, its own public shape.
+        Public quantities of the problem, with the chosen ridge; for an objective that is not the
+        risk of a problem, its own public shape.
     budget : Budget
     neighboring_relation : str
     settings : object
-        What the solver settled (accesses, tolerances, iteration counts): a frozen dataclass of its
-        own.
+        The solver's decisions (accesses, tolerances, iteration counts), in its own frozen
+        dataclass.
     accesses : tuple of (Access, int)
         What the run will ask the curator for, in order, and how often.
     expected : mapping
         What to expect of the result, from public quantities alone (noise, excess-risk bound).
     adaptive : bool
-        Whether the run decides along the way, from what it has released, which accesses to make;
-        `accesses` then stands for one possible course, and the guarantee is the whole budget.
+        Whether the run chooses its accesses by what it has released so far; `accesses` is then one
+        possible sequence, and the guarantee is the whole budget.
     objective : ObjectiveShape or None
-        Public shape of the objective, where the plan was made for one instead of a problem.
+        Public shape of the objective, if the plan is for an objective instead of a problem.
     """
 
     solver: str
@@ -184,7 +184,7 @@ class Solver(Generic[S]):
     loss : str, default="logistic"
         A loss that it is made for.
     takes_objectives : bool, default=False
-        Whether it takes objectives in the place of problems.
+        Whether it takes objectives instead of problems.
     weighs_groups : bool, default=False
         Whether it keeps its promise where a record is a group of rows whose weights add up to one
         row's at most: all it is told are sums over weighted rows.

@@ -3,7 +3,7 @@
 Rounds of first moments and mean absolute values, with squares where noise is low, settle center and
 scale of every column, each round in the coordinates of the one before.  A mean absolute value
 bounds the variance from both sides: from below by that of a normal column, from above by that of a
-column that is 0 but for rare spikes as high as entries get.  Columns that are declared to be
+column that is 0 except for rare spikes as high as entries get.  Columns that are declared to be
 categories are counts: their mean is their variance, too.  Then correlations are learned, and those
 that stand out of the noise are taken out.
 

@@ -263,12 +263,11 @@ def plan(
         "rrpsgd", "dp-sgd" or "privgene" for one that is not convex.
     budget : Budget
     neighboring_relation : {"replace_one", "add_or_remove_one"}
-        What differs between two data sets that must be hard to tell apart: one record's values, or
-        one record's presence.
+        How neighboring data sets differ: in one record's values, or in one record's presence.
     accountant : str, default="auto"
-        How the ledger will price its events; "auto" takes the smallest valid ε.  "last-iterate" has
-        the solver pay for its last iterate instead of for every step, where it can prove that
-        price ("dp-gd", the same as its option ``analysis="last-iterate"``).
+        How the ledger prices its events; "auto" takes the smallest valid ε. "last-iterate" has the
+        solver pay for its last iterate instead of for every step, where it can prove that price
+        ("dp-gd", the same as its option ``analysis="last-iterate"``).
     **options
         Options of the solver; see its module.
 
@@ -504,12 +503,12 @@ def solve(
     notes : tuple of str
         Statements to add to the report, besides the problem's own leaks.
     checkpoint : path-like or None, default=None
-        File from which the fit goes on if it was interrupted, for rows in blocks: called again with
-        the same arguments, it does not pay again for what was paid for, see
-        :mod:`dpfast.privacy.checkpoint`.  A complete file gives the result at once; a new fit needs
-        a new name.  With a `random_state`, the noise is another than without the file.
+        For rows in blocks: file from which an interrupted fit continues. Called again with the same
+        arguments, the fit does not pay twice, see :mod:`dpfast.privacy.checkpoint`. A complete file
+        returns the result at once; a new fit needs a new file. With a `random_state`, the noise
+        differs from that without the file.
     accounts : sequence of BudgetAccountant or None, default=None
-        Who is charged.  None: the accountants whose blocks surround the call.
+        The accountants to charge. None: those whose blocks surround the call.
 
     Returns
     -------

@@ -12,7 +12,7 @@ EXPECTED = {
     "lower_bound": "what no private fit is below in expectation, for the worst loss of this kind",
     "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
     "megabytes": "megabytes of memory that a fit takes beside the rows: at most",
-    "minimax_gradients": "gradients until the saddle point is certified, but for a factor",
+    "minimax_gradients": "gradients until the saddle point is certified, up to a factor",
     "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
     "noise_in_mean_loss": "noise in a mean loss by which candidates are chosen",
     "noise_stddev_of_a_gradient": "noise in each entry of a gradient, standard deviation",

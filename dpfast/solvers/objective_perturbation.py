@@ -242,7 +242,7 @@ class _Law:
         raise NotImplementedError
 
     def scale(self, ridge: float) -> float:
-        """The law's own scale, such that both releases fit the budget, but for rounding."""
+        """The law's own scale, such that both releases fit the budget, up to rounding."""
         raise NotImplementedError
 
     def output_loss(self, ridge: float, scale: float) -> float:

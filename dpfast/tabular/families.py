@@ -90,8 +90,8 @@ def exposure_exponent(estimator: Any) -> float:
     power = getattr(estimator, "deviance_power", None)
     if power is None:
         raise ValueError(
-            "exposure must be left out but for the families 'poisson', 'gamma' and 'tweedie'; got "
-            f"{family_of(estimator)!r}."
+            "exposure must be left out except for the families 'poisson', 'gamma' and 'tweedie'; "
+            f"got {family_of(estimator)!r}."
         )
     return 2.0 - float(power)
 
@@ -230,7 +230,7 @@ def check_threshold(threshold: Any, probability: NDArray[np.float64] | None) -> 
     check_real("threshold", threshold, low=0.0, high=1.0)
     if probability is None or probability.shape[1] != 2:
         raise ValueError(
-            f"threshold must be None but for two classes with probabilities; got {threshold!r}."
+            f"threshold must be None except for two classes with probabilities; got {threshold!r}."
         )
 
 

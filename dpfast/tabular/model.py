@@ -86,43 +86,44 @@ def _has(method: str) -> Callable[[Any], bool]:
 
 
 class TableModel(BaseEstimator):  # type: ignore[misc]
-    """A private linear model of a table, from what is publicly known of its columns.
+    """A private linear model of a table, from public knowledge about its columns.
 
-    Numbers are scaled by their declared range, categories, dates and truth values encoded, and the
-    norm of the rows follows; nothing is read off the data but what the budget pays for.
+    The model scales numbers by their declared ranges, and encodes categories, dates and truth
+    values; the bound of the rows' norms follows from the declaration. It reads nothing from the
+    data that the budget does not pay for.
 
     Parameters
     ----------
     bounds : path, dict or TableSchema
-        The declaration of the columns; see the guide "Your own table". It must be given.
+        The declaration of the columns (required); see the guide "Your own table".
     estimator : str or estimator, default="auto"
-        "logistic", "svm", "linear", "huber", "quantile", or an estimator of dpfast with parameters
-        of its own, such as ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target
-        of classes, "linear" for one that is a number.
+        "logistic", "svm", "linear", "huber", "quantile", or a dpfast estimator with your own
+        parameters, such as ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target
+        with classes and "linear" for a number.
     epsilon : float, default=1.0
-        Privacy loss ε > 0 of the fit, with all that it learns of the columns.
+        Privacy loss ε > 0 of the fit, including all that it learns about the columns.
     delta : float, default=1e-6
         Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What one record's influence means: replaced by any other, or absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
     target, person, weight : str or None, default=None
-        Columns; None takes what the bounds say.
+        Names of columns; None takes those that the bounds name.
     exposure : str or None, default=None
-        Column that says how long each row was watched, or how many units are in it, for the
-        families "poisson", "gamma" and "tweedie"; None takes what the bounds say. The declared
-        range of the target is then that of the target over the exposure, and predictions are for
-        the exposure of each row, which the rows to predict have as well.
+        Column that says how long each row was observed, or how many units it covers, for the
+        families "poisson", "gamma" and "tweedie"; None takes the column that the bounds name. The
+        declared range of the target is then that of the target divided by the exposure. Rows to
+        predict need the column, too, and predictions are for their exposure.
     max_rows_per_group : int or None, default=None
-        Rows of a person that count at most, with `person`.
+        Largest number of rows that count for one person, with `person`.
     undeclared : {"warn", "error", "ignore"}, default="warn"
-        What a prediction does where values mean none of the declared categories, or numbers lie
-        outside their range: a :class:`~dpfast.errors.UndeclaredValueWarning` that counts them, an
-        error, or nothing. A fit never says: the counts depend on the private rows (see
+        What a prediction does about values outside declared categories and ranges: "warn" counts
+        them in a :class:`~dpfast.errors.UndeclaredValueWarning`, "error" raises an error, "ignore"
+        does nothing. A fit never reports them, since the counts depend on the private rows (see
         :meth:`check`).
     in_memory : bool or "auto", default="auto"
-        Whether the encoded rows are held in memory: columns of categories as one code a row, where
-        most of what they encode to is zero. "auto" reads them in blocks where they would take more
-        than 64 MiB, with five rows for each person; solvers that need single rows need True.
+        Whether to hold the encoded rows in memory; if most encoded entries are zero, a column of
+        categories takes one code per row. "auto" reads the rows in blocks if they would take more
+        than 64 MiB, with five rows for each person. Solvers that need single rows need True.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable and the report says not to release it.
@@ -130,13 +131,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     schema_ : TableSchema
-        The declaration, with ranges that were learned.
+        The declaration, with learned ranges.
     estimator_ : estimator
         The fitted estimator of the encoded rows.
     coef_, intercept_ : ndarray
-        Of the encoded columns, whose names are :meth:`get_feature_names_out`.
+        Weights of the encoded columns, which :meth:`get_feature_names_out` names, and intercept.
     classes_ : ndarray
-        The labels in the order in which they were declared; classifiers only.
+        The labels in the declared order; classifiers only.
     column_blocks_ : tuple of ColumnBlock
         Which encoded columns belong together.
     privacy_ : dpfast.privacy.PrivacyReport
@@ -213,7 +214,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         data : data frame, dict of columns, path of a CSV or Parquet file, or 2-d array
-            Arrays have the columns of the bounds in their order, but for the target.
+            Arrays have the columns of the bounds in their order, without the target.
         y : array-like of shape (n_samples,) or None, default=None
             The target, if it is not a column of `data`.
         progress : callable, optional
@@ -227,7 +228,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         TypeError, ValueError, DataError
-            If a parameter, the bounds or a value of the table is not as it must be.
+            If a parameter, the bounds or a value of the table is invalid.
         """
         self._check_choices()
         schema = self._schema()
@@ -243,7 +244,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
 
     def plan(self, n_samples: int) -> FitPlan:
-        """What a fit to so many rows would do and cost; needs no data and spends nothing.
+        """What a fit to that many rows would do and cost; needs no data and spends nothing.
 
         Parameters
         ----------
@@ -257,7 +258,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         TypeError, ValueError, DataError
-            If a parameter or the bounds are not as they must be, or no plan serves them.
+            If a parameter or the bounds are invalid, or no plan supports them.
         """
         self._check_choices()
         schema = self._schema()
@@ -300,8 +301,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """Look at a table **without protection**: count the values that were never declared.
 
         Reads what a fit would read and spends nothing. The counts are exact numbers of private
-        rows: they are for whoever may see the rows, and no guarantee covers what becomes of them.
-        Bounds that are changed until they fit the data are no longer public.
+        rows, for people who may see the rows; no guarantee covers their use. Bounds that you change
+        until they fit the data are no longer public.
 
         Parameters
         ----------
@@ -501,7 +502,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def evaluate(
         self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
     ) -> Scores:
-        """Scores on rows with a target, computed without noise: no guarantee covers them.
+        """Scores on rows with a target, computed without noise: the guarantee does not cover them.
 
         Parameters
         ----------
@@ -599,7 +600,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         OSError
-            If it cannot be written; a file that was there stays as it was.
+            If it cannot be written; an existing file stays unchanged.
         """
         check_is_fitted(self)
         inner = self.estimator_

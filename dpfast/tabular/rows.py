@@ -268,7 +268,7 @@ class TableRows:
         return other
 
     def describe(self) -> Any:
-        """What tells this table from another, but for its values."""
+        """What identifies this table, apart from its values."""
         return ["table", self.n_records, self.schema.to_dict()]
 
     def with_schema(self, schema: TableSchema) -> TableRows:

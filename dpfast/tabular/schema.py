@@ -3,7 +3,7 @@
 A bounds file is one JSON object. In short it is ``{column: entry}``; in full
 ``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "exposure": ...,
 "missing": ..., "missing_values": [...], "learn_share": ...}``. The short form may hold these roles
-as well, but for the list, for a column's entry is never a text or a number.
+as well, except for the list, for a column's entry is never a text or a number.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def regression_scores(
 
     ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
     the pinball loss, whose constant is the quantile of these rows, or what `explained` makes of
-    targets, predictions and weights, unless it refuses them.  `weight` weighs the rows, but for a
-    quantile.
+    targets, predictions and weights, unless it refuses them.  `weight` weighs the rows, except for
+    a quantile.
     """
     error = y - prediction
     square = float(np.average(error**2, weights=weight))

@@ -14,7 +14,7 @@ _NAMED = 8
 
 @dataclass
 class Tally:
-    """How many values were never declared, by column; for the eyes of whoever has the data.
+    """How many values were never declared, by column; not private.
 
     Attributes
     ----------

@@ -258,7 +258,7 @@ class HeavyBallCertificate:
     """A solution of the matrix inequality (22), at c = 1.
 
     ``V(ξ) = ξ^T (P ⊗ I) ξ + F(x_t) - F*`` of ``ξ = (x_t - x*, x_{t-1} - x*)`` shrinks by
-    `rate_squared` an iteration, but for the noise.
+    `rate_squared` an iteration, apart from the noise.
 
     Attributes
     ----------

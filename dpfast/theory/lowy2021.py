@@ -24,7 +24,7 @@ Where this departs from the paper:
 - Theorem 5.2 has the first power of C where ``Δ²`` gives the second.
 - Proposition 2.7 leaves its constant open, and rests on a lemma of Bassily et al. 2014 that does;
   :func:`lower_bound` has constants, and for ``δ > 0`` the rate ``min(d, log(1/δ))/(εn)`` of
-  packings in the place of ``√d/(εn)``.
+  packings instead of ``√d/(εn)``.
 """
 
 from __future__ import annotations

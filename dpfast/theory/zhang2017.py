@@ -141,7 +141,7 @@ def descent_bound(
 
 
 def effective_dim_squared(dim: int, delta: float) -> float:
-    """What stands in the place of d² in the rates: d² for δ = 0, d log(1/δ) otherwise."""
+    """What replaces d² in the rates: d² for δ = 0, d log(1/δ) otherwise."""
     return float(dim) ** 2 if delta == 0.0 else dim * max(1.0, -math.log(delta))
 
 
@@ -157,7 +157,7 @@ def strongly_convex_iterations(
 ) -> int:
     """T of Theorem 2 with the constant 1, at least 1.
 
-    ``(µ² + β²)/(µβ) · log(µ²n²ε²D²/(L²d²))``, ``d log(1/δ)`` in the place of ``d²`` for ``δ > 0``.
+    ``(µ² + β²)/(µβ) · log(µ²n²ε²D²/(L²d²))``, ``d log(1/δ)`` instead of ``d²`` for ``δ > 0``.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def convex_iterations(
 ) -> int:
     """T of Theorem 3 with the constant 1, at least 1.
 
-    ``(β²n²ε²D²/(L²d²))^{1/3}``, ``d log(1/δ)`` in the place of ``d²`` for ``δ > 0``: where the
+    ``(β²n²ε²D²/(L²d²))^{1/3}``, ``d log(1/δ)`` instead of ``d²`` for ``δ > 0``: where the
     optimization error ``βD²/T`` and the noise's ``d²L²T²/(βn²ε²)`` meet.
 
     Parameters

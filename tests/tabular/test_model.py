@@ -273,7 +273,7 @@ class TestModels:
         with pytest.raises(DataError, match="row 2 of the data: expected an exposure > 0; got"):
             fitted({**data, "e": np.array([1.0, 0.0] + [1.0] * 98)}, bounds=bounds, **roles)
         for other in ("linear", "negative-binomial"):
-            with pytest.raises(ValueError, match="exposure must be left out but for the families"):
+            with pytest.raises(ValueError, match="must be left out except for the families"):
                 TableModel(bounds, **{**roles, "estimator": other}).plan(100)
         with pytest.raises(ValueError, match="max_exposure must be left out of the estimator"):
             TableModel(bounds, PoissonRegressor(max_exposure=1.0), exposure="e").plan(100)

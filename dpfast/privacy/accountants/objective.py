@@ -134,7 +134,7 @@ def _combined(
     total: dict[float, float] = {}
     for square, many in squares.items():
         for count, shift in shifts:
-            # Sums that are equal but for rounding are one corner.
+            # Sums that are equal up to rounding are one corner.
             key = float(f"{square + shift * shift:.15g}")
             total[key] = total.get(key, 0.0) + many * count
     if len(total) > _MAX_CORNERS:
