@@ -7,6 +7,11 @@ column that is 0 except for rare spikes as high as entries get.  Columns that ar
 categories are counts: their mean is their variance, too.  Then correlations are learned, and those
 that stand out of the noise are taken out.
 
+A table of indicators may come without declarations.  Then most columns are 0 in most rows, as their
+mean absolute values tell, and these are taken for categories; so is one in which nothing else was
+seen, and it keeps a scale at which nobody's entry makes a row long: scaled by what it was seen to
+spread, hardly at all, it would have rows thousands of times as long as others.
+
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
 :meth:`Coordinates.weights` gives next to no effect to those that nobody was seen to have.
@@ -49,6 +54,14 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 _BELIEF_IN_WEIGHTS = 2.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
+# Entries of an undeclared column are seen if those on either side of its center stand out by so
+# many deviations of the noise.
+_MOVES = 3.0
+# Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
+# that reaches below by these shares of its center on average, most entries are taken to be 0.
+_ZEROS, _MOST_ZEROS = 0.7, 1.2
+# A table is one of such columns if, of those that are seen, more than a half and one are.
+_MORE_THAN_HALF = 1
 # Squares beyond so many times a normal column's tell one with spikes.
 _SPIKY = 2.0
 # Deviations of the noise: a category is taken to have so many rows less than were counted, and from
@@ -96,9 +109,13 @@ class Columns:
     deviation : ndarray of shape (n_features,)
         Of the noise in the centers.
     counted : ndarray of bool, shape (n_features,)
-        Columns of categories.
+        Columns of declared categories.
+    taken : ndarray of bool, shape (n_features,)
+        Undeclared columns that are taken for such, in a table most of whose columns look like them.
+    height : float
+        How high entries get.
     frequency, frequency_deviation : ndarray of shape (n_features,)
-        Shares of the rows that have each category, and the noise in these; of `counted` alone.
+        Shares of the rows that have each category, and the noise in these; of the two alone.
     spiky : ndarray of bool, shape (n_features,)
         Columns of numbers that are mostly at one value.
     shares : ndarray of shape (n_classes,)
@@ -111,11 +128,18 @@ class Columns:
     scale: Vector
     deviation: Vector
     counted: NDArray[np.bool_]
+    taken: NDArray[np.bool_]
+    height: float
     frequency: Vector
     frequency_deviation: Vector
     spiky: NDArray[np.bool_]
     shares: Vector
     share_deviation: float
+
+    @property
+    def categories(self) -> NDArray[np.bool_]:
+        """Columns that are declared to be, or taken for, those of categories."""
+        return self.counted | self.taken
 
 
 @dataclass(frozen=True)
@@ -177,16 +201,17 @@ class Coordinates:
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
-        if not columns.counted.any():
+        categories = columns.categories
+        if not categories.any():
             return w
-        stretch = np.sum(np.square(self.transform[:d, : self.free]), axis=1)
+        stretch = np.sum(np.square(columns.height * self.transform[:d, : self.free]), axis=1)
         seen = columns.frequency / columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
         prior = CATEGORY_EFFECT**2
-        kept = np.where(columns.counted, prior / (prior + variance), 1.0)
+        kept = np.where(categories, prior / (prior + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~columns.counted | (seen > _CERTAIN)
+        certain = ~categories | (seen > _CERTAIN)
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
@@ -260,7 +285,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     d, n = shape.n_features, shape.n_samples
     # Everything is in units of this, so that nothing here over- or underflows.
     unit = shape.data_norm / math.sqrt(shape.dim)
-    height, one = entry_bound(shape) / unit, 1.0 / unit
+    height = entry_bound(shape) / unit
     counted = indicators(shape)
     tail = _tail(shape, counted)
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
@@ -284,6 +309,8 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         if query.squares:
             deviation = scale**2 * noise / query.weight
             measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
+        moves = ~counted & (np.minimum(above, below) > _MOVES * noise)
+        zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
         guess = high if mechanism is moments[0] else low ** (1.0 - tail) * high**tail
@@ -292,15 +319,25 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
             variance, doubt = measured
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
-        share, doubt = np.clip(center * unit, 0.0, 1.0), centers.deviation() * unit
+        share, doubt = np.clip(center / height, 0.0, 1.0), centers.deviation() / height
         rare = np.maximum(np.maximum(share, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
-        center = np.where(counted, share * one, center)
-        scale = np.where(counted, one * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
+        center = np.where(counted, share * height, center)
+        scale = np.where(counted, height * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
+    taken = np.zeros(d, dtype=bool)
+    if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
+        taken = ~counted & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
+        # Squares that were clipped are too small: the variance of entries that are 0 or this high
+        # is half of its bound.  What was not seen makes no row long by itself.
+        scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
+        scale = np.where(taken, np.maximum(scale, height / math.sqrt(shape.dim)), scale)
+        taken |= zeros
     return Columns(
         center=unit * center,
         scale=unit * scale,
         deviation=unit * centers.deviation(),
         counted=counted,
+        taken=taken,
+        height=unit * height,
         frequency=share,
         frequency_deviation=doubt,
         spiky=spiky & ~counted,
@@ -320,6 +357,12 @@ def _variance_bounds(
     high = np.maximum(size, _UNSEEN * noise) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
+    """Which columns reach as far below their centers, on average, as if most entries were 0."""
+    found: NDArray[np.bool_] = (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
+    return found
 
 
 def indicators(shape: ProblemShape) -> NDArray[np.bool_]:

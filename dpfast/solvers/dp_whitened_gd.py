@@ -487,7 +487,8 @@ def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> 
     """
     back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     precision = moderate_effects(shape, coordinates)
-    precision[: shape.n_features] += coordinates.columns.counted / CATEGORY_EFFECT**2
+    columns = coordinates.columns
+    precision[: shape.n_features] += columns.categories * (columns.height / CATEGORY_EFFECT) ** 2
     found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 

@@ -535,6 +535,8 @@ def _columns(center: Vector, scale: Vector, found: _Moments) -> Columns:
         scale=scale,
         deviation=found.center_noise,
         counted=nothing > 0.0,
+        taken=nothing > 0.0,
+        height=1.0,
         frequency=nothing,
         frequency_deviation=nothing,
         spiky=nothing > 0.0,

@@ -211,12 +211,52 @@ def test_an_empty_category_has_next_to_no_effect(epsilon):
         assert abs(w[3]) < 0.3 * np.abs(np.delete(w[:8], 3)).max()
 
 
+def undeclared(height):
+    """Indicators that nobody declared: the last of the first 30 is empty, some are very rare."""
+    rng = np.random.default_rng(4)
+    n = 20_000
+    shares = np.append(np.arange(1.0, 30.0) ** -2.5, 0.0)
+    one = rng.choice(30, size=n, p=shares / shares.sum())
+    X = np.hstack([np.eye(30)[one], np.eye(10)[rng.integers(0, 10, n)]])
+    y = np.where(rng.logistic(size=n) < 2.0 * X[:, 1] + X[:, 35] - 0.5, 1.0, -1.0)
+    return height * X, y
+
+
+@pytest.mark.parametrize("height", [1.0, 100.0])
+def test_undeclared_columns_that_are_nearly_always_zero_have_moderate_effects(height):
+    X, y = undeclared(height)
+    problem = Problem(X, y, data_norm=math.sqrt(2.0) * height)
+    rare = np.count_nonzero(X, axis=0) < 50
+    assert rare[29] and rare.sum() > 10
+    for epsilon, relation in [(1.0, "replace_one"), (3.0, "add_or_remove_one")]:
+        for seed in range(3):
+            w = solve(problem, "auto", Budget(epsilon, 1e-6), random_state=seed,
+                      neighboring_relation=relation).w[:40]  # fmt: skip
+            assert np.abs(w[rare]).max() < np.abs(w[~rare]).max()
+
+
+def test_undeclared_columns_are_taken_for_categories_where_most_look_like_them(noiseless):
+    X, y = undeclared(1.0)
+    found = learned(Problem(X, y, data_norm=math.sqrt(2.0)), correlation_share=0.0).columns
+    share = X.mean(axis=0)
+    assert found.taken[share < 0.2].all()
+    seen = found.taken & (share > 0.0)
+    np.testing.assert_allclose(found.frequency[seen] * found.height, share[seen], atol=1e-3)
+    # What nobody has makes no row long.
+    assert found.scale[29] == pytest.approx(found.height / math.sqrt(41.0))
+    rng = np.random.default_rng(0)
+    dense = 0.1 * np.hstack([rng.standard_normal((len(X), 8)), X[:, 27:30]])
+    found = learned(Problem(dense, y, data_norm=1.0), correlation_share=0.0).columns
+    assert not found.taken.any()
+
+
 def test_effects_that_are_cut_go_to_the_constant():
     """Rows at the center of a column keep their margins."""
     shape = ProblemShape(1000, 2, 1.0, intercept=2.0)
     columns = _coordinates.Columns(
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
-        counted=np.array([False, True]), frequency=np.array([0.0, 0.025]),
+        counted=np.array([False, True]), taken=np.zeros(2, bool), height=1.0,
+        frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.005]), spiky=np.zeros(2, bool), shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
