@@ -461,7 +461,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
     spread: Spread | Place | None = None
     if link is not None:
-        spread = _log_link.learn_spread(link, shape, curator)
+        spread = _log_link.learn_spread(link.counts, shape, curator)
     elif settings.target_range is not None:
         spread = Place(*_target_range.learn_range(settings.target_range, curator))
     coordinates = learn(settings.learning, shape, curator)

@@ -50,6 +50,7 @@ from dpfast.queries import (
     TargetHistogram,
     WeightedCurvature,
     WeightedScores,
+    estimating,
 )
 from dpfast.queries.columns import GroupedColumns
 
@@ -315,6 +316,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
 POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
+COUNTS, COSTS = (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
 ALL = tuple(STORAGES)
 
@@ -349,7 +351,8 @@ def stretched(query: Any) -> np.ndarray:
 def stacks(query: Any) -> list[tuple[Any, ...]]:
     """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
-    scales = itertools.cycle((1.0, 0.2, 2.0**-8) if query.shape.loss.even else (1.0,))
+    least, largest = estimating.scales(query.shape.loss)
+    scales = itertools.cycle((largest, 0.2, least) if largest > least else (1.0,))
     parts = itertools.cycle((1.0, 0.3, 4.0, 1.0, 0.01) if query.shape.several_rows else (1.0,))
     return [
         (np.hstack([one, two, w[:, None]]), next(scales), next(parts))
@@ -444,7 +447,7 @@ def group_cases() -> list[Case]:
                 ALL,
             ),
         ]
-        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS), (POISSON, COUNTS)):
             limited = partial(problem_of(loss), max_rows_per_group=most)
             cases += [
                 Case(
@@ -551,7 +554,11 @@ def _cases() -> list[Case]:
         )
         for radius in (1.0, 1.7)
     ]
-    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)):
+    for loss, targets in (
+        *((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)),
+        *((POISSON, COUNTS), (GAMMA, COSTS), (Loss("tweedie", 1.5, 1.0), COUNTS)),
+        (Loss("negative-binomial", 0.5, 1.0), COUNTS),
+    ):
         for kind, reached in WEIGHTED.items():
             cases.append(
                 Case(
