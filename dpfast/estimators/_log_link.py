@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from dpfast._validation import check_real
 from dpfast.blocks import Executor, is_dask
 from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.estimators._inference import Inferential
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
 from dpfast.sums import as_vector
@@ -21,8 +22,10 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLogLinkRegressor(PrivateLinearRegressor):
+class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
     """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained."""
+
+    _ratio = "rate ratio"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

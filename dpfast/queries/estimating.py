@@ -100,8 +100,8 @@ def scales(loss: Loss) -> tuple[float, float]:
 
 def sizes_of(loss: Loss) -> Vector:
     """Sizes that slopes are told apart by, from the largest scale down."""
-    least, largest = scales(loss)
-    steps = math.ceil(2.0 * math.log2(largest / least))
+    _, largest = scales(loss)
+    steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
     ladder: Vector = largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
     return ladder
 
@@ -217,13 +217,13 @@ class _Weighted(InCoordinates):
         lengths = np.sqrt(np.maximum(_squares(rows.z[:, : self.shape.dim]), 1.0))
         reach = largest_slope(loss, rows.margin) * lengths
         cut: Vector = np.minimum(1.0, self.score_radius / reach)
-        bounds = reach * (rows.whole if loss.log_link else rows.counts)
+        bounds = reach * _bounds(loss, rows)
         return _lowered(cut, bounds, rows.first, self.score_radius * self.shape.max_weight)
 
     def _scores(self, rows: Records, scale: float) -> Vector:
         """``c_i ω_i ψ_i``."""
-        scores: Vector = self._cut(rows) * _slopes(self.shape.loss, rows, scale)
-        return scores
+        loss = self.shape.loss
+        return _bounds(loss, rows) * self._cut(rows) * _slopes(loss, rows, scale)
 
 
 class WeightedScores(_Weighted):
@@ -306,12 +306,13 @@ class ScoreProducts(_Weighted):
 
 
 class SquaredSlopes(_Weighted):
-    """``Σ_i ((c_i ψ_i)² / c, c_i ψ'_i / κ)``: of residuals without weights, and with a log link.
+    """``Σ_i (b_i ψ_i², c_i ψ'_i / κ)``, ``ψ'`` in units of ``1/τ``, κ the largest curvature.
 
-    ``κ`` is the largest curvature at any margin, and ``ψ'`` is in units of ``1/τ``.
+    ``b_i`` is the weight ``c_i``; with a log link the largest one, c, and ψ_i then e times what it
+    is otherwise.
 
-    Sensitivity: ``√2 c``, c the largest weight: both entries of a row are from 0 to c, and those of
-    a group, whose weights are lowered until they add up to c at most.
+    Sensitivity: ``√2 c``: both entries of a row are from 0 to c, and those of a group, whose
+    weights are lowered until they add up to c at most.
     """
 
     def __init__(
@@ -331,11 +332,12 @@ class SquaredSlopes(_Weighted):
 
     def contribution(self, rows: Records, scale: float) -> Vector:
         """Both sums of some records."""
-        loss, ones = self.shape.loss, np.ones(len(rows.counts))
-        slope = _slopes(loss, rows, scale) / rows.whole
+        loss, most = self.shape.loss, self.shape.max_weight
+        weights = _lowered(_bounds(loss, rows), np.ones(len(rows.counts)), rows.first, most)
         curvature = _curvatures(loss, rows, scale) / steepest_curvature(loss)
-        weights = _lowered(rows.whole * ones, ones, rows.first, self.shape.max_weight)
-        return np.array([weights @ slope**2, (weights * rows.counts / rows.whole) @ curvature])
+        if loss.log_link:
+            curvature *= rows.counts / rows.whole
+        return np.array([weights @ _slopes(loss, rows, scale) ** 2, weights @ curvature])
 
 
 class _Counts(_Weighted):
@@ -378,7 +380,7 @@ class _Counts(_Weighted):
         """The counts of some records; they do not depend on the scale."""
         del scale
         ladder, first = self.ladder, rows.first
-        counts = np.full(len(rows.counts), rows.whole) if self._alike else rows.counts
+        counts = _bounds(self.shape.loss, rows) if self._alike else rows.counts
         sizes = np.clip(self.sizes(rows), ladder[-1], ladder[0])
         place = np.clip(-2.0 * np.log2(sizes / ladder[0]), 0.0, len(ladder) - 1.0)
         lower = np.minimum(place.astype(np.intp), len(ladder) - 2)
@@ -487,15 +489,19 @@ def _log_link_slopes(loss: Loss, rows: Records) -> Vector:
     return slope * np.asarray(rows.counts / rows.whole)
 
 
+def _bounds(loss: Loss, rows: Records) -> Vector:
+    """What ``c_i ψ_i`` is bounded by, per unit of the largest slope."""
+    return np.full(len(rows.counts), rows.whole) if loss.log_link else rows.counts
+
+
 def _slopes(loss: Loss, rows: Records, scale: float) -> Vector:
-    """``c_i ψ_i``; those of residuals and with a log link in units of the scale."""
+    """``c_i ψ_i`` over its bound; of residuals and with a log link in units of the scale."""
     if loss.log_link:
-        cut: Vector = np.clip(_log_link_slopes(loss, rows) / scale, -1.0, 1.0)
-        return rows.whole * cut
+        return np.clip(_log_link_slopes(loss, rows) / scale, -1.0, 1.0)
     if loss.even:
-        return rows.counts * np.clip((rows.margin - rows.target) / scale, -1.0, 1.0)
+        return np.clip((rows.margin - rows.target) / scale, -1.0, 1.0)
     slope: Vector = -rows.target * expit(-rows.target * rows.margin)
-    return rows.counts * slope
+    return slope
 
 
 def _curvatures(loss: Loss, rows: Records, scale: float) -> Vector:

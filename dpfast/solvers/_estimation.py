@@ -438,7 +438,8 @@ class Steps:
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
         mean = float(max(squares + least, least) / max(counted, least))
-        mean *= self.ask.shape.max_weight / steepest_curvature(self.ask.shape.loss)
+        if self.ask.shape.loss.log_link:
+            mean *= self.ask.shape.max_weight / steepest_curvature(self.ask.shape.loss)
         return found.scale**2 * mean * found.curvature
 
     def covariance(
