@@ -135,6 +135,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
         With an exposure e, the loss of a mean ``e exp(z)`` is ``e^(2-q)`` times that of the rate
         ``t / e`` with the mean ``exp(z)``, up to terms without z.
         """
+        y, fit_params = super()._by_exposure(X, y, fit_params)
         others = {name: value for name, value in fit_params.items() if name != "exposure"}
         exposure = fit_params.get("exposure")
         if exposure is None:

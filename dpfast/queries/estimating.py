@@ -71,6 +71,8 @@ Indices = NDArray[np.int64]
 
 # Scales of slopes are at least as small as rounding allows.
 _LEAST_SCALE = 2.0**-8
+# Octaves below the highest target that are told apart, at least.
+_OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
 _FALL = 0.4
 #: Lengths that rows are told apart by, over the root of their weights' number.
@@ -103,6 +105,15 @@ def sizes_of(loss: Loss) -> Vector:
     _, largest = scales(loss)
     steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
     ladder: Vector = largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
+    return ladder
+
+
+def target_ladder(loss: Loss) -> Vector:
+    """Sizes that targets are told apart by, from the highest down, half an octave apart."""
+    low, high = loss.target_range
+    octaves = math.log2(high / low) if low > 0.0 else 0.0
+    steps = math.ceil(2.0 * min(64.0, max(_OCTAVES, octaves)))
+    ladder: Vector = high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
     return ladder
 
 
@@ -411,6 +422,23 @@ class ResidualSizes(_Counts):
         if not self.shape.loss.log_link:
             return np.abs(rows.margin - rows.target)
         return np.maximum(-_log_link_slopes(self.shape.loss, rows), 0.0)
+
+
+class TargetSizes(_Counts):
+    """Rows by their target, at the sizes of :func:`target_ladder`, by weight; with a log link.
+
+    Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
+    """
+
+    def __init__(
+        self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
+    ) -> None:
+        self.ladder = target_ladder(shape.loss)
+        super().__init__(shape, score_radius, curvature_bound, limit)
+
+    def sizes(self, rows: Records) -> Vector:
+        """Of targets; the stack is not looked at."""
+        return rows.target
 
 
 class RowLengths(_Counts):

@@ -23,9 +23,9 @@ from dpfast.queries.estimating import (
     scales,
     sizes_of,
     steepest_curvature,
+    target_ladder,
 )
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _log_link
 from dpfast.solvers._long_tail import LongTail
 
 Vector = NDArray[np.float64]
@@ -207,6 +207,15 @@ class Asking:
         """A noisy sum, slopes being cut at the scale."""
         return self.curator.release(mechanism, stack, self.scale, self.part)
 
+    def learn_mean(self, mechanism: Gaussian, stack: Matrix) -> float:
+        """Of the targets, with a log link; and the mean weight of the rows."""
+        counts, ladder = self.release(mechanism, stack), target_ladder(self.shape.loss)
+        total = max(float(counts.sum()), mechanism.stddev)
+        self.weight = min(self.shape.max_weight, total / self.n)
+        first = _first_heard(counts, mechanism.stddev)
+        seen = np.maximum(counts[first or 0 :], 0.0) @ ladder[first or 0 :] / total
+        return min(max(float(seen), float(ladder[-1])), float(ladder[0]))
+
     def learn_scale(
         self, sizes: Gaussian, stack: Matrix, largest: float, deviation: float = 0.0
     ) -> None:
@@ -218,9 +227,8 @@ class Asking:
         of the noise in a mean score, for slopes cut at 1.
         """
         counts, loss = self.release(sizes, stack), self.shape.loss
-        noise = sizes.stddev * np.sqrt(np.arange(1.0, len(counts) + 1.0))
-        heard = np.flatnonzero(np.cumsum(counts) > _HEARD * noise)
-        size = _ROOM * float(sizes_of(loss)[heard[0]]) if len(heard) else largest
+        first = _first_heard(counts, sizes.stddev)
+        size = largest if first is None else _ROOM * float(sizes_of(loss)[first])
         if loss.log_link:
             size = max(size, self._tail(counts, sizes.stddev, deviation))
         self.scale = min(largest, max(scales(loss)[0], size))
@@ -280,11 +288,10 @@ class Start:
         The scale of the slopes is learned there, too.
         """
         ask, identity = self.ask, np.eye(self.ask.dim)
-        spread = _log_link.learn_spread(counts, ask.shape, ask.curator)
         v = np.zeros(ask.dim)
+        mean = ask.learn_mean(counts, ask.stack(identity, identity, v))
         if ask.shape.intercept != 0.0:
-            v[-1] = math.log(spread.mean)
-        ask.weight = spread.weight
+            v[-1] = math.log(mean)
         ask.learn_scale(sizes, ask.stack(identity, identity, v), largest, deviation)
         curvature = float(largest_curvature(ask.shape.loss, v[-1:])[0])
         return v, _LOG_LINK_CURVATURE * ask.weight * curvature
@@ -548,6 +555,13 @@ class Steps:
         by_scores = deviation**2 * self.back @ self.back
         noise: Matrix = by_scores + self.color @ by_curvature @ self.color
         return noise
+
+
+def _first_heard(counts: Vector, noise: float) -> int | None:
+    """The first place up to which counts stand out of the noise together; None if none does."""
+    deviations = noise * np.sqrt(np.arange(1.0, len(counts) + 1.0))
+    heard = np.flatnonzero(np.cumsum(counts) > _HEARD * deviations)
+    return int(heard[0]) if len(heard) else None
 
 
 def _semidefinite(matrix: Matrix) -> Matrix:

@@ -34,9 +34,7 @@ from dpfast.solvers._target_law import TargetLaw, highest
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-#: Where the targets are counted.
-COUNTS = "targets by size"
-_CALIBRATION = "intercept and length"
+_COUNTS, _CALIBRATION = "targets by size", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 12
 # Releases of the two slopes.
@@ -114,7 +112,7 @@ def planned(
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
     return LogLink(
-        counts=release(for_counts, target_counts(shape), COUNTS),
+        counts=release(for_counts, TargetCounts(shape, _octaves(shape.loss)), _COUNTS),
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
@@ -142,12 +140,12 @@ def longest_row(shape: ProblemShape) -> float:
     return math.sqrt(shape.dim) / 1.5
 
 
-def learn_spread(mechanism: Gaussian, shape: ProblemShape, curator: Curator) -> Spread:
+def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread:
     """Mean, spread and range of the targets, from noisy counts."""
-    query = mechanism.query
+    query = link.counts.query
     assert isinstance(query, TargetCounts)
-    counts = curator.release(mechanism)
-    edges, noise = query.edges, mechanism.stddev
+    counts = curator.release(link.counts)
+    edges, noise = query.edges, link.counts.stddev
     weight = min(shape.max_weight, max(float(counts.sum()), noise) / shape.n_samples)
     total = weight * shape.n_samples
     law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
@@ -223,11 +221,11 @@ def calibrated(
     return kept
 
 
-def target_counts(shape: ProblemShape) -> TargetCounts:
-    """Counts of so many octaves that the whole range of positive targets is told apart."""
-    low, high = shape.loss.target_range
+def _octaves(loss: Loss) -> int:
+    """So many that the whole range of positive targets is told apart."""
+    low, high = loss.target_range
     whole = math.ceil(math.log2(high / low)) if low > 0.0 else 0
-    return TargetCounts(shape, 1 + min(64, max(_OCTAVES, whole)))
+    return 1 + min(64, max(_OCTAVES, whole))
 
 
 def _hessian(loss: Loss, q: Vector) -> tuple[Matrix, float]:

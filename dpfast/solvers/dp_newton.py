@@ -82,12 +82,13 @@ from dpfast.queries import (
     RowLengths,
     ScoreProducts,
     SquaredSlopes,
+    TargetSizes,
     WeightedCurvature,
     WeightedScores,
 )
 from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _log_link, _seconds
+from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
 
 Vector = NDArray[np.float64]
@@ -346,7 +347,7 @@ def _mechanisms(
         part = shares["sizes of residuals"] / looks
         sizes = release(part, ResidualSizes(shape, radius, bound, limit), "sizes of residuals")
     if "counts" in shares:
-        counts = release(shares["counts"], _log_link.target_counts(shape), _log_link.COUNTS)
+        counts = release(shares["counts"], TargetSizes(shape, radius, bound, limit), "targets")
     if "descent" in shares:
         descent: Query = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
         if shape.several_rows or shape.loss.log_link:

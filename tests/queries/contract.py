@@ -48,6 +48,7 @@ from dpfast.queries import (
     SquaredSlopes,
     TargetCounts,
     TargetHistogram,
+    TargetSizes,
     WeightedCurvature,
     WeightedScores,
     estimating,
@@ -369,8 +370,14 @@ WEIGHTED = {
     ScoreProducts: 0.98,
     SquaredSlopes: 0.65,
     ResidualSizes: 0.98,
+    TargetSizes: 0.98,
     RowLengths: 0.98,
 }
+
+
+def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
+    """Those that a loss has: targets are counted with a log link alone."""
+    return [one for one in WEIGHTED.items() if loss.log_link or one[0] is not TargetSizes]
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
@@ -461,7 +468,7 @@ def group_cases() -> list[Case]:
                     dict.fromkeys(RELATIONS, min(reached, 0.85)),
                     ALL,
                 )
-                for kind, reached in WEIGHTED.items()
+                for kind, reached in weighted_of(loss)
             ]
     return cases + _cases_of_parts()
 
@@ -559,7 +566,7 @@ def _cases() -> list[Case]:
         *((POISSON, COUNTS), (GAMMA, COSTS), (Loss("tweedie", 1.5, 1.0), COUNTS)),
         (Loss("negative-binomial", 0.5, 1.0), COUNTS),
     ):
-        for kind, reached in WEIGHTED.items():
+        for kind, reached in weighted_of(loss):
             cases.append(
                 Case(
                     f"{kind.__name__}, {loss.name}",

@@ -28,7 +28,7 @@ def counts(loss, n=20_000, mean=0.4, seed=0, **settings):
 def learned(problem, budget):
     settled = plan(problem, "dp-whitened-gd", budget)
     curator = Curator(problem, Ledger(budget), SecureGenerator(1))
-    return _log_link.learn_spread(settled.settings.link.counts, problem.shape, curator)
+    return _log_link.learn_spread(settled.settings.link, problem.shape, curator)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -119,7 +119,7 @@ def test_the_calibration_corrects_intercept_and_length():
     settled = plan(problem, "dp-whitened-gd", Budget(8.0, 1e-6))
     curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(1))
     link = settled.settings.link
-    spread = _log_link.learn_spread(link.counts, problem.shape, curator)
+    spread = _log_link.learn_spread(link, problem.shape, curator)
     for length, intercept in ((0.2, -1.0), (1.4, 1.0)):
         start = np.array([length, 0.0, intercept])
         found = _log_link.calibrated(
