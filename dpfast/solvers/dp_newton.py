@@ -4,9 +4,10 @@ Whitened descent (:mod:`dpfast.solvers.dp_whitened_gd`) fits best where its answ
 steps are few; what it hands back has no known law.  This solver spends its budget on an estimate
 whose law is known:
 
-1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss a rough descent is made in
-   them, and a first curvature released, which tells the coordinates ``H`` in which the curvature is
-   nearly the identity, and the metric ``G`` in which scores are bounded;
+1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss and those with a log link
+   a rough descent is made in them, and a first curvature released, which tells the coordinates
+   ``H`` in which the curvature is nearly the identity, and the metric ``G`` in which scores are
+   bounded;
 2. scores are released three times, each at the estimate that those before it give, drawn to where
    they began as far as noise asks for it, and the curvature ``K`` before the last;
 3. the estimate is one Newton step from the mean of the points, with the mean score: its noise is
@@ -16,6 +17,11 @@ Residuals, of the squared loss and of Huber's, are bounded by the targets' range
 the second and the third score their sizes are counted, and from then on they are cut beyond the
 largest size that stands out of the noise, with room to spare; Huber's at its threshold, if that is
 less.  Scores are as much less noisy as that scale is below the range.
+
+Slopes of losses with a log link (counts, costs, durations) have one long tail, a score of a large
+target.  Targets are counted for the mean, where the descent begins; sizes of slopes are counted
+there and before the last score.  A lognormal tail that is fitted to the counts tells where to cut:
+so far out that the mean of what is cut off is small beside the error of the intercept.
 
 Rows are weighted by functions of the row alone (:mod:`dpfast.queries.estimating`), so that nothing
 is clipped by its target.  The estimand is the minimizer of the loss so weighted: rows of much
@@ -30,8 +36,8 @@ With n rows, the covariance of the estimate in the coordinates is
 
 N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``,
 or ``"cluster"`` where a record is a group of rows) or what the model says of them
-(``"nonrobust"``): K for the logistic loss, and K times the mean square of the residuals over their
-mean curvature, which are released, for the others.  Where J is released, its noise makes variances
+(``"nonrobust"``): K for the logistic loss, and K times the mean square of the slopes over their mean
+curvature, which are released, for the others: with a log link a dispersion, as in quasi-likelihood.  Where J is released, its noise makes variances
 uncertain; they are made larger by what makes intervals of 95% hold for all that.
 
 Groups.  Where a record is a group of several rows, all of the above is over groups: n is their
@@ -45,6 +51,9 @@ What is not believed.  A coefficient's variance is refused, by what was released
   not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
   coefficient moves by what the interval allows, or did move in the last steps;
+* the mean is an exponential, of margins that differ by more than the bound of a row's curvature
+  bears, or that moved so far that a linear step misses what they bend (of the intercept: if that is
+  more than half of its error);
 * more than three quarters of all coefficients are refused.
 
 Privacy
@@ -192,7 +201,7 @@ def plan(
     Parameters
     ----------
     shape : ProblemShape
-        Of the logistic, the squared or Huber's loss.
+        Of the logistic, the squared or Huber's loss, or of one with a log link.
     budget : Budget
         Not pure.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
