@@ -36,8 +36,9 @@ With n rows, the covariance of the estimate in the coordinates is
 
 N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``,
 or ``"cluster"`` where a record is a group of rows) or what the model says of them
-(``"nonrobust"``): K for the logistic loss, and K times the mean square of the slopes over their mean
-curvature, which are released, for the others: with a log link a dispersion, as in quasi-likelihood.  Where J is released, its noise makes variances
+(``"nonrobust"``): K for the logistic loss, and K times the mean square of the slopes over their
+mean curvature, which are released, for the others: with a log link a dispersion, as in
+quasi-likelihood.  Where J is released, its noise makes variances
 uncertain; they are made larger by what makes intervals of 95% hold for all that.
 
 Groups.  Where a record is a group of several rows, all of the above is over groups: n is their

@@ -363,14 +363,15 @@ def stacks(query: Any) -> list[tuple[Any, ...]]:
 
 
 #: Queries of estimates with a covariance, and what they must reach.  A row cannot have the largest
-#: slope and the largest curvature; nor can a whole group, of some losses.
+#: slope and the largest curvature; nor can a whole group, of some losses.  A target between two
+#: sizes counts for both.
 WEIGHTED = {
     WeightedScores: 0.98,
     WeightedCurvature: 0.98,
     ScoreProducts: 0.98,
     SquaredSlopes: 0.65,
     ResidualSizes: 0.98,
-    TargetSizes: 0.98,
+    TargetSizes: 0.7,
     RowLengths: 0.98,
 }
 
