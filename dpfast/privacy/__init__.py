@@ -27,15 +27,17 @@ from dpfast.privacy.calibration import (
     budget_epsilon,
     budget_mu,
     budget_rho,
-    gaussian_delta,
-    gaussian_epsilon,
     gaussian_mu,
-    zcdp_delta,
-    zcdp_epsilon,
     zcdp_rho,
 )
 from dpfast.privacy.calibration_search import smallest_noise
 from dpfast.privacy.certificate import Certificate
+from dpfast.privacy.conversions import (
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
+)
 from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,

@@ -16,8 +16,8 @@ from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
-from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
+from dpfast.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, counted, event_from_dict, sampler_delta
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 from dpfast.privacy.open_accounts import Charged, active_accountants

@@ -40,7 +40,8 @@ from dpfast.privacy import (
     affordable,
     records_apart,
 )
-from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
+from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
+from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
