@@ -21,6 +21,7 @@ from dpfast.privacy import (
     ZCDPEvent,
     ZCDPFilter,
     budget_filter,
+    filters,
     gaussian_epsilon,
     zcdp_epsilon,
 )
