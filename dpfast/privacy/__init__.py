@@ -30,7 +30,7 @@ from dpfast.privacy.calibration import (
     gaussian_mu,
     zcdp_rho,
 )
-from dpfast.privacy.calibration_search import smallest_noise
+from dpfast.privacy.calibration_search import affordable, smallest_noise
 from dpfast.privacy.certificate import Certificate
 from dpfast.privacy.conversions import (
     gaussian_delta,
@@ -73,7 +73,7 @@ from dpfast.privacy.filters import (
     ZCDPFilter,
     budget_filter,
 )
-from dpfast.privacy.ledger import Guarantee, Ledger, affordable
+from dpfast.privacy.ledger import Guarantee, Ledger
 from dpfast.privacy.report import PrivacyReport
 
 __all__ = [
