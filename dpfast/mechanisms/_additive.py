@@ -1,5 +1,6 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,6 +48,7 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         super().__init__(neighboring_relation=neighboring_relation, error=error)
         self._grid = self._grid_for(noise, bound)
         self.charged_sensitivity = self._charged()
+        self._round_up(math.ceil(noise / self.grid_step))
 
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         return Grid.for_noise(self.noise_name, noise, bound)
@@ -56,6 +58,10 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         return (
             self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
         ) * ROUND_UP
+
+    @abstractmethod
+    def _round_up(self, steps: int) -> None:
+        """Take so many steps of the grid as the noise's scale."""
 
     @abstractmethod
     def event(self, where: str | None = None, count: int = 1) -> QueryEvent:
@@ -103,7 +109,7 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
 
     @classmethod
     def _calibrated(
-        cls, target: float, *, sensitivity: float, error: float, **settings: object
+        cls, target: float, sensitivity: float, *, error: float, **settings: object
     ) -> Self:
         """Return the mechanism with the smallest noise whose charged loss is at most `target`."""
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)

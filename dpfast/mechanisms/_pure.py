@@ -1,6 +1,5 @@
 """What the two Laplace mechanisms share: one scale, an integer on the grid, and a pure epsilon."""
 
-import math
 from functools import partial
 from typing import ClassVar, Self
 
@@ -18,26 +17,9 @@ class PureMechanism(AdditiveMechanism):
     noise_name = "scale"
     _event: ClassVar[type[LaplaceEvent | L2LaplaceEvent]]
 
-    def __init__(
-        self,
-        scale: float,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> None:
-        super().__init__(
-            scale,
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-        self.integer_scale = math.ceil(float(scale) / self.grid_step)
-        self.scale = self.integer_scale * self.grid_step
+    def _round_up(self, steps: int) -> None:
+        self.integer_scale = steps
+        self.scale = steps * self.grid_step
 
     @classmethod
     def calibrate(
@@ -67,29 +49,8 @@ class PureMechanism(AdditiveMechanism):
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.
         """
-        made = partial(cls._calibrate, budget, dimension=query.dimension)
+        made = partial(cls._calibrated, budget_epsilon(budget), dimension=query.dimension)
         return cls._of(query, neighboring_relation, where, made)
-
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        return cls._calibrated(
-            budget_epsilon(budget),
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
 
     def event(self, where: str | None = None, count: int = 1) -> LaplaceEvent | L2LaplaceEvent:
         """Return the event that `count` releases are charged as; `where` is the access's own."""

@@ -1,6 +1,5 @@
 """The Gaussian mechanism, exact in finite arithmetic."""
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -102,27 +101,10 @@ class Gaussian(AdditiveMechanism):
     norm = "l2"
     noise_name = "stddev"
 
-    def __init__(
-        self,
-        stddev: float,
-        *,
-        sensitivity: float,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> None:
-        super().__init__(
-            stddev,
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-        self.scale = math.ceil(float(stddev) / self.grid_step)
-        self.stddev = self.scale * self.grid_step
-        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.scale**2
+    def _round_up(self, steps: int) -> None:
+        self.scale = steps
+        self.stddev = steps * self.grid_step
+        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / steps**2
 
     @classmethod
     def calibrate(
@@ -159,33 +141,11 @@ class Gaussian(AdditiveMechanism):
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.
         """
-        made = partial(cls._calibrate, budget, accountant=accountant, dimension=query.dimension)
+        made = partial(cls._calibrated, budget_mu(budget, accountant), dimension=query.dimension)
         return cls._of(query, neighboring_relation, where, made)
 
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-        accountant: str = "auto",
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        return cls._calibrated(
-            budget_mu(budget, accountant),
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
-
     def event(self, where: str | None = None, count: int = 1) -> GaussianEvent:
-        """Return the event that `count` releases are charged as; `where` is the access\'s own."""
+        """Return the event that `count` releases are charged as; `where` is the access's own."""
         return GaussianEvent(
             sensitivity=self.charged_sensitivity,
             stddev=self.stddev,
