@@ -39,9 +39,9 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _CHOICE, _LINE = "loss of the prior", "slope towards the public rows"
-# Share of the budget, in units of mu², of the slope towards the public rows: this one over rows a
-# weight, between the other two.
-_FOR_LINE, _LEAST_LINE, _MOST_LINE = 1.0, 0.06, 0.5
+# Share of the budget, in units of mu², of the slope towards the public rows: between the last two,
+# and the square of the first over rows a weight, since that is how the noise in a number falls.
+_FOR_LINE, _LEAST_LINE, _MOST_LINE = 1.6, 0.06, 0.5
 # Slopes are cut at so many times their size among the public rows.
 _CUT = 1.8
 # Where the best weights are on the line from the private fit to the public rows' before the slope
@@ -209,7 +209,7 @@ def plan_with_prior(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     mu = budget_mu(budget, accountant)
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    for_line = min(_MOST_LINE, max(_LEAST_LINE, _FOR_LINE / u))
+    for_line = min(_MOST_LINE, max(_LEAST_LINE, (_FOR_LINE / u) ** 2))
     alone = dp_whitened_gd.plan(
         shape,
         Budget(mu=mu * math.sqrt(1.0 - for_line)),
