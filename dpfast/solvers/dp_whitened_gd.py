@@ -466,6 +466,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
+    return run_in_coordinates(plan, curator)[0]
+
+
+def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome, Coordinates]:
+    """The same, and the coordinates that were learned."""
     plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
     spread: Spread | Place | None = None
@@ -486,7 +491,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if shape.dim <= MOST_KNOWN and link is None:
         flat = flat_noise(settings, shape.n_samples) * change
         covariance = unit**2 * _covariance(flat, shape, coordinates)
-    return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance)
+    return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
 
 
 def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
