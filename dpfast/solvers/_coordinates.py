@@ -9,8 +9,8 @@ that stand out of the noise are taken out.
 
 A table of indicators may come without declarations.  Then most columns are 0 in most rows, as their
 mean absolute values tell, and these are taken for categories; so is one in which nothing else was
-seen, and it keeps a scale at which nobody's entry makes a row long: scaled by what it was seen to
-spread, hardly at all, it would have rows thousands of times as long as others.
+seen, and it is scaled like the rarest category: by what it was seen to spread, hardly at all, it
+would have rows thousands of times as long as others.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
@@ -70,6 +70,8 @@ _DOUBT, _CERTAIN = 1.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
+# So many deviations from zero an effect is believed to be as large as it was found to be.
+_BEYOND_DOUBT = 3.0
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
@@ -205,13 +207,18 @@ class Coordinates:
         if not categories.any():
             return w
         stretch = np.sum(np.square(columns.height * self.transform[:d, : self.free]), axis=1)
-        seen = columns.frequency / columns.frequency_deviation
+        seen = columns.frequency > _CERTAIN * columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
+        # What is taken for a category, and hardly seen, may be an empty one.
+        least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
-        prior = CATEGORY_EFFECT**2
+        # Or it may be a number with low entries, whose weight is high.
+        squares = np.mean(np.square(columns.height * w[:d].reshape(d, -1)), axis=1)
+        excess = np.where(columns.taken, squares - _BEYOND_DOUBT**2 * variance, 0.0)
+        prior = np.maximum(CATEGORY_EFFECT**2, excess)
         kept = np.where(categories, prior / (prior + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~categories | (seen > _CERTAIN)
+        certain = ~categories | seen | (excess > 0.0)
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
@@ -327,9 +334,9 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~counted & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
         # Squares that were clipped are too small: the variance of entries that are 0 or this high
-        # is half of its bound.  What was not seen makes no row long by itself.
+        # is half of its bound.
         scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
-        scale = np.where(taken, np.maximum(scale, height / math.sqrt(shape.dim)), scale)
+        scale = np.where(taken, np.maximum(scale, height * np.sqrt(rare)), scale)
         taken |= zeros
     return Columns(
         center=unit * center,
