@@ -105,7 +105,12 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     0.024356
     """
     epsilon = check_real("epsilon", epsilon, low=0.0, low_open=True)
-    delta = check_delta("delta", delta, allow_zero=False)
+    return _zcdp_rho(epsilon, check_delta("delta", delta, allow_zero=False))
+
+
+@lru_cache(maxsize=256)
+def _zcdp_rho(epsilon: float, delta: float) -> float:
+    """:func:`zcdp_rho` of numbers that were checked: a fit asks several times for the same."""
     # The simple rule, solved for rho, is safe.
     log_term = -math.log(delta)
     low = (epsilon / (math.sqrt(log_term + epsilon) + math.sqrt(log_term))) ** 2

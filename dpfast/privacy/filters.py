@@ -391,7 +391,7 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
     ----------
     budget : Budget
     accountant : {"auto", "pure", "gdp", "zcdp", "rdp"}, default="auto"
-        In whose unit the prices are added up. It is settled here, before the first access: a filter
+        In whose unit the prices are added up. It is fixed here, before the first access: a filter
         cannot choose along the way (see :mod:`dpfast.privacy.filters`). "auto" takes the budget's
         own unit, and zCDP for (epsilon, delta) with ``delta > 0``. There, "rdp" prices every kind
         of release, at one order, and "gdp" buys more if all releases are Gaussian.

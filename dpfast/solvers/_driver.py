@@ -122,7 +122,7 @@ LAST_ITERATE = "last-iterate"
 
 
 def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask the solver for that analysis; the one event that it then spends is anybody's to price."""
+    """Ask the solver for that analysis; any accountant can price the one event that it spends."""
     able = [name for name, known in SOLVERS.items() if "analysis" in known.options]
     if solver not in able:
         raise ValueError(
