@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bench.problems import Dataset, bank, letter, randhie, wine
+from bench.problems import Dataset, bank, letter, numeric_adult, randhie, wine
 from dpfast import Budget, Ledger, Problem, plan, solve
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
@@ -31,7 +31,7 @@ from dpfast.solvers.prior import (
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 _PUBLIC, _DRAWS = 300, 3
-_ROWS_PER_WEIGHT = (2.5, 5.9, 7.9)
+_ROWS_PER_WEIGHT = (0.3, 1.0, 2.5, 6.0, 10.0, 20.0)
 
 
 def same(data: Dataset, rng: np.random.Generator) -> tuple[Matrix, Vector]:
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     tables = [randhie()]
     if given.data is not None:
-        tables += [load(given.data) for load in (wine, letter, bank)]
+        tables += [load(given.data) for load in (wine, letter, bank, numeric_adult)]
     for table in tables:
         if given.monthly:
             for u in (6.0, 20.0, 60.0):

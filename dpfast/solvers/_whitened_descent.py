@@ -406,15 +406,8 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     Returns
     -------
     ndarray
-    """
-    return way_and_noise(settings, n_samples, curved)[1]
-
-
-def way_and_noise(settings: Settings, n_samples: int, curved: Vector) -> tuple[Vector, Vector]:
-    """Which share of the way to the minimum the average has gone, and the same deviations.
-
-    The recursion of `descend` is linear in gradients at a fixed curvature; so the share of each
-    step's gradient in the average follows from what a single pulse does.
+        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
+        step's noise in the average follows from what a single pulse does.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
@@ -422,7 +415,7 @@ def way_and_noise(settings: Settings, n_samples: int, curved: Vector) -> tuple[V
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
     pull = settings.shrinkage + ground * curved
     v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
-    pulse = np.empty((steps, *pull.shape))
+    pulse = np.zeros((steps, *pull.shape))
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)
@@ -432,8 +425,7 @@ def way_and_noise(settings: Settings, n_samples: int, curved: Vector) -> tuple[V
     begun = np.arange(steps)
     shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
     deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
-    way: Vector = -shares.sum(axis=0) * ground * curved * settings.curvature
-    return way, deviations
+    return deviations
 
 
 def flat_noise(settings: Settings, n_samples: int) -> float:

@@ -1,27 +1,23 @@
-"""Private descent from what public rows tell: coordinates, and where the weights may be.
-
-Or from known coefficients, see :func:`run_refit`: those of an earlier private fit, say.
+"""Fits that begin with what is known: public rows, or coefficients, such as an earlier fit's.
 
 Public rows cost nothing to look at.  A run
 
-1. asks for the columns' moments, and scales and centers columns anew that are clearly other than
-   among the public rows;
-2. descends in these coordinates from a constant prediction, as without a prior;
-3. goes the same way on the public rows, whose minimizer is known: that tells what clipping and few
-   steps make of a minimizer;
-4. weighs both, the public rows the less the less they agree with where the descent ended
-   (`dpfast/solvers/_power_prior.py`).
+1. fits as without them, by :mod:`dpfast.solvers.dp_whitened_gd`, with most of the budget;
+2. asks for one number, the slope of the loss half-way between these weights and those of the public
+   rows, and goes as far along this line as the slope says.
 
-Privacy: two kinds of Gaussian releases, whose noise is fixed beforehand; the rest is
-post-processing.  docs/guide/priors.md has what it brings, and where it does not.
+Known coefficients: see :func:`run_refit`.
+
+Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
+docs/guide/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,40 +26,37 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CandidateLosses, ColumnParts, CoordinateGradient, bounded
-from dpfast.queries.coordinates import column_transform
+from dpfast.queries import CandidateLosses, RelativeGradient
+from dpfast.queries.coordinates import column_transform, reach_limit, reach_of
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import Columns, Coordinates, learn
-from dpfast.solvers._power_prior import Course, PublicLaw, weigh
-from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise, way_and_noise
+from dpfast.solvers._coordinates import learn
+from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_CHOICE, _MOMENTS = "loss of the prior", "column moments"
-# Share of the budget, in units of mu², of the moments.
-_FOR_MOMENTS = 0.1
-# The same of the choice between coefficients and zero: the first, but from so many rows a weight on
-# less in proportion, since losses are known the better the more there are.
+_CHOICE, _LINE = "loss of the prior", "slope towards the public rows"
+# Share of the budget, in units of mu², of the slope towards the public rows: between the last two,
+# and the square of the first over rows a weight, since that is how the noise in a number falls.
+_FOR_LINE, _LEAST_LINE, _MOST_LINE = 1.25, 0.06, 0.5
+# Slopes are cut at so many times their size among the public rows.
+_CUT = 1.8
+# Where the best weights are on the line from the private fit to the public rows' before the slope
+# is known: their distance from the middle is so much of it.
+_ANYWHERE = 0.7
+#: Rows behind one weight, times µ, from which on public rows are left alone.
+FEW = 25.0
+# Share of the budget, in units of mu², of the choice between coefficients and zero: the first, but
+# from so many rows a weight on less in proportion, since losses are known the better the more there
+# are.
 _FOR_CHOICE, _FEW_ROWS, _LEAST_CHOICE = 0.06, 6.0, 0.01
 # Losses are cut at so many times that at zero.
 _LOSS_CLIP = 2.0
-# Deviations of the noise, and a share of the scale, by which a column must differ from the prior's;
-# and which share of the noise's deviation a variance is at least.
-_APART, _NEAR, _HIDDEN = 4.0, 0.5, 1.0 / 100.0
-# What the descent on public rows may do more or less than the linear theory says, and by what its
-# deviations grow for all that neither says.
-_LEAST_PACE, _MOST_PACE, _ROUGH = 0.3, 3.0, 1.1
-# Rounds of the moments; from the second on rows are cut to so many times the expected length.
-_ROUNDS, _REACH = 2, 2.0
 # Deviations of its square by which a change must stand out of prior and noise.
 _STANDS_OUT, _WIDEST = 2.0, 100.0
-#: Rows behind one weight, times µ, from which on public rows are left alone: wrong ones would cost
-#: too much.
-FEW = 6.0
 # What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
 # knows what has changed since, nor exactly how wrong it was.
 _REMEMBERED, _FORGOTTEN = 0.9, 1.1
@@ -83,31 +76,31 @@ class Known:
     ----------
     origin : ndarray of shape (dim,)
         The weights.
-    precision : ndarray of shape (dim, dim)
-        Inverse of the covariance of what they are wrong by.
-    transform : ndarray of shape (dim, dim)
-        ``W``: rows ``Wᵀ x̃`` are expected to be nearly centered and white.
-    beforehand : ndarray of shape (dim, dim)
-        The part of the precision that was there before the rows.
     X, y : ndarray
         The public rows, with the constant, and their targets.
     """
 
     origin: Vector
-    precision: Matrix
-    transform: Matrix
-    beforehand: Matrix
     X: Matrix
     y: Vector
 
 
 @dataclass(frozen=True, eq=False)
 class PriorSettings:
-    """What a run follows."""
+    """What a run follows.
+
+    Attributes
+    ----------
+    prior : Known
+    alone : Plan
+        Of the fit without it.
+    line : Gaussian
+        The release of the slope towards the public rows.
+    """
 
     prior: Known
-    descent: Settings
-    moments: tuple[Gaussian, ...]
+    alone: Plan[Settings]
+    line: Gaussian
     rows_per_weight: float
     public_rows: int
     iterations: int
@@ -134,15 +127,7 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     if shape.intercept != 0.0:
         rows = np.column_stack([X, np.full(len(X), shape.intercept)])
     transform = _white(shape, rows)
-    v, hessian = _most_likely(shape, rows @ transform, y)
-    back = np.linalg.inv(transform)
-    beforehand = back.T @ np.diag(_beforehand(shape)) @ back
-    precision = back.T @ hessian @ back - beforehand
-    if shape.loss.kind == "regression":
-        # A loss of numbers is no likelihood until it is divided by what residuals scatter.
-        _, slopes, bends = shape.loss(rows @ (transform @ v), y)
-        precision *= float(bends.sum()) / max(float(slopes @ slopes), 1e-6 * len(y))
-    return Known(transform @ v, precision + beforehand, transform, beforehand, rows, y)
+    return Known(transform @ _most_likely(shape, rows @ transform, y), rows, y)
 
 
 def _beforehand(shape: ProblemShape) -> Vector:
@@ -170,8 +155,8 @@ def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
     return column_transform(shape, center, scale) @ change
 
 
-def _most_likely(shape: ProblemShape, z: Matrix, y: Vector) -> tuple[Vector, Matrix]:
-    """Weights of the rows `z` that are standard normal beforehand, and the curvature there."""
+def _most_likely(shape: ProblemShape, z: Matrix, y: Vector) -> Vector:
+    """Weights of the rows `z` that are standard normal beforehand."""
     precision = _beforehand(shape)
 
     def value(v: Vector) -> float:
@@ -189,7 +174,7 @@ def _most_likely(shape: ProblemShape, z: Matrix, y: Vector) -> tuple[Vector, Mat
         while value(v - step * move) > now and step > 1e-6:
             step *= 0.5
         v = v - step * move
-    return v, hessian
+    return v
 
 
 def plan_with_prior(
@@ -224,42 +209,30 @@ def plan_with_prior(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     mu = budget_mu(budget, accountant)
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    descent = dp_whitened_gd.plan(
+    for_line = min(_MOST_LINE, max(_LEAST_LINE, (_FOR_LINE / u) ** 2))
+    alone = dp_whitened_gd.plan(
         shape,
-        budget,
+        Budget(mu=mu * math.sqrt(1.0 - for_line)),
         neighboring_relation=neighboring_relation,
-        accountant=accountant,
-        rounds=_ROUNDS,
-        learning_share=_FOR_MOMENTS,
-        learning_clip=_REACH,
-        correlation_share=0.0,
-        shrinkage=0.0,
-        james_stein=False,
-        target_rounds=0,
-    ).settings
-    each = Budget(mu=mu * math.sqrt(_FOR_MOMENTS / _ROUNDS))
-    moments = tuple(
-        Gaussian.calibrate(each, ColumnParts(shape, length), neighboring_relation, where=_MOMENTS)
-        for length in (math.sqrt(shape.dim), *[descent.radius] * (_ROUNDS - 1))
     )
+    slope = RelativeGradient(shape, 1.0, reach_limit(shape, 1.0, 1.0), 1)
+    each = Budget(mu=mu * math.sqrt(for_line))
+    line = Gaussian.calibrate(each, slope, neighboring_relation, where=_LINE)
     return Plan(
         solver=dp_whitened_gd.NAME,
-        shape=shape,
+        shape=alone.shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
         settings=PriorSettings(
             prior=prior,
-            descent=descent,
-            moments=moments,
+            alone=alone,
+            line=line,
             rows_per_weight=u,
             public_rows=len(prior.y),
-            iterations=descent.iterations,
-            clip=descent.clip,
+            iterations=alone.settings.iterations,
+            clip=alone.settings.clip,
         ),
-        accesses=(
-            *((mechanism, 1) for mechanism in moments),
-            (descent.gradient, descent.iterations),
-        ),
+        accesses=(*alone.accesses, (line, 1)),
         expected=MappingProxyType({}),
     )
 
@@ -290,38 +263,54 @@ def has_prior(plan: Plan[Any]) -> bool:
 
 
 def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
-    """Look at the coordinates, descend, and weigh what was found with the public rows.
+    """Fit without the public rows, and go towards them as far as the private rows agree.
 
     Returns
     -------
     Outcome
-        Its history has the share of a private row that a public one counted as, and the norms of
-        the noisy gradients.
+        Its history has the share of the way that was gone, and the norms of the noisy gradients.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    settings, shape = plan.settings, plan.shape
-    prior = settings.prior
-    coordinates = _coordinates(settings, shape, curator)
-    transform = coordinates.transform
-    back = np.linalg.inv(transform)
-    start = None
-    if shape.loss.kind == "regression":
-        start = back @ _constant(shape, prior)
-    v, norms, change = descend(settings.descent, shape, curator, coordinates, None, start)
-    law = PublicLaw(
-        back @ prior.origin,
-        transform.T @ prior.precision @ transform,
-        transform.T @ prior.beforehand @ transform,
-        shape.n_features,
-    )
-    course = _course(settings, shape, coordinates, law, start, change)
-    v, counted = weigh(v, course, law)
-    history: dict[str, Any] = {"public_row": counted, "gradient_norm": norms}
-    return Outcome(transform @ v, MappingProxyType(history))
+    settings = plan.settings
+    found, coordinates = dp_whitened_gd.run_in_coordinates(settings.alone, curator)
+    shares = coordinates.columns.shares
+    # What a row weighs on average, if not all weigh the same.
+    typical = min(1.0, max(0.0, float(shares.sum()))) if len(shares) else 1.0
+    share = _share_of_way(settings, plan.shape, curator, found.w, typical)
+    w = found.w + share * (settings.prior.origin - found.w)
+    history: dict[str, Any] = {"public_share": share, **found.history}
+    return Outcome(w, MappingProxyType(history), found.said)
+
+
+def _share_of_way(
+    settings: PriorSettings, shape: ProblemShape, curator: Curator, w: Vector, typical: float
+) -> float:
+    """How far to go from `w` to the public rows' weights, of 0 to 1.
+
+    Along the line the loss is nearly a parabola.  If its minimum is at the public rows' weights, as
+    it is for the public rows themselves, the slope half-way has the value that it has there; if it
+    is at `w`, the opposite value; and in between it is linear.
+    """
+    prior, query = settings.prior, settings.line.query
+    assert isinstance(query, RelativeGradient)
+    way, most = prior.origin - w, shape.loss.lipschitz
+    middle, moves = w + 0.5 * way, prior.X @ way
+    _, slopes, _ = shape.loss(prior.X @ w, prior.y)
+    cut = _CUT * math.sqrt(float(np.mean(slopes**2)) * float(np.mean(moves**2)))
+    line = most * way[:, None]
+    cut = max(cut, 1.001 * reach_of(shape, line) / query.limit, 1e-100)
+    told = curator.release(settings.line, curator.fix(query, line / cut), middle, most)
+    unit = shape.n_samples * shape.max_weight
+    slope, noise = float(told[0]) / unit, settings.line.stddev / unit
+    _, slopes, _ = shape.loss(prior.X @ middle, prior.y)
+    expected = -typical * float(np.mean(np.clip(slopes * moves / cut, -1.0, 1.0)))
+    hidden = noise / (2.0 * _ANYWHERE)
+    share = 0.5 - 0.5 * slope * expected / (expected**2 + hidden**2)
+    return min(1.0, max(0.0, share))
 
 
 # ---- coefficients that are known, with their covariance ----------------------------------------
@@ -497,156 +486,6 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
     released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
     return Outcome(transform @ v, MappingProxyType(history), told, released)
-
-
-def _coordinates(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> Coordinates:
-    """The prior's coordinates, with the private rows' center and scale of columns that differ."""
-    d, W = shape.n_features, settings.prior.transform
-    mixed = W[:d, :d]
-    # Of rows that are white in these coordinates.
-    scale = np.sqrt(np.diag(np.linalg.inv(mixed @ mixed.T)))
-    center: Any = np.zeros(d)
-    if shape.intercept != 0.0:
-        center = -shape.intercept * np.linalg.solve(mixed.T, W[d, :d])
-    change = np.eye(shape.dim)
-    change[:d, :d] = scale[:, None] * mixed
-    found = _moments(settings, shape, curator)
-    elsewhere = np.abs(found.center - center) > _APART * found.center_noise + 0.5 * _NEAR * scale
-    center = np.where(elsewhere, found.center, center)
-    other = np.abs(found.variance - scale**2) > _APART * found.noise + _NEAR * scale**2
-    # A column that the prior takes for short may be as long as the noise hides.
-    likely = np.maximum(scale**2, _HIDDEN * found.noise)
-    scale = np.sqrt(np.where(other, np.maximum(found.variance, found.noise), likely))
-    transform = column_transform(shape, center, scale) @ change
-    anchor = d if shape.intercept != 0.0 else None
-    return Coordinates(
-        bounded(shape, transform, settings.descent.limit),
-        anchor,
-        shape.intercept if shape.intercept != 0.0 else 1.0,
-        _columns(center, scale, found),
-    )
-
-
-def _columns(center: Vector, scale: Vector, found: _Moments) -> Columns:
-    """What is known of the columns, none of which is taken for a category's."""
-    nothing = np.zeros(len(center))
-    return Columns(
-        center=center,
-        scale=scale,
-        deviation=found.center_noise,
-        counted=nothing > 0.0,
-        taken=nothing > 0.0,
-        height=1.0,
-        frequency=nothing,
-        frequency_deviation=nothing,
-        spiky=nothing > 0.0,
-        shares=found.shares,
-        share_deviation=found.share_noise,
-    )
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Noisy centers and variances of the private rows' columns, and the noise's deviations.
-
-    And the shares of the classes, in weights over the largest.
-    """
-
-    center: Vector
-    center_noise: Vector
-    variance: Vector
-    noise: Vector
-    shares: Vector
-    share_noise: float
-
-
-def _moments(settings: PriorSettings, shape: ProblemShape, curator: Curator) -> _Moments:
-    """Two rounds: the second in units of what the first has found."""
-    d, n = shape.n_features, shape.n_samples
-    center, scale = np.zeros(d), np.full(d, shape.data_norm / math.sqrt(shape.dim))
-    labels = []
-    for mechanism in settings.moments:
-        query = mechanism.query
-        assert isinstance(query, ColumnParts)
-        noisy, noise = curator.release(mechanism, center, scale) / n, mechanism.stddev / n
-        above, below, squares, shares = query.split(noisy)
-        labels.append(shares)
-        mean = above - below if shape.intercept != 0.0 else np.zeros(d)
-        variance = scale**2 * (squares - mean**2)
-        apart = math.sqrt(2.0) * scale * noise
-        found = _Moments(
-            center + scale * mean,
-            apart,
-            variance,
-            scale**2 * noise / query.weight,
-            np.mean(labels, axis=0),
-            noise / query.label_weight / math.sqrt(len(labels)),
-        )
-        center, scale = found.center, np.sqrt(np.maximum(variance, found.noise))
-    return found
-
-
-class _Rehearsal:
-    """Answers what a curator would, of public rows and without noise."""
-
-    def __init__(self, shape: ProblemShape, prior: Known, weight: float) -> None:
-        self.shape, self.prior, self.weight = shape, prior, weight
-
-    def fix(self, query: CoordinateGradient, transform: Matrix) -> tuple[Matrix, Vector]:
-        """The rows in the coordinates, and the largest slope of each."""
-        z = self.prior.X @ transform
-        return z, query.clip_norm / np.maximum(np.linalg.norm(z, axis=1), 1e-300)
-
-    def release(self, _: Gaussian, at: tuple[Matrix, Vector], w: Vector) -> Vector:
-        """The clipped gradient at w, of as many such rows as there are private ones."""
-        (z, most), n = at, self.shape.n_samples
-        slopes = self.shape.loss(self.prior.X @ w, self.prior.y)[1]
-        found: Vector = z.T @ np.clip(slopes, -most, most) * (self.weight * n / len(z))
-        return found
-
-
-def _constant(shape: ProblemShape, prior: Known) -> Vector:
-    """Weights of the public rows' best constant prediction, the middle of their targets."""
-    found = np.zeros(shape.dim)
-    if shape.intercept != 0.0:
-        found[-1] = float(np.mean(prior.y)) / shape.intercept
-    return found
-
-
-def _course(
-    settings: PriorSettings,
-    shape: ProblemShape,
-    coordinates: Coordinates,
-    law: PublicLaw,
-    start: Vector | None,
-    change: float,
-) -> Course:
-    """What the descent makes of a minimizer, by linear theory and by a rehearsal."""
-    d, prior, descent = shape.n_features, settings.prior, settings.descent
-    columns, typical = coordinates.columns, 1.0
-    if len(columns.shares):
-        typical = min(1.0, max(float(columns.shares.sum()), columns.share_deviation))
-        shares = typical * np.array([np.mean(prior.y < 0.0), np.mean(prior.y > 0.0)])
-        columns = replace(columns, shares=shares)
-    public = _Rehearsal(shape, prior, typical * shape.max_weight)
-    # It asks for nothing but what a rehearsal answers.
-    end = descend(
-        descent, shape, cast(Curator, public), replace(coordinates, columns=columns), None, start
-    )[0]
-    z = prior.X @ coordinates.transform
-    moments = np.eye(shape.dim)
-    moments[:d, :d] = z[:, :d].T @ z[:, :d] / len(z)
-    values, vectors = np.linalg.eigh(moments)
-    way, noise = way_and_noise(descent, shape.n_samples, typical * np.maximum(values, 0.0))
-    matrix = (vectors * way) @ vectors.T
-    linear = matrix[:d, :d] @ law.mean[:d]
-    pace = float(end[:d] @ linear) / max(float(linear @ linear), 1e-300)
-    matrix *= min(_MOST_PACE, max(_LEAST_PACE, pace))
-    if coordinates.anchor is not None:
-        # The intercept begins near its end.
-        matrix[d], matrix[:, d], matrix[d, d] = 0.0, 0.0, 1.0
-    spread = (vectors * (_ROUGH * change * noise) ** 2) @ vectors.T
-    return Course(matrix, end - matrix @ law.mean, spread)
 
 
 def _drawn(v: Vector, deviation: Vector, precision: Matrix) -> tuple[Vector, float]:
