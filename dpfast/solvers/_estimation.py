@@ -47,6 +47,8 @@ _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 _FLOOR, _SEEN = 1.0, 2.0
 # What is refused: the margins' move.
 _MOVE = 0.75
+# With a log link: the share of the curvature that is cut, what the intercept may miss of its error,
+# and the margins' mean square move.
 _LOST, _STRAYED, _ASTRAY = 0.33, 0.5, 0.06
 _HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
 # Where more than this share is refused, so are the rest.
@@ -106,6 +108,8 @@ LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0, hidden=0.
 RESIDUALS = Course(
     (0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(1, 2)
 )
+#: With a log link the first score is too far off to be averaged; the scale is learned at the start,
+#: and anew for the last score.
 LOG_LINK = Course((0.10, 0.25, 0.65), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(2,))
 
 
