@@ -31,7 +31,7 @@ from dpfast.queries.coordinates import column_transform, reach_limit, reach_of
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
+from dpfast.solvers._coordinates import Columns, learn
 from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
@@ -60,7 +60,8 @@ _STANDS_OUT, _WIDEST = 2.0, 100.0
 # What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
 # knows what has changed since, nor exactly how wrong it was.
 _REMEMBERED, _FORGOTTEN = 0.9, 1.1
-# Deviations of the noise by which zero must be better than known coefficients.
+# Deviations of the noise by which zero must be better than known coefficients, and weights less
+# than 1.
 _DROPPED = 2.0
 # Mean curvature of a loss over its largest, roughly.
 _BENT = 0.6
@@ -277,13 +278,19 @@ def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
     """
     settings = plan.settings
     found, coordinates = dp_whitened_gd.run_in_coordinates(settings.alone, curator)
-    shares = coordinates.columns.shares
-    # What a row weighs on average, if not all weigh the same.
-    typical = min(1.0, max(0.0, float(shares.sum()))) if len(shares) else 1.0
-    share = _share_of_way(settings, plan.shape, curator, found.w, typical)
+    share = _share_of_way(settings, plan.shape, curator, found.w, _weight(coordinates.columns))
     w = found.w + share * (settings.prior.origin - found.w)
     history: dict[str, Any] = {"public_share": share, **found.history}
     return Outcome(w, MappingProxyType(history), found.said)
+
+
+def _weight(columns: Columns) -> float:
+    """What a row weighs on average, over the largest weight; 1 unless the counts say otherwise."""
+    if not len(columns.shares):
+        return 1.0
+    total = float(columns.shares.sum())
+    noise = math.sqrt(len(columns.shares)) * columns.share_deviation
+    return max(total, noise) if total < 1.0 - _DROPPED * noise else 1.0
 
 
 def _share_of_way(
@@ -307,7 +314,8 @@ def _share_of_way(
     unit = shape.n_samples * shape.max_weight
     slope, noise = float(told[0]) / unit, settings.line.stddev / unit
     _, slopes, _ = shape.loss(prior.X @ middle, prior.y)
-    expected = -typical * float(np.mean(np.clip(slopes * moves / cut, -1.0, 1.0)))
+    own = float(np.mean(np.clip(slopes * moves / cut, -1.0, 1.0)))
+    expected = typical * max(0.0, -own)
     hidden = noise / (2.0 * _ANYWHERE)
     share = 0.5 - 0.5 * slope * expected / (expected**2 + hidden**2)
     return min(1.0, max(0.0, share))
