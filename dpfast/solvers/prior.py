@@ -298,26 +298,27 @@ def _share_of_way(
 ) -> float:
     """How far to go from `w` to the public rows' weights, of 0 to 1.
 
-    Along the line the loss is nearly a parabola.  If its minimum is at the public rows' weights, as
-    it is for the public rows themselves, the slope half-way has the value that it has there; if it
-    is at `w`, the opposite value; and in between it is linear.
+    Along the line the loss is nearly a parabola: the slope grows evenly, by as much as it does for
+    the public rows.  So the slope half-way, over half of this growth, is -1 where the minimum is at
+    the public rows' weights, and 1 where it is at `w`.
     """
     prior, query = settings.prior, settings.line.query
     assert isinstance(query, RelativeGradient)
     way, most = prior.origin - w, shape.loss.lipschitz
-    middle, moves = w + 0.5 * way, prior.X @ way
-    _, slopes, _ = shape.loss(prior.X @ w, prior.y)
-    cut = _CUT * math.sqrt(float(np.mean(slopes**2)) * float(np.mean(moves**2)))
+    moves = prior.X @ way
+    first, last = (shape.loss(prior.X @ end, prior.y)[1] for end in (w, prior.origin))
+    cut = _CUT * math.sqrt(float(np.mean(first**2)) * float(np.mean(moves**2)))
     line = most * way[:, None]
     cut = max(cut, 1.001 * reach_of(shape, line) / query.limit, 1e-100)
+    middle = w + 0.5 * way
     told = curator.release(settings.line, curator.fix(query, line / cut), middle, most)
     unit = shape.n_samples * shape.max_weight
     slope, noise = float(told[0]) / unit, settings.line.stddev / unit
-    _, slopes, _ = shape.loss(prior.X @ middle, prior.y)
-    own = float(np.mean(np.clip(slopes * moves / cut, -1.0, 1.0)))
-    expected = typical * max(0.0, -own)
+    # Not negative, since slopes only grow along the line, row by row, cut or not.
+    ends = np.clip(np.stack([first, last]) * moves / cut, -1.0, 1.0)
+    half = 0.5 * typical * float(np.mean(ends[1] - ends[0]))
     hidden = noise / (2.0 * _ANYWHERE)
-    share = 0.5 - 0.5 * slope * expected / (expected**2 + hidden**2)
+    share = 0.5 - 0.5 * slope * half / (half**2 + hidden**2)
     return min(1.0, max(0.0, share))
 
 
