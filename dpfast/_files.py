@@ -607,3 +607,38 @@ def show_names(names: Sequence[str], limit: int = 12) -> str:
     """The names in quotes, cut short, for an error message."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def read_json(
+    text: str,
+    schema: str,
+    version: int,
+    names: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return the record in `text`, which must have the stated schema, version and names.
+
+    Raises
+    ------
+    ValueError
+        If it has not.
+    """
+    try:
+        record: Any = parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"expected JSON text of schema {schema!r}; got {error}.") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"expected a JSON object of schema {schema!r}; got {type(record)}.")
+    found = record.get("schema"), record.get("version")
+    if found != (schema, version):
+        raise ValueError(
+            f"expected JSON of schema {schema!r}, version {version}; got {found}. "
+            "It was written by something else or by another version of dpfast."
+        )
+    missing = [name for name in names if name not in record]
+    if missing:
+        raise ValueError(f"the JSON of schema {schema!r} lacks {missing}.")
+    unknown = sorted(set(record).difference(names, optional, ("schema", "version")))
+    if unknown:
+        raise ValueError(f"the JSON of schema {schema!r} has unknown names {unknown}.")
+    return record

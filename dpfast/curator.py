@@ -14,7 +14,7 @@ run that makes the rest, too, with whatever arguments, and forgets the answers.
 
 Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
 curator for each of several consecutive parts of the rows, each of which may make every access of
-the list once.  The parts are settled by row numbers alone, so neighbors differ in the record of one
+the list once.  Row numbers alone decide the parts, so neighbors differ in the record of one
 place, hence in one part.  Whatever was released before, an access to another part has the same
 distribution for both and costs nothing between them; an access to their own part is made at most
 once for each payment.  Its price was fixed before it.  So for every pair of neighbors the prices of
@@ -276,7 +276,7 @@ class Curator:
 
 
 class _Prepaid:
-    """In the place of a ledger for one part of the rows, whose planned accesses were paid for."""
+    """Stands for the ledger of one part of the rows, whose planned accesses were paid for."""
 
     log = None
 

@@ -173,6 +173,7 @@ def _whole(exponent: float) -> int:
     return round(math.ldexp(2.0**mantissa, 53)) << shift if shift >= 0 else 0
 
 
+@lru_cache(maxsize=256)
 def bounds(dimension: int) -> tuple[float, float]:
     """Bounds of a Gamma(d) variable, which ``‖k‖/λ`` is, up to the lattice.
 

@@ -75,7 +75,7 @@ Scorer = Callable[[Any, Any, NDArray[Any]], ArrayLike]
 
 __all__ = ["SCORINGS", "PrivateSearchCV"]
 
-# What the search itself settles.
+# What the search itself sets.
 _OWN = ("epsilon", "delta", "neighboring_relation", "accountant", "random_state", "verbose")
 _WHERE = "search: the best of a random number of runs"
 _SCORE = "score on held-out rows"
@@ -438,7 +438,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             taken = sorted(set(params) & set(_OWN))
             if taken:
                 raise ValueError(
-                    f"param_grid must not hold {', '.join(taken)}, which the search settles or "
+                    f"param_grid must not hold {', '.join(taken)}, which the search sets or "
                     "which are part of what is promised."
                 )
             made = clone(estimator).set_params(**params)

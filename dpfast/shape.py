@@ -1,6 +1,6 @@
 """What is public of a learning problem: sizes, bounds, and the rounding that they allow.
 
-A :class:`ProblemShape` is all that a plan may depend on.  It also settles how sums over the rows
+A :class:`ProblemShape` is all that a plan may depend on.  It also says how sums over the rows
 are divided, which depends on the shape alone, and bounds what rounding does to them.
 """
 

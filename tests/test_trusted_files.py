@@ -90,8 +90,9 @@ def test_a_pattern_fits_most_closely():
     assert not matches("_kernels_*.pxi", "_kernels.pyx")
 
 
-# What trusted files may ask of the others: points that they certify, checks of arguments, errors.
-ASKED = ("optimizers/", "_validation.py", "errors.py", "__init__.py")
+# What trusted files may ask of the others: points that they certify, amounts of noise that the
+# ledger prices and limits that filters confirm, checks of arguments, errors.
+ASKED = ("optimizers/", "privacy/calibration.py", "_validation.py", "errors.py", "__init__.py")
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not installed")

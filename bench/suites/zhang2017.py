@@ -310,8 +310,7 @@ _READING = (
 )
 _STEPS = (
     "Whitened descent, which 'auto' takes, moves a margin by about Huber's threshold a step at "
-    "most, and targets are up to nine thresholds away: at small epsilon it has too few steps. "
-    "Without a ridge its error grows again from epsilon = 0.5 on, for a reason not yet known."
+    "most, and targets are up to nine thresholds away: at small epsilon it has too few steps."
 )
 # What is left between "published" and "their noise", by table.
 _DIFFERENCES = {

@@ -35,7 +35,7 @@ _ELSEWHERE = {
 
 
 def hints(names: Iterable[str]) -> str:
-    """Where what these parameters of scikit-learn's do is to be had; nothing for others."""
+    """Which parameters do what these of scikit-learn do; nothing for others."""
     return "".join(f" ({name}: {_ELSEWHERE[name]}.)" for name in names if name in _ELSEWHERE)
 
 

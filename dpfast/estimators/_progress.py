@@ -24,7 +24,7 @@ class _Speed(ProgressColumn):
 
 
 def planned_passes(plan: Plan[Any]) -> int | None:
-    """Passes over the rows that a plan settles; None if they follow from the data."""
+    """Passes over the rows that a plan fixes; None if they follow from the data."""
     iterations = plan.parameters.get("iterations")
     if plan.adaptive or iterations is None:
         return None

@@ -75,12 +75,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
 from dpfast.objectives import Erm, GeneralShape
-from dpfast.optimizers import OPTIMIZERS
+from dpfast.optimizers.balls import minimize_in_balls
 from dpfast.privacy import Event, ExponentialEvent, records_apart
 from dpfast.random import SecureGenerator
 from dpfast.shape import UNIT, ProblemShape
@@ -91,7 +90,6 @@ Vector = NDArray[np.float64]
 _EXPONENT_BITS = 40
 # Standard deviation of the proposals in grid steps, at least.
 _MIN_STDDEV = 2**24
-_NEWTON_MAX_DIM = 1000
 # Proposals drawn at a time.
 _PROPOSALS = 32
 # A point this close to a ball's edge, relative to its radius, is on it.
@@ -168,33 +166,6 @@ class BallSample(Access[Vector]):
         width = 1.0 / math.sqrt(self.scale * self.alpha)
         return math.ldexp(1.0, math.floor(math.log2(width / _MIN_STDDEV)))
 
-    @property
-    def excess_risk(self) -> float:
-        """Bound ``d / s`` of the expected excess of F over its minimum on the ball.
-
-        For a convex F, ``E F - min F <= d / s`` under the density ``exp(-s F)`` on a convex body
-        (de Klerk & Laurent 2018, Theorem 3.3; equality for linear F on a cone).
-        """
-        return float(self.shape.dim / self.scale)
-
-    @property
-    def trials(self) -> float:
-        """Estimate of the proposals for one sample, from public quantities.
-
-        On the whole space it is at most ``det(H/µ)^½``, H a bound of the Hessian: ``(β/µ)^(d/2)``
-        for an objective.  For a problem ``H = αI + A``, where ``A = max|ℓ''| mean x̃x̃ᵀ`` has trace
-        β at most: ``(1 + β/(dα))^(d/2) <= exp(β/(2α))`` (arithmetic and geometric means).  That is
-        divided by the share of the widest Gaussian, of variance ``1/(sµ)``, that a ball around its
-        center holds.
-        """
-        d, mu = self.shape.dim, self.alpha
-        inside = float(chi2.cdf(self.scale * mu * min(self.radius, self.domain) ** 2, d))
-        if isinstance(self.shape, ProblemShape):
-            growth = 0.5 * d * math.log1p(self.shape.smoothness / (d * mu))
-        else:
-            growth = 0.5 * d * math.log(self.shape.smoothness / mu)
-        return math.exp(min(growth, 600.0)) / max(inside, 1e-300)
-
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return what `count` samples are charged as."""
         return (
@@ -229,7 +200,14 @@ class BallSample(Access[Vector]):
         kappa = 1.0 / (float(stddev) * step) ** 2
         objective, part, ridge = self._function(problem, reach)
 
-        point = self._touching_point(objective, center, reach)
+        # About the minimizer over the region.  Wherever a point is, the samples' law is the same.
+        balls = [(center, self.radius)]
+        if math.isfinite(self.domain):
+            balls.append((np.zeros(len(center)), self.domain))
+        tolerance = 4.0 * self.shape.gradient_error(reach)
+        point = minimize_in_balls(objective, balls, tolerance=tolerance, sharpness=s)
+        if not float(np.linalg.norm(point - center)) <= 2.0 * self.radius:  # NaN, too
+            point = center.copy()
         inner = point - center
         gradient = objective.value_and_gradient(point)[1]
         # What holds the minimizer on the edge of a ball; see the module.
@@ -281,47 +259,6 @@ class BallSample(Access[Vector]):
             lambda w: float(problem.objective(w, loss_clip)) / n,
             self.alpha,
         )
-
-    def _touching_point(self, objective: Any, center: Vector, reach: float) -> Vector:
-        """About the minimizer over the region.  Wherever it is, the samples' law is the same."""
-        optimizer = "newton" if self.shape.dim <= _NEWTON_MAX_DIM else "lbfgs"
-        tolerance = 4.0 * self.shape.gradient_error(reach)
-        point: Vector = OPTIMIZERS[optimizer](objective, tolerance=tolerance).w
-        if (
-            float(np.linalg.norm(point - center)) <= self.radius
-            and float(np.linalg.norm(point)) <= self.domain
-        ):
-            return point
-        size, bounds = self.radius, [(center, self.radius)]
-        if math.isfinite(self.domain):
-            bounds.append((np.zeros(len(center)), self.domain))
-
-        def energy(x: Vector) -> tuple[float, Vector]:
-            value, gradient = objective.value_and_gradient(center + size * x)
-            return self.scale * value, self.scale * size * gradient
-
-        found = scipy.optimize.minimize(
-            energy,
-            np.zeros(len(center)),
-            jac=True,
-            method="SLSQP",
-            constraints=[
-                {
-                    "type": "ineq",
-                    "fun": lambda x, c=c, r=r: (
-                        1.0 - float(np.sum((center + size * x - c) ** 2)) / r**2
-                    ),
-                    "jac": lambda x, c=c, r=r: -2.0 * size * (center + size * x - c) / r**2,
-                }
-                for c, r in bounds
-            ],
-            options={"ftol": 1e-9, "maxiter": 1000},
-        ).x
-        point = center + size * (found if np.all(np.isfinite(found)) else 0.0)
-        for c, r in bounds:
-            away = point - c
-            point = c + away * min(1.0, r / max(float(np.linalg.norm(away)), r))
-        return point
 
 
 def _problem_price(

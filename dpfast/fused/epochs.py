@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,11 @@ class SampledSteps(Access[State]):
 
     def events(self, count: int = 1) -> tuple[SubsampledGaussianEvent, ...]:
         """Return what `count` times these steps are charged as."""
-        return (self._event(count * self._n_steps),)
+        return self._once if count == 1 else (self._event(count * self._n_steps),)
+
+    @cached_property
+    def _once(self) -> tuple[SubsampledGaussianEvent, ...]:
+        return (self._event(self._n_steps),)
 
     def _event(self, count: int) -> SubsampledGaussianEvent:
         exactness = "" if self.noise == "discrete" else ", floating-point noise"

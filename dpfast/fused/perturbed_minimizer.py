@@ -45,8 +45,9 @@ from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access, Gaussian, L2Laplace
 from dpfast.objectives import Erm, LinearTerm
+from dpfast.optimizers.choice import choose_optimizer
 from dpfast.privacy import Event, L2LaplaceObjectiveEvent, ObjectivePerturbationEvent
-from dpfast.queries.minimizer import certified_minimizer, choose_optimizer
+from dpfast.queries.minimizer import certified_minimizer
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums

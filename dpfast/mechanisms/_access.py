@@ -62,5 +62,6 @@ class Access(ABC, Generic[T]):
     def named(self, where: str) -> Self:
         """Return the same access under another name in the ledger."""
         other = copy(self)
+        other.__dict__.pop("_once", None)  # its events, which say where
         other.where = where
         return other

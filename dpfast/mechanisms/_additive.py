@@ -103,7 +103,7 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
 
     @classmethod
     def _calibrated(
-        cls, target: float, *, sensitivity: float, error: float, **settings: object
+        cls, target: float, sensitivity: float, *, error: float, **settings: object
     ) -> Self:
         """Return the mechanism with the smallest noise whose charged loss is at most `target`."""
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)

@@ -57,9 +57,9 @@ class Mechanism(Access[T]):
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return what `count` releases are charged as."""
         if count == 1:  # asked for at every release
-            known: tuple[Event, ...] | None = self.__dict__.get("_one")
+            known: tuple[Event, ...] | None = self.__dict__.get("_once")
             if known is None or known[0].where != self.where:
-                known = self.__dict__["_one"] = (self.event(),)
+                known = self.__dict__["_once"] = (self.event(),)
             return known
         return (self.event(count=count),)
 

@@ -67,29 +67,8 @@ class PureMechanism(AdditiveMechanism):
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.
         """
-        made = partial(cls._calibrate, budget, dimension=query.dimension)
+        made = partial(cls._calibrated, budget_epsilon(budget), dimension=query.dimension)
         return cls._of(query, neighboring_relation, where, made)
-
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        dimension: int,
-        neighboring_relation: str,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        return cls._calibrated(
-            budget_epsilon(budget),
-            sensitivity=sensitivity,
-            dimension=dimension,
-            neighboring_relation=neighboring_relation,
-            error=error,
-            bound=bound,
-        )
 
     def event(self, where: str | None = None, count: int = 1) -> LaplaceEvent | L2LaplaceEvent:
         """Return the event that `count` releases are charged as; `where` is the access's own."""

@@ -168,14 +168,19 @@ class Exponential(SelectingMechanism):
         GridOverflow
             If no grid is both coarse enough for the query's bound and fine enough for the noise.
         """
-        made = partial(
-            cls._calibrate,
-            budget,
-            candidates=query.dimension,
-            minimum=minimum,
-            accountant=accountant,
-        )
-        return cls._of(query, neighboring_relation, where, made)
+        check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
+        if accountant == "gdp":
+            raise ValueError(
+                "accountant must be 'auto', 'zcdp' or 'pure' for a choice, which has no price in "
+                "mu; got 'gdp'."
+            )
+        if budget.kind == "zcdp" or accountant == "zcdp":
+            epsilon = math.sqrt(8.0 * budget_rho(budget))
+        else:
+            epsilon = budget_epsilon(budget)
+            if budget.kind == "approximate" and accountant == "auto":
+                epsilon = max(epsilon, math.sqrt(8.0 * budget_rho(budget)))
+        return cls.of_query(epsilon, query, neighboring_relation, minimum=minimum, where=where)
 
     @classmethod
     def of_query(
@@ -207,44 +212,8 @@ class Exponential(SelectingMechanism):
         made = partial(cls, epsilon, candidates=query.dimension, minimum=minimum)
         return cls._of(query, neighboring_relation, where, lambda r, **s: made(score_range=r, **s))
 
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        score_range: float,
-        *,
-        candidates: int,
-        neighboring_relation: str,
-        minimum: bool = False,
-        error: float = 0.0,
-        bound: float | None = None,
-        accountant: str = "auto",
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
-        if accountant == "gdp":
-            raise ValueError(
-                "accountant must be 'auto', 'zcdp' or 'pure' for a choice, which has no price in "
-                "mu; got 'gdp'."
-            )
-        if budget.kind == "zcdp" or accountant == "zcdp":
-            epsilon = math.sqrt(8.0 * budget_rho(budget))
-        else:
-            epsilon = budget_epsilon(budget)
-            if budget.kind == "approximate" and accountant == "auto":
-                epsilon = max(epsilon, math.sqrt(8.0 * budget_rho(budget)))
-        return cls(
-            epsilon,
-            score_range=score_range,
-            candidates=candidates,
-            neighboring_relation=neighboring_relation,
-            minimum=minimum,
-            error=error,
-            bound=bound,
-        )
-
     def event(self, where: str | None = None, count: int = 1) -> ExponentialEvent:
-        """Return the event that `count` choices are charged as; `where` is the access\'s own."""
+        """Return the event that `count` choices are charged as; `where` is the access's own."""
         return ExponentialEvent(
             epsilon=self.epsilon,
             neighboring_relation=self.neighboring_relation,

@@ -1,8 +1,7 @@
 """Report noisy max: the candidate of the largest noisy score, exact in finite arithmetic."""
 
 import math
-from functools import partial
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.mechanisms._grid import Grid, resolution_for
@@ -192,51 +191,24 @@ class NoisyMax(SelectingMechanism):
         # One side of the interval in which the scores change, if they all change the same way.
         monotone = query.monotone and records_apart(neighboring_relation) == 1
         sides = 1.0 if monotone else 2.0
-
-        made = partial(
-            cls._calibrate,
-            budget,
-            candidates=query.dimension,
-            noise_kind=noise_kind,
-            monotone=monotone,
-            minimum=minimum,
-        )
-        return cls._of(query, neighboring_relation, where, lambda r, **s: made(r / sides, **s))
-
-    @classmethod
-    def _calibrate(
-        cls,
-        budget: Budget,
-        sensitivity: float,
-        *,
-        candidates: int,
-        neighboring_relation: str,
-        noise_kind: Literal["exponential", "laplace", "gumbel"] = "exponential",
-        monotone: bool = False,
-        minimum: bool = False,
-        error: float = 0.0,
-        bound: float | None = None,
-    ) -> Self:
-        """For a sensitivity that is stated by hand."""
-        sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
-        error = check_real("error", error, low=0.0)
         target = budget_epsilon(budget)
-        sides = 1.0 if check_flag("monotone", monotone) else 2.0
-        return cls._smallest(
-            target,
-            (sides * sensitivity + 4.0 * error) / target,
-            sensitivity=sensitivity,
-            candidates=candidates,
-            neighboring_relation=neighboring_relation,
-            noise_kind=noise_kind,
-            monotone=monotone,
-            minimum=minimum,
-            error=error,
-            bound=bound,
-        )
+        settings: dict[str, Any] = {
+            "candidates": query.dimension,
+            "noise_kind": noise_kind,
+            "monotone": monotone,
+            "minimum": minimum,
+        }
+
+        def made(score_range: float, *, error: float, **others: Any) -> Any:
+            guess = (score_range + 4.0 * error) / target
+            return cls._smallest(
+                target, guess, sensitivity=score_range / sides, error=error, **settings, **others
+            )
+
+        return cls._of(query, neighboring_relation, where, made)
 
     def event(self, where: str | None = None, count: int = 1) -> NoisyMaxEvent:
-        """Return the event that `count` choices are charged as; `where` is the access\'s own."""
+        """Return the event that `count` choices are charged as; `where` is the access's own."""
         return NoisyMaxEvent(
             sensitivity=self.charged_sensitivity,
             scale=self.scale,

@@ -3,8 +3,9 @@
 Each file holds one method, ``minimize(objective, *, tolerance, max_passes, ...)``; the table below
 maps names to them.  None of them is private by itself: a solver releases nothing but what it has
 perturbed.  :func:`as_minimizer` makes one of a user's function; :func:`minimax_appa` solves another
-kind of problem, ``min_w max_v H(w, v)``.  What may be believed of their results is settled in
-:mod:`~dpfast.optimizers.certificates`, the one file here that privacy rests on.
+kind of problem, ``min_w max_v H(w, v)``.  Their results are
+believed as far as :mod:`~dpfast.optimizers.certificates` proves them, the one file here that
+privacy rests on.
 """
 
 from dpfast.optimizers import agd, gd, katyusha, lbfgs, newton, sgd, smoothing, subgradient, svrg

@@ -15,6 +15,9 @@ from dpfast.optimizers.certificates import OptimizeResult, certified
 
 Vector = NDArray[np.float64]
 
+#: It factors dim x dim matrices; beyond this L-BFGS is faster.
+MAX_DIM = 1000
+
 # A step that shrinks the gradient at least this much has a Hessian worth keeping.
 _GOOD_CONTRACTION = 0.2
 # A step that shrinks it less than this calls for a better Hessian, from all rows if need be.

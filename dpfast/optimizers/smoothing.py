@@ -15,8 +15,6 @@ from dpfast.optimizers.certificates import OptimizeResult
 
 Vector = NDArray[np.float64]
 
-# Newton factors dim x dim matrices; beyond this L-BFGS is faster.
-_NEWTON_MAX_DIM = 1000
 # Factor by which the width shrinks from one round to the next.
 _SHRINK = 0.25
 _NARROWEST = 2.0**-40
@@ -68,7 +66,7 @@ def minimize(
         If the objective has kinks and cannot round them off, or an argument is out of range.
     """
     width = check_real("width", width, low=0.0, low_open=True)
-    inner = newton.minimize if objective.dim <= _NEWTON_MAX_DIM else lbfgs.minimize
+    inner = newton.minimize if objective.dim <= newton.MAX_DIM else lbfgs.minimize
     w = check_start(objective, w0)
     if math.isfinite(objective.smoothness):
         result = inner(objective, tolerance=tolerance, max_passes=max_passes, w0=w)

@@ -27,15 +27,17 @@ from dpfast.privacy.calibration import (
     budget_epsilon,
     budget_mu,
     budget_rho,
-    gaussian_delta,
-    gaussian_epsilon,
     gaussian_mu,
-    zcdp_delta,
-    zcdp_epsilon,
     zcdp_rho,
 )
-from dpfast.privacy.calibration_search import smallest_noise
+from dpfast.privacy.calibration_search import affordable, smallest_noise
 from dpfast.privacy.certificate import Certificate
+from dpfast.privacy.conversions import (
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
+)
 from dpfast.privacy.dp_event import to_dp_event
 from dpfast.privacy.events import (
     EVENTS,
@@ -71,7 +73,7 @@ from dpfast.privacy.filters import (
     ZCDPFilter,
     budget_filter,
 )
-from dpfast.privacy.ledger import Guarantee, Ledger, affordable
+from dpfast.privacy.ledger import Guarantee, Ledger
 from dpfast.privacy.report import PrivacyReport
 
 __all__ = [

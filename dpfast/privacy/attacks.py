@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dpfast._validation import check_real
 from dpfast.privacy.budget import Budget
-from dpfast.privacy.calibration import zcdp_delta
+from dpfast.privacy.conversions import zcdp_delta
 from dpfast.privacy.report import PrivacyReport
 
 Curve = NDArray[np.float64]

@@ -261,7 +261,7 @@ def audit_one_run(
        and indicators B of which ``N = sum_i B_i`` has an expectation of at most ``m delta / 2``.
     3. ``P(W >= v) <= P(A + N >= v)``, A binomial (r, q). Beyond ``P(A >= v)`` this needs
        ``N >= v - A``; an event of probability ``x_j`` within ``A = v - j`` uses up ``j x_j`` of
-       N's expectation. The most is had by filling j = 1, 2, ... in this order.
+       N's expectation. Filling j = 1, 2, ... in this order gives the most.
 
     The bound grows with q, so the smallest epsilon for which it passes ``1 - confidence`` is a
     lower bound of the truth with this confidence. For delta = 0 it is Theorem 5.1 of Steinke, Nasr

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from scipy.optimize import brentq
 
 from dpfast._validation import check_real
-from dpfast.errors import UnsupportedEvent
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.events import Event
@@ -110,3 +110,28 @@ def smallest_noise(
     while root + margin < high and excess(root + margin) > 0.0:
         margin *= 2.0
     return math.exp(min(root + margin, high))
+
+
+def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
+    """Say whether a new ledger would admit these events; nothing is spent anywhere.
+
+    Parameters
+    ----------
+    events : iterable of Event
+    budget : Budget
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedEvent
+        As for :class:`Ledger`.
+    """
+    try:
+        Ledger(budget, accountant).check(*events, alone=True)
+    except BudgetExceeded:
+        return False
+    return True

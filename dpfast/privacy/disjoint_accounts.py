@@ -1,7 +1,7 @@
 """One payment for many fits, each to people of its own: parallel composition.
 
 Claim.  Let everybody belong to one of several parts, and let who belongs to which be fixed
-beforehand, whatever anybody's records say; so are the parts' sizes, which are public as that of one
+beforehand, whatever the records say; so are the parts' sizes, which are public as that of one
 data set is.  If everything that is done to one part is admitted by a privacy filter of that part,
 of a limit b that is the same for all parts and was fixed beforehand, then all releases of all parts
 together are within b, whichever parts are asked for next, and for what, because of earlier releases

@@ -205,7 +205,7 @@ class QueryEvent(Event):
         """What one access adds to delta because samplers end at a finite range."""
         return self.dimension * _VALUE
 
-    @property
+    @cached_property
     def ratio(self) -> float:
         """``sensitivity / noise``, never 0."""
         return max(self.sensitivity / self.noise, _LEAST)

@@ -50,6 +50,7 @@ from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
 from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_mu, zcdp_rho
+from dpfast.privacy.conversions import gaussian_delta, zcdp_epsilon
 from dpfast.privacy.events import (
     Event,
     GDPEvent,
@@ -390,7 +391,7 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
     ----------
     budget : Budget
     accountant : {"auto", "pure", "gdp", "zcdp", "rdp"}, default="auto"
-        In whose unit the prices are added up. It is settled here, before the first access: a filter
+        In whose unit the prices are added up. It is fixed here, before the first access: a filter
         cannot choose along the way (see :mod:`dpfast.privacy.filters`). "auto" takes the budget's
         own unit, and zCDP for (epsilon, delta) with ``delta > 0``. There, "rdp" prices every kind
         of release, at one order, and "gdp" buys more if all releases are Gaussian.
@@ -398,9 +399,9 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
     Returns
     -------
     filter : PrivacyFilter
-        What it admits is within `budget`: its limit is converted by
-        :func:`~dpfast.privacy.zcdp_rho` (Canonne, Kamath & Steinke 2020) or
-        :func:`~dpfast.privacy.gaussian_mu`.
+        What it admits is within `budget`: a limit of another unit is confirmed by
+        :func:`~dpfast.privacy.zcdp_epsilon` (Canonne, Kamath & Steinke 2020) or
+        :func:`~dpfast.privacy.gaussian_delta`.
 
     Raises
     ------
@@ -427,8 +428,10 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
         limited = GDPFilter(budget.mu)
     elif name == "zcdp" and budget.kind == "approximate" and budget.epsilon is not None:
         limited = ZCDPFilter(zcdp_rho(budget.epsilon, budget.delta))
+        _confirm(zcdp_epsilon(limited.limit, budget.delta) <= budget.epsilon, budget)
     elif name == "gdp" and budget.kind == "approximate" and budget.epsilon is not None:
         limited = GDPFilter(gaussian_mu(budget.epsilon, budget.delta))
+        _confirm(gaussian_delta(budget.epsilon, limited.limit) <= budget.delta, budget)
     elif name == "rdp" and budget.kind == "approximate" and budget.epsilon is not None:
         limited = RenyiFilter(budget.epsilon, budget.delta)
     if limited is None:
@@ -438,6 +441,12 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
         )
     limited._source = repr(budget)
     return limited
+
+
+def _confirm(kept: bool, budget: Budget) -> None:
+    """Refuse a limit that does not keep the budget: how it was found does not matter."""
+    if not kept:
+        raise AssertionError(f"the limit that was found for {budget!r} does not keep it.")
 
 
 def check_one_relation(events: Iterable[Event], begun_with: str | None) -> None:

@@ -1,6 +1,5 @@
 """The ledger: every noisy access is written down, and paid for, before the data is touched."""
 
-import html
 import json
 import math
 import threading
@@ -11,13 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpfast._files import check_unchanged, checksum, parse_json, this_process
+from dpfast._files import check_unchanged, checksum, read_json, this_process
 from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.privacy import ledger_text
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
 from dpfast.privacy.budget import Budget
-from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.checkpoint import Checkpoint
+from dpfast.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, counted, event_from_dict, sampler_delta
 from dpfast.privacy.filters import PrivacyFilter, budget_filter, check_one_relation
 from dpfast.privacy.open_accounts import Charged, active_accountants
@@ -353,40 +353,10 @@ class Ledger:
 
     def to_text(self) -> str:
         """Return the ledger for human eyes: budget, what is used, and a line for each event."""
-        lines = [self._headline()]
-        for event in self.events:
-            numbers = ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items())
-            lines.append(f"  {event.where}: {event.count} x {event.mechanism} ({numbers})")
-        return "\n".join(lines)
-
-    def _headline(self) -> str:
-        relation = self.guarantee().neighboring_relation
-        how = "accesses chosen along the way" if self.adaptive else "accesses fixed beforehand"
-        return (
-            f"Privacy ledger: {100.0 * self.used():.4g}% of {self._budget!r} used, {how}"
-            f"{'' if relation is None else f', {relation}'}"
-        )
+        return ledger_text.plain(self)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(cell)}</td>"
-                for cell in (
-                    event.where,
-                    event.mechanism,
-                    str(event.count),
-                    ", ".join(f"{name}={_short(v)}" for name, v in event.describe().items()),
-                )
-            )
-            + "</tr>"
-            for event in self.events
-        )
-        return (
-            f"<div><p>{html.escape(self._headline())}</p><table><thead><tr><th>where</th>"
-            "<th>mechanism</th><th>count</th><th>parameters</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        return ledger_text.markup(self)
 
     def to_json(self) -> str:
         """Return the ledger as JSON text; :meth:`from_json` reads it back.
@@ -656,10 +626,6 @@ def merged(events: Iterable[Event]) -> list[Event]:
     return _merged(kinds(events))
 
 
-def _short(value: float | int | str) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 def kinds(events: Iterable[Event]) -> Counter[Event]:
     """Count how often each event is made, whatever its place."""
     counter: Counter[Event] = Counter()
@@ -671,63 +637,3 @@ def kinds(events: Iterable[Event]) -> Counter[Event]:
 def _merged(tally: Mapping[Event, int]) -> list[Event]:
     """Return the counted events as one event each."""
     return [event if count == 1 else counted(event, count) for event, count in tally.items()]
-
-
-def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
-    """Say whether a new ledger would admit these events; nothing is spent anywhere.
-
-    Parameters
-    ----------
-    events : iterable of Event
-    budget : Budget
-    accountant : str, default="auto"
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    TypeError, ValueError, UnsupportedEvent
-        As for :class:`Ledger`.
-    """
-    try:
-        Ledger(budget, accountant).check(*events, alone=True)
-    except BudgetExceeded:
-        return False
-    return True
-
-
-def read_json(
-    text: str,
-    schema: str,
-    version: int,
-    names: tuple[str, ...],
-    optional: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Return the record in `text`, which must have the stated schema, version and names.
-
-    Raises
-    ------
-    ValueError
-        If it has not.
-    """
-    try:
-        record: Any = parse_json(text)
-    except ValueError as error:
-        raise ValueError(f"expected JSON text of schema {schema!r}; got {error}.") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"expected a JSON object of schema {schema!r}; got {type(record)}.")
-    found = record.get("schema"), record.get("version")
-    if found != (schema, version):
-        raise ValueError(
-            f"expected JSON of schema {schema!r}, version {version}; got {found}. "
-            "It was written by something else or by another version of dpfast."
-        )
-    missing = [name for name in names if name not in record]
-    if missing:
-        raise ValueError(f"the JSON of schema {schema!r} lacks {missing}.")
-    unknown = sorted(set(record).difference(names, optional, ("schema", "version")))
-    if unknown:
-        raise ValueError(f"the JSON of schema {schema!r} has unknown names {unknown}.")
-    return record

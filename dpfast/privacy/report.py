@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
+from dpfast._files import read_json
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS
-from dpfast.privacy.calibration import gaussian_epsilon, zcdp_epsilon
+from dpfast.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import RELATIONS, Event, event_from_dict, sampler_delta, unit_of
 from dpfast.privacy.filters import GDPFilter, PureFilter, ZCDPFilter, check_one_relation
-from dpfast.privacy.ledger import SAMPLERS_SHARE, Ledger, merged, read_json, totals
+from dpfast.privacy.ledger import SAMPLERS_SHARE, Ledger, merged, totals
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent

@@ -147,7 +147,7 @@ def _written_part_sums(
 
 
 def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
-    """Whether sums over rows can be had by levels, of which all rows of a level have the same."""
+    """Whether sums can be computed by levels: the rows of a level have the same entries."""
     return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last)
 
 
@@ -215,7 +215,7 @@ def gram(problem: RowAccess, *, columns: Affine, largest: float) -> Matrix:
     """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius.
 
     Where a record is a group, the mean of its rows' matrices counts.  Put together of stored
-    entries and of shifts s, a row adds at most ``(‖f v‖ + ‖s‖)² <= (C + 2 ‖s‖)²`` in the place of
+    entries and of shifts s, a row adds at most ``(‖f v‖ + ‖s‖)² <= (C + 2 ‖s‖)²`` instead of
     ``C²``; that is done where it is no more than `largest`.
     """
     if problem.sparse and (columns.radius + 2.0 * np.linalg.norm(columns.shift)) ** 2 <= largest:

@@ -10,14 +10,14 @@ Razaviyayn 2021, Algorithms 1, 6 and 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._validation import check_choice, check_integer, check_real
+from dpfast._validation import check_integer, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.mechanisms import Query
 from dpfast.objectives import ErmShape, Smoothable
@@ -27,24 +27,18 @@ from dpfast.optimizers import (
     SaddleWitness,
     as_minimizer,
     minimax_appa,
+    newton,
     witness,
 )
+from dpfast.optimizers.choice import Optimizer, choose_optimizer
 from dpfast.privacy import records_apart
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 from dpfast.theory import zhang2017
 
 Vector = NDArray[np.float64]
-Optimizer = str | Callable[..., Any]
-
-# Newton factors d x d matrices; beyond this L-BFGS is faster.
-_NEWTON_MAX_DIM = 1000
 # More full gradients than this are a mistake: T of the theorems grows with β/α.
 _MAX_ITERATIONS = 10**7
-#: Optimizers that take single rows in a random order.
-ROW_OPTIMIZERS = ("sgd", "svrg", "katyusha")
-_KINK_OPTIMIZERS = ("subgradient", "sgd", "smoothing")
-_SADDLE_OPTIMIZER = "minimax_appa"
 
 
 class CertifiedMinimizer(Query):
@@ -306,7 +300,7 @@ def certified_minimizer(
     for polish in others:
         if result.converged and seen.certifies(result.w, tolerance):
             return result
-        if polish == "newton" and objective.dim > 4 * _NEWTON_MAX_DIM:
+        if polish == "newton" and objective.dim > 4 * newton.MAX_DIM:
             continue
         result = OPTIMIZERS[polish](seen, tolerance=tolerance, w0=result.w)
     if not (result.converged and seen.certifies(result.w, tolerance)):
@@ -333,65 +327,3 @@ def check_certifiable(shape: Any) -> None:
             "objective must be smooth, the empirical risk of the hinge, or declare value_rounding, "
             f"for a certificate; got {type(shape).__name__} with smoothness={shape.smoothness!r}."
         )
-
-
-def choose_optimizer(
-    optimizer: Optimizer,
-    dim: int,
-    certificate: str | None,
-    *,
-    single_rows: bool,
-    what: str,
-    smoothable: bool = True,
-) -> Optimizer:
-    """The optimizer's name or the user's function, refused if it cannot work on the objective.
-
-    Parameters
-    ----------
-    optimizer : str or callable
-        As for :class:`CertifiedMinimizer`.
-    dim : int
-    certificate : {"gradient", "gap", "saddle"}
-        What certifies the objective's minimizer.
-    single_rows : bool
-        Whether steps along single rows are possible.
-    what : str
-        The objective, for messages.
-    smoothable : bool, default=True
-        Whether its kinks can be rounded off.
-
-    Returns
-    -------
-    str or callable
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if certificate == "saddle":
-        if optimizer not in ("auto", _SADDLE_OPTIMIZER):
-            raise ValueError(
-                f"optimizer must be 'auto' or {_SADDLE_OPTIMIZER!r} for a saddle point; "
-                f"got {optimizer!r}."
-            )
-        return _SADDLE_OPTIMIZER
-    if callable(optimizer):
-        return optimizer
-    check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
-    kinks = certificate == "gap"
-    if optimizer == "auto":
-        if kinks:
-            return "smoothing" if smoothable else "subgradient"
-        return "newton" if dim <= _NEWTON_MAX_DIM else "lbfgs"
-    possible = [name for name in _KINK_OPTIMIZERS if smoothable or name != "smoothing"]
-    if kinks and optimizer not in possible:
-        raise ValueError(
-            f"optimizer must be one of {', '.join(map(repr, possible))} for a loss with "
-            f"kinks; got {optimizer!r}."
-        )
-    if optimizer in ROW_OPTIMIZERS and not single_rows:
-        raise ValueError(
-            f"optimizer must work on whole objectives, such as 'newton' or 'agd', for {what}; got "
-            f"{optimizer!r}, which takes steps along single rows of an empirical risk."
-        )
-    return optimizer

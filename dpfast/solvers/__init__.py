@@ -1,6 +1,6 @@
 """Private solvers: one algorithm a file, found by name.
 
-:func:`plan` settles a fit from public quantities; :func:`solve` plans, spends and runs.
+:func:`plan` plans a fit from public quantities; :func:`solve` plans, spends and runs.
 """
 
 from dpfast.solvers._contract import Outcome, Plan, Result, Solver

@@ -159,7 +159,7 @@ class Solver(Generic[S]):
     doc : str
         What it does, for the command line and the documentation.
     plan : callable
-        ``plan(shape, budget, *, neighboring_relation, accountant, **options)`` settles a run from
+        ``plan(shape, budget, *, neighboring_relation, accountant, **options)`` plans a run from
         public quantities; it spends and touches nothing.
     run : callable
         ``run(plan, curator)`` carries a plan out: all that it is told of the rows, the curator

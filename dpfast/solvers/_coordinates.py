@@ -9,8 +9,8 @@ that stand out of the noise are taken out.
 
 A table of indicators may come without declarations.  Then most columns are 0 in most rows, as their
 mean absolute values tell, and these are taken for categories; so is one in which nothing else was
-seen, and it keeps a scale at which nobody's entry makes a row long: scaled by what it was seen to
-spread, hardly at all, it would have rows thousands of times as long as others.
+seen, and it is scaled like the rarest category: by what it was seen to spread, hardly at all, it
+would have rows thousands of times as long as others.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
@@ -70,11 +70,16 @@ _DOUBT, _CERTAIN = 1.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
+# So many deviations from zero an effect is believed to be as large as it was found to be.
+_BEYOND_DOUBT = 3.0
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
 # at most this share of its mean's square.
 _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
+# The mean square to which the coordinates of numbers are brought, as the descent's settings expect
+# it, where it was before, and the deviation of that guess; and the least that is believed.
+_SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
@@ -205,13 +210,18 @@ class Coordinates:
         if not categories.any():
             return w
         stretch = np.sum(np.square(columns.height * self.transform[:d, : self.free]), axis=1)
-        seen = columns.frequency / columns.frequency_deviation
+        seen = columns.frequency > _CERTAIN * columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
+        # What is taken for a category, and hardly seen, may be an empty one.
+        least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
-        prior = CATEGORY_EFFECT**2
+        # Or it may be a number with low entries, whose weight is high.
+        squares = np.mean(np.square(columns.height * w[:d].reshape(d, -1)), axis=1)
+        excess = np.where(columns.taken, squares - _BEYOND_DOUBT**2 * variance, 0.0)
+        prior = np.maximum(CATEGORY_EFFECT**2, excess)
         kept = np.where(categories, prior / (prior + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~categories | (seen > _CERTAIN)
+        certain = ~categories | seen | (excess > 0.0)
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
@@ -327,9 +337,9 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~counted & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
         # Squares that were clipped are too small: the variance of entries that are 0 or this high
-        # is half of its bound.  What was not seen makes no row long by itself.
+        # is half of its bound.
         scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
-        scale = np.where(taken, np.maximum(scale, height / math.sqrt(shape.dim)), scale)
+        scale = np.where(taken, np.maximum(scale, height * np.sqrt(rare)), scale)
         taken |= zeros
     return Columns(
         center=unit * center,
@@ -433,14 +443,32 @@ def _correlation(
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
     lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
+    unit = _unit_of_numbers(np.diag(moments), noise, ~found.columns.categories[columns])
+    moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
     change = np.eye(shape.dim)
-    change[:free, :free] = vectors / np.sqrt(shrunk)
+    change[:free, :free] = vectors / np.sqrt(shrunk) / unit[:, None]
     return change, counted_again
+
+
+def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
+    """What is left to divide the coordinates by, all those of numbers by the same.
+
+    Scales between bounds are too large by a part that rows' bounds and the noise decide.  The mean
+    of all squares is known far better than any of them; `noise` is the norm of their matrix's.
+    Scales of categories are as large as they ought to be.
+    """
+    unit = np.ones(len(diagonal))
+    if numbers.any():
+        deviation = noise / math.sqrt(2.0 * len(diagonal) * np.count_nonzero(numbers))
+        trust = _GUESS_DEVIATION**2 / (_GUESS_DEVIATION**2 + deviation**2)
+        found = trust * float(np.mean(diagonal[numbers])) + (1.0 - trust) * _SQUARE
+        unit[numbers] = math.sqrt(max(_LEAST_SQUARE, found) / _SQUARE)
+    return unit
 
 
 def _counted_again(

@@ -12,6 +12,7 @@ from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle
+from dpfast.optimizers.choice import ROW_OPTIMIZERS
 from dpfast.privacy import (
     NEIGHBORING_RELATIONS,
     Budget,
@@ -21,7 +22,6 @@ from dpfast.privacy import (
     relation_of,
 )
 from dpfast.privacy.open_accounts import Charged, active_accountants
-from dpfast.queries.minimizer import ROW_OPTIMIZERS
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
@@ -122,7 +122,7 @@ LAST_ITERATE = "last-iterate"
 
 
 def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask the solver for that analysis; the one event that it then spends is anybody's to price."""
+    """Ask the solver for that analysis; any accountant can price the one event that it spends."""
     able = [name for name, known in SOLVERS.items() if "analysis" in known.options]
     if solver not in able:
         raise ValueError(

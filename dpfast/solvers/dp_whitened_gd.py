@@ -89,8 +89,9 @@ _HOPELESS = 2.5
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
 # The weight of the counts of the classes beside columns' moments, which tell the less of the two
-# the fewer rows there are.
+# the fewer rows there are; and the most of the budget that both may take together.
 _COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
+_MOST_LEARNED = 0.8
 #: Up to so many weights the covariance of what noise does to them is kept.
 MOST_KNOWN = 500
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
@@ -196,7 +197,10 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked = shape.loss.log_link
-    automatic = partial(automatic_settings, shape=shape)
+    counts = min(_MOST_COUNTED, max(_COUNTED, _COUNTED * _FEW / u))
+    # In the end the intercept is settled by the counts: there they have a part of their own.
+    settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
+    automatic = partial(automatic_settings, shape=shape, counts=counts if settled else _COUNTED)
     settings = automatic(u)
     grouped = clips_groups(shape)
     if grouped:
@@ -274,7 +278,6 @@ def plan(
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
     # nothing that is worth their noise.
     squares = u >= _SQUARES
-    counts = min(_MOST_COUNTED, max(_COUNTED, _COUNTED * _FEW / u))
     queries = [ColumnParts(shape, math.sqrt(shape.dim), False, None, counts)]
     queries += [ColumnParts(shape, radius, squares, None, counts)] * (turns - 1)
     moments = tuple(release(for_moments / turns, query, _MOMENTS) for query in queries)
@@ -391,7 +394,7 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     return by_noise / (1.0 + by_noise / most)
 
 
-def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
+def automatic_settings(u: float, shape: ProblemShape, counts: float = _COUNTED) -> dict[str, Any]:
     """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
 
     Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
@@ -405,6 +408,9 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
         See :func:`rows_per_weight`.
     shape : ProblemShape
         Its number of weights frees the intercept; of many numbers fewer steps are made.
+    counts : float, default=0.3
+        Weight of the counts of the classes.  What they add to the price of the columns' moments is
+        taken from the gradients, and steps are as much shorter.
 
     Returns
     -------
@@ -428,15 +434,18 @@ def automatic_settings(u: float, shape: ProblemShape) -> dict[str, Any]:
     correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
     if u < 50.0:
         correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
+    columns = min(0.2, 0.05 + 2.5 / u)
+    learned = min(_MOST_LEARNED, columns * (1.0 + counts**2) / (1.0 + _COUNTED**2))
+    left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
     return {
         "iterations": int(way * min(most, steps)),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
         "rounds": 3 if u < _MANY else 5,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
-        "learning_share": min(0.2, 0.05 + 2.5 / u),
+        "learning_share": learned,
         "correlation_share": correlated,
-        "step": min(1.0, (u / _HOPELESS) ** 2),
+        "step": min(1.0, (left / _HOPELESS) ** 4),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.6 if u < _MANY else 0.78, momentum),
         "shrinkage": min(0.05, 0.3 / u),

@@ -34,13 +34,16 @@ from dpfast.fused.perturbed_minimizer import (
 )
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import (
+    ACCOUNTANTS,
     NEIGHBORING_RELATIONS,
     Budget,
+    Event,
     ObjectivePerturbationEvent,
     affordable,
     records_apart,
 )
-from dpfast.privacy.calibration import budget_epsilon, gaussian_delta, gaussian_mu
+from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
+from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -400,7 +403,7 @@ def _settle(
             output_noise=noise,
             optimizer=optimizer,
         )
-        if affordable(access.events(), law.budget, _PRICED_BY[law.noise]):
+        if _fits(access.events(), law):
             break
         scale *= 1.0 + 2.0**attempt * 1e-9
     else:
@@ -435,6 +438,14 @@ def _settle(
             }
         ),
     )
+
+
+def _fits(events: tuple[Event, ...], law: _Law) -> bool:
+    """Whether the budget pays for both; where prices are a sum, a ledger, slower, is asked last."""
+    name = _PRICED_BY[law.noise]
+    if name == "pure" and ACCOUNTANTS[name].spent(events, law.budget) > law.budget.limit:
+        return False
+    return affordable(events, law.budget, name)
 
 
 def _least_tolerance(law: _Law, ridge: float, scale: float) -> float:

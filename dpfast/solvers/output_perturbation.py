@@ -253,7 +253,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
 @dataclass(frozen=True)
 class _Settled:
-    """What a mode settles.
+    """What a mode decides.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ FAMILIES: dict[str, type] = {
 """Name to estimator. A new one needs a line here, and nothing else in this room."""
 
 _DEFAULT = {"classification": "logistic", "regression": "linear"}
-#: What a table settles, and an estimator that is given must leave as it is.
+#: What a table sets, and an estimator that is given must leave as it is.
 _SETTLED = (
     *("data_norm", "column_blocks", "classes", "target_bounds", "strict"),
     *("max_weight", "max_exposure"),
@@ -54,7 +54,7 @@ def task_of(family: str) -> str:
 
 
 def family_of(estimator: Any, task: str | None = None) -> str:
-    """Name of the family of the parameter `estimator`; `task` settles what "auto" is.
+    """Name of the family of the parameter `estimator`; `task` decides what "auto" is.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def check_threshold(threshold: Any, probability: NDArray[np.float64] | None) -> 
 
 
 def parameters_of(estimator: Any) -> set[str]:
-    """Names of an estimator's own parameters, that neither a table nor a machine settles."""
+    """Names of an estimator's own parameters, that neither a table nor a machine sets."""
     return set(estimator.get_params(deep=False)) - {*_SETTLED, "n_jobs", "verbose"}
 
 

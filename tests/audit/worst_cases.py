@@ -31,7 +31,7 @@ from dpfast.blocks import BlockProblem, from_npy
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
-from dpfast.privacy.calibration import gaussian_epsilon
+from dpfast.privacy.conversions import gaussian_epsilon
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, Outcome, carry_out, dp_whitened_gd
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial

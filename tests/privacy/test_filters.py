@@ -21,6 +21,7 @@ from dpfast.privacy import (
     ZCDPEvent,
     ZCDPFilter,
     budget_filter,
+    filters,
     gaussian_epsilon,
     zcdp_epsilon,
 )
@@ -219,3 +220,13 @@ def test_the_whole_run_as_one_event():
     assert GDPFilter(0.3).as_event("replace_one", "run").mu == 0.3
     with pytest.raises(UnsupportedEvent, match="epsilon"):
         PureFilter(0.3).as_event("replace_one", "run")
+
+
+@pytest.mark.parametrize(
+    ("accountant", "calibration"), [("zcdp", "zcdp_rho"), ("gdp", "gaussian_mu")]
+)
+def test_a_limit_that_does_not_keep_the_budget_is_refused(accountant, calibration, monkeypatch):
+    honest = getattr(filters, calibration)
+    monkeypatch.setattr(filters, calibration, lambda *budget: 1.001 * honest(*budget))
+    with pytest.raises(AssertionError, match="does not keep it"):
+        budget_filter(Budget(1.0, 1e-6), accountant)

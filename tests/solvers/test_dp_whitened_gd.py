@@ -226,7 +226,7 @@ def undeclared(height):
 def test_undeclared_columns_that_are_nearly_always_zero_have_moderate_effects(height):
     X, y = undeclared(height)
     problem = Problem(X, y, data_norm=math.sqrt(2.0) * height)
-    rare = np.count_nonzero(X, axis=0) < 50
+    rare = np.count_nonzero(X, axis=0) < 25
     assert rare[29] and rare.sum() > 10
     for epsilon, relation in [(1.0, "replace_one"), (3.0, "add_or_remove_one")]:
         for seed in range(3):
@@ -242,8 +242,8 @@ def test_undeclared_columns_are_taken_for_categories_where_most_look_like_them(n
     assert found.taken[share < 0.2].all()
     seen = found.taken & (share > 0.0)
     np.testing.assert_allclose(found.frequency[seen] * found.height, share[seen], atol=1e-3)
-    # What nobody has makes no row long.
-    assert found.scale[29] == pytest.approx(found.height / math.sqrt(41.0))
+    # What nobody has is scaled like the rarest category.
+    assert found.scale[29] == pytest.approx(found.height / (4.0 * math.sqrt(41.0)))
     rng = np.random.default_rng(0)
     dense = 0.1 * np.hstack([rng.standard_normal((len(X), 8)), X[:, 27:30]])
     found = learned(Problem(dense, y, data_norm=1.0), correlation_share=0.0).columns
@@ -280,6 +280,15 @@ def test_effects_that_are_cut_go_to_the_constant():
     hardly = replace(columns, frequency=np.array([0.0, 0.01]))
     cut = replace(found, columns=hardly).weights(100.0 * v, np.zeros_like)
     assert cut[1] == pytest.approx(-0.7 * abs(cut[0]))
+    # But a column that is only taken for a category may be a number with low entries: an effect
+    # that no noise explains is believed, one that it may explain is not, as if nobody had it.
+    taken = replace(hardly, counted=np.zeros(2, bool), taken=np.array([False, True]))
+    cut = replace(found, columns=taken).weights(v, noise)
+    prior = plain[1] ** 2 - 9.0 * 4.0
+    assert cut[1] == pytest.approx(plain[1] * prior / (prior + 4.0))
+    assert asked[-1][1] == 0.0
+    cut = replace(found, columns=taken).weights(0.5 * v, noise)
+    assert cut[1] == pytest.approx(-0.7 * abs(cut[0]))
 
 
 @pytest.mark.parametrize("columns", [((0, 2), (3, 4)), ((0, 2),), ((0, 2), (2, 5)), ((1, 4),)])
@@ -309,7 +318,7 @@ def test_coordinates_take_less_of_an_ample_budget():
             for name in ("learning_share", "correlation_share"))
         for n in (500, 20_000, 2_000_000)
     ]  # fmt: skip
-    assert shares[0] == pytest.approx(0.25) and shares[1] == pytest.approx(0.21, abs=0.02)
+    assert shares[0] == pytest.approx(0.25, abs=0.01) and shares[1] == pytest.approx(0.21, abs=0.02)
     assert shares[2] < 0.08
 
 

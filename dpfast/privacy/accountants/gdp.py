@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
-from dpfast.privacy.calibration import gaussian_delta, gaussian_epsilon
+from dpfast.privacy.conversions import gaussian_delta, gaussian_epsilon
 from dpfast.privacy.events import Event, GaussianEvent, GDPEvent
 
 

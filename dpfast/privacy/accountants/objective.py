@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from dpfast.errors import UnsupportedEvent
 from dpfast.privacy.accountants._contract import Accountant
 from dpfast.privacy.accountants.gdp import GaussianAccountant
-from dpfast.privacy.calibration import gaussian_delta, gaussian_epsilon
+from dpfast.privacy.conversions import gaussian_delta, gaussian_epsilon
 from dpfast.privacy.events import Event, ObjectivePerturbationEvent
 
 _GAUSSIAN = GaussianAccountant()

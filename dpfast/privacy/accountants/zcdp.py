@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from dpfast.privacy.accountants._contract import AdditiveAccountant
-from dpfast.privacy.calibration import zcdp_delta, zcdp_epsilon
+from dpfast.privacy.conversions import zcdp_delta, zcdp_epsilon
 from dpfast.privacy.events import (
     Event,
     ExponentialEvent,

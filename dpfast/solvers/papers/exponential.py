@@ -16,12 +16,14 @@ Sources: McSherry & Talwar 2007; Bassily, Smith & Thakurta 2014, Algorithm 2; Lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
 from dpfast._validation import check_real
 from dpfast.curator import Curator
@@ -106,7 +108,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=((ball, 1),),
         settings=Settings(ball, ball.radius, ball.scale),
-        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
+        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": trials(ball)}),
         objective=None if isinstance(shape, ProblemShape) else shape,
     )
 
@@ -139,14 +141,14 @@ def choose(
     size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
 
     def bound(ball: BallSample) -> float:
-        return 0.5 * ball.alpha * size**2 + ball.excess_risk
+        return 0.5 * ball.alpha * size**2 + excess_risk(ball)
 
     if alpha is None:
         alpha = shape.alpha if shape.alpha is not None else "auto"
     if alpha == "auto":
         # On a fixed grid of ridges, so that a larger epsilon is never worse.
         balls = [make(ridge) for ridge in (shape.smoothness * _RIDGES).tolist()]
-        balls = [ball for ball in balls if ball.trials <= min(max_trials, _AUTO_TRIALS)]
+        balls = [ball for ball in balls if trials(ball) <= min(max_trials, _AUTO_TRIALS)]
         if not balls:
             raise ValueError(
                 f"alpha='auto' finds no ridge for which solver={name!r} could draw an exact sample "
@@ -156,11 +158,11 @@ def choose(
         best = min(balls, key=bound)
         return best, bound(best)
     ball = make(check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".'))
-    if ball.trials > max_trials:
+    if trials(ball) > max_trials:
         raise ValueError(
             f"alpha={ball.alpha:.4g} is too small for solver={name!r}: an exact sample would take "
-            f"about {ball.trials:.2g} passes over the rows, over max_trials={max_trials:.2g}. Give "
-            f"a larger alpha or 'auto', or use solver='output-perturbation'."
+            f"about {trials(ball):.2g} passes over the rows, over max_trials={max_trials:.2g}. "
+            f"Give a larger alpha or 'auto', or use solver='output-perturbation'."
         )
     return ball, bound(ball)
 
@@ -179,14 +181,41 @@ def _of_objective(
                 f"{option} must be None for an objective, which declares its own; got {value!r}."
             )
     ball = make(None)
-    if ball.trials > max_trials:
+    if trials(ball) > max_trials:
         raise ValueError(
             f"smoothness={ball.shape.smoothness:.4g} is too far above strong_convexity="
             f"{ball.alpha:.4g} for solver={name!r} in {ball.shape.dim} dimensions: an exact sample "
-            f"would take about {ball.trials:.2g} values of the objective, over "
+            f"would take about {trials(ball):.2g} values of the objective, over "
             f"max_trials={max_trials:.2g}. Use solver='output-perturbation'."
         )
-    return ball, ball.excess_risk
+    return ball, excess_risk(ball)
+
+
+def excess_risk(ball: BallSample) -> float:
+    """Bound ``d / s`` of the expected excess of F over its minimum on the ball.
+
+    For a convex F, ``E F - min F <= d / s`` under the density ``exp(-s F)`` on a convex body (de
+    Klerk & Laurent 2018, Theorem 3.3; equality for linear F on a cone).
+    """
+    return float(ball.shape.dim / ball.scale)
+
+
+def trials(ball: BallSample) -> float:
+    """Estimate of the proposals for one sample, from public quantities.
+
+    On the whole space it is at most ``det(H/µ)^½``, H a bound of the Hessian: ``(β/µ)^(d/2)`` for
+    an objective.  For a problem ``H = αI + A``, where ``A = max|ℓ''| mean x̃x̃ᵀ`` has trace β at
+    most: ``(1 + β/(dα))^(d/2) <= exp(β/(2α))`` (arithmetic and geometric means).  That is divided
+    by the share of the widest Gaussian, of variance ``1/(sµ)``, that a ball around its center
+    holds.
+    """
+    d, mu = ball.shape.dim, ball.alpha
+    inside = float(chi2.cdf(ball.scale * mu * min(ball.radius, ball.domain) ** 2, d))
+    if isinstance(ball.shape, ProblemShape):
+        growth = 0.5 * d * math.log1p(ball.shape.smoothness / (d * mu))
+    else:
+        growth = 0.5 * d * math.log(ball.shape.smoothness / mu)
+    return math.exp(min(growth, 600.0)) / max(inside, 1e-300)
 
 
 SOLVER = Solver(

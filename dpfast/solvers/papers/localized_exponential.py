@@ -32,7 +32,7 @@ from dpfast.privacy.calibration import budget_epsilon
 from dpfast.shape import ProblemShape
 from dpfast.solvers import output_perturbation
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers.papers.exponential import choose
+from dpfast.solvers.papers.exponential import choose, trials
 
 NAME = "localized-exponential"
 
@@ -123,7 +123,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=(*located.accesses, (ball, 1)),
         settings=Settings(located, ball, ball.radius, ball.scale),
-        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": ball.trials}),
+        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": trials(ball)}),
         objective=shape if given else None,
     )
 
