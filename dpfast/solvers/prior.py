@@ -15,7 +15,7 @@ docs/guide/priors.md has what it brings, and where it does not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -480,6 +480,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     back = np.linalg.inv(transform)
     origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
     start = origin if believed else None
+    # Without a prior, weights that noise alone would explain are drawn to zero, as in other fits.
+    descent = replace(descent, james_stein=not believed)
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
     variance = (flat_noise(descent, n) * change) ** 2
