@@ -50,6 +50,29 @@ def test_everything_public_has_an_entry_in_the_api():
     assert {"dpfast.estimators", "dpfast.preprocessing", "dpfast.plotting"} <= modules
 
 
+@pytest.mark.parametrize("module", ["", ".mechanisms", ".objectives", ".privacy", ".queries"])
+def test_documented_parameters_are_those_of_the_signature(module):
+    """Whoever reads a docstring passes parameters by the names that it gives."""
+    public = importlib.import_module("dpfast" + module)
+    found = 0
+    for name in public.__all__:
+        thing = getattr(public, name)
+        text = inspect.getdoc(thing) or ""
+        if not callable(thing) or "\nParameters\n---" not in text:
+            continue
+        section = text.split("\nParameters\n", 1)[1].split("\n\n", 1)[0]
+        documented = {
+            word.lstrip("*")
+            for line in re.findall(r"^(\S.*?) :", section, flags=re.M)
+            for word in line.split(", ")
+        }
+        signature = inspect.signature(thing).parameters
+        if not any(p.kind is p.VAR_KEYWORD for p in signature.values()):
+            assert documented <= set(signature), name
+            found += 1
+    assert found >= 5
+
+
 def test_suites_that_are_named_exist():
     suites = {path.stem for path in (DOCS.parent / "bench" / "suites").glob("[a-z]*.py")}
     named = re.findall(r"python -m bench ([a-z0-9 ]+)", page("papers.md"))

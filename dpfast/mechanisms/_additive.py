@@ -1,6 +1,5 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
-import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,7 +47,6 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         super().__init__(neighboring_relation=neighboring_relation, error=error)
         self._grid = self._grid_for(noise, bound)
         self.charged_sensitivity = self._charged()
-        self._round_up(math.ceil(noise / self.grid_step))
 
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         return Grid.for_noise(self.noise_name, noise, bound)
@@ -58,10 +56,6 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         return (
             self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
         ) * ROUND_UP
-
-    @abstractmethod
-    def _round_up(self, steps: int) -> None:
-        """Take so many steps of the grid as the noise's scale."""
 
     @abstractmethod
     def event(self, where: str | None = None, count: int = 1) -> QueryEvent:

@@ -1,5 +1,6 @@
 """What the two Laplace mechanisms share: one scale, an integer on the grid, and a pure epsilon."""
 
+import math
 from functools import partial
 from typing import ClassVar, Self
 
@@ -17,9 +18,26 @@ class PureMechanism(AdditiveMechanism):
     noise_name = "scale"
     _event: ClassVar[type[LaplaceEvent | L2LaplaceEvent]]
 
-    def _round_up(self, steps: int) -> None:
-        self.integer_scale = steps
-        self.scale = steps * self.grid_step
+    def __init__(
+        self,
+        scale: float,
+        *,
+        sensitivity: float,
+        dimension: int,
+        neighboring_relation: str,
+        error: float = 0.0,
+        bound: float | None = None,
+    ) -> None:
+        super().__init__(
+            scale,
+            sensitivity=sensitivity,
+            dimension=dimension,
+            neighboring_relation=neighboring_relation,
+            error=error,
+            bound=bound,
+        )
+        self.integer_scale = math.ceil(float(scale) / self.grid_step)
+        self.scale = self.integer_scale * self.grid_step
 
     @classmethod
     def calibrate(

@@ -1,5 +1,6 @@
 """The Gaussian mechanism, exact in finite arithmetic."""
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -101,10 +102,27 @@ class Gaussian(AdditiveMechanism):
     norm = "l2"
     noise_name = "stddev"
 
-    def _round_up(self, steps: int) -> None:
-        self.scale = steps
-        self.stddev = steps * self.grid_step
-        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / steps**2
+    def __init__(
+        self,
+        stddev: float,
+        *,
+        sensitivity: float,
+        dimension: int,
+        neighboring_relation: str,
+        error: float = 0.0,
+        bound: float | None = None,
+    ) -> None:
+        super().__init__(
+            stddev,
+            sensitivity=sensitivity,
+            dimension=dimension,
+            neighboring_relation=neighboring_relation,
+            error=error,
+            bound=bound,
+        )
+        self.scale = math.ceil(float(stddev) / self.grid_step)
+        self.stddev = self.scale * self.grid_step
+        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.scale**2
 
     @classmethod
     def calibrate(

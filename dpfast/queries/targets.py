@@ -76,7 +76,8 @@ class TargetHistogram(_Counts):
     Parameters
     ----------
     shape : ProblemShape
-    bins : int
+    count : int
+        How many bins there are.
     """
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:

@@ -77,6 +77,9 @@ _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
 # at most this share of its mean's square.
 _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
+# The mean square to which the coordinates of numbers are brought, as the descent's settings expect
+# it, where it was before, and the deviation of that guess; and the least that is believed.
+_SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
 # of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
@@ -440,14 +443,32 @@ def _correlation(
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
     lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
+    unit = _unit_of_numbers(np.diag(moments), noise, ~found.columns.categories[columns])
+    moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
     change = np.eye(shape.dim)
-    change[:free, :free] = vectors / np.sqrt(shrunk)
+    change[:free, :free] = vectors / np.sqrt(shrunk) / unit[:, None]
     return change, counted_again
+
+
+def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
+    """What is left to divide the coordinates by, all those of numbers by the same.
+
+    Scales between bounds are too large by a part that rows' bounds and the noise decide.  The mean
+    of all squares is known far better than any of them; `noise` is the norm of their matrix's.
+    Scales of categories are as large as they ought to be.
+    """
+    unit = np.ones(len(diagonal))
+    if numbers.any():
+        deviation = noise / math.sqrt(2.0 * len(diagonal) * np.count_nonzero(numbers))
+        trust = _GUESS_DEVIATION**2 / (_GUESS_DEVIATION**2 + deviation**2)
+        found = trust * float(np.mean(diagonal[numbers])) + (1.0 - trust) * _SQUARE
+        unit[numbers] = math.sqrt(max(_LEAST_SQUARE, found) / _SQUARE)
+    return unit
 
 
 def _counted_again(

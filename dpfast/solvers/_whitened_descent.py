@@ -415,7 +415,7 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
     pull = settings.shrinkage + ground * curved
     v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
-    pulse = np.empty((steps, *pull.shape))
+    pulse = np.zeros((steps, *pull.shape))
     for k in range(steps):
         pulse[k] = v
         z = v + momentum * (v - last)

@@ -41,7 +41,7 @@ Matrix = NDArray[np.float64]
 _CHOICE, _LINE = "loss of the prior", "slope towards the public rows"
 # Share of the budget, in units of mu², of the slope towards the public rows: between the last two,
 # and the square of the first over rows a weight, since that is how the noise in a number falls.
-_FOR_LINE, _LEAST_LINE, _MOST_LINE = 1.6, 0.06, 0.5
+_FOR_LINE, _LEAST_LINE, _MOST_LINE = 1.25, 0.06, 0.5
 # Slopes are cut at so many times their size among the public rows.
 _CUT = 1.8
 # Where the best weights are on the line from the private fit to the public rows' before the slope

@@ -226,7 +226,7 @@ def undeclared(height):
 def test_undeclared_columns_that_are_nearly_always_zero_have_moderate_effects(height):
     X, y = undeclared(height)
     problem = Problem(X, y, data_norm=math.sqrt(2.0) * height)
-    rare = np.count_nonzero(X, axis=0) < 50
+    rare = np.count_nonzero(X, axis=0) < 25
     assert rare[29] and rare.sum() > 10
     for epsilon, relation in [(1.0, "replace_one"), (3.0, "add_or_remove_one")]:
         for seed in range(3):
@@ -318,7 +318,7 @@ def test_coordinates_take_less_of_an_ample_budget():
             for name in ("learning_share", "correlation_share"))
         for n in (500, 20_000, 2_000_000)
     ]  # fmt: skip
-    assert shares[0] == pytest.approx(0.25) and shares[1] == pytest.approx(0.21, abs=0.02)
+    assert shares[0] == pytest.approx(0.25, abs=0.01) and shares[1] == pytest.approx(0.21, abs=0.02)
     assert shares[2] < 0.08
 
 
