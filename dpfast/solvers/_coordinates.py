@@ -97,11 +97,15 @@ class Learning:
         Of :class:`~dpfast.queries.Gram`.
     limit : float
         Of the transform's reach.
+    evened : bool
+        Whether coordinates of numbers are brought to one mean square, so that steps are as long as
+        they were meant to be; not for a descent that takes no noise out of its end.
     """
 
     moments: tuple[Gaussian, ...]
     correlation: Gaussian | None
     limit: float
+    evened: bool
 
 
 @dataclass(frozen=True)
@@ -262,7 +266,7 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
     if learning.correlation is None:
         return found
-    change, columns = _correlation(learning.correlation, shape, found, curator)
+    change, columns = _correlation(learning.correlation, learning.evened, shape, found, curator)
     # Of the columns' transform few entries are not zero.
     transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
     return replace(found, transform=transform, columns=columns)
@@ -424,7 +428,7 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
 
 
 def _correlation(
-    mechanism: Gaussian, shape: ProblemShape, found: Coordinates, curator: Curator
+    mechanism: Gaussian, evened: bool, shape: ProblemShape, found: Coordinates, curator: Curator
 ) -> tuple[Matrix, Columns]:
     """Rotation and scaling that takes out the correlations that stand out of the noise.
 
@@ -443,7 +447,8 @@ def _correlation(
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
     lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
-    unit = _unit_of_numbers(np.diag(moments), noise, ~found.columns.categories[columns])
+    numbers = evened & ~found.columns.categories[columns]
+    unit = _unit_of_numbers(np.diag(moments), noise, numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.

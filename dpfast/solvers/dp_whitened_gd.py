@@ -325,7 +325,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=tuple(accesses),
         settings=Settings(
-            learning=Learning(moments, correlation, limit),
+            learning=Learning(moments, correlation, limit, evened=stein),
             gradient=gradient,
             curvature=largest,
             radius=radius,

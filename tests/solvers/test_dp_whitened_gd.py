@@ -106,10 +106,10 @@ def test_it_beats_isotropic_noise_where_rows_are_far_from_white(relation):
     assert losses["dp-whitened-gd"] < 0.53 < losses["output-perturbation"]
 
 
-def learned(problem, budget=None, **options):
+def learned(problem, budget=None, seed=0, **options):
     """The coordinates that a plan's run learns."""
     settled = plan(problem, "dp-whitened-gd", budget or Budget(1e4, 1e-6), **options)
-    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(0))
+    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
     return _coordinates.learn(settled.settings.learning, problem.shape, curator)
 
 
@@ -125,6 +125,33 @@ def test_the_coordinates_are_white(noiseless):
     white = clipped_rows(white[:, :6], math.sqrt(7))
     eigenvalues = np.linalg.eigvalsh(white.T @ white / len(X))
     assert eigenvalues.max() / eigenvalues.min() < 2.0
+
+
+@pytest.mark.parametrize(("square", "found"), [(0.3, 0.3), (1.4, 1.4), (1e-3, 0.1)])
+def test_numbers_are_divided_by_what_their_squares_are_together(square, found):
+    numbers = np.array([True, False, True, True])
+    squares = np.array([0.5, 9.0, 1.5, 1.0]) * square
+    unit = _coordinates._unit_of_numbers(squares, 1e-9, numbers)
+    np.testing.assert_allclose(unit[numbers] ** 2, found / 0.7, rtol=1e-9)
+    assert unit[1] == 1.0
+    hidden = _coordinates._unit_of_numbers(squares, 1e9, numbers)
+    np.testing.assert_allclose(hidden, 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("james_stein", "low", "high"), [(True, 0.7, 1.0), (False, 0.0, 0.7)])
+def test_rows_in_narrower_units_are_as_long(james_stein, low, high):
+    """Noise hides what a column's scale is, all together tell it; if the end is freed of noise."""
+    X = np.clip(np.random.default_rng(7).standard_normal((4000, 12)) / 4.0, -1.0, 1.0)
+    squares = []
+    for units in (1.0, 0.4):
+        problem = Problem(units * X, np.sign(X[:, 0] + 0.01), data_norm=math.sqrt(12.0))
+        found = [
+            np.column_stack([units * X, np.ones(4000)])
+            @ learned(problem, Budget(0.3, 1e-6), seed=seed, james_stein=james_stein).transform
+            for seed in range(5)
+        ]
+        squares.append(np.mean([np.var(Z[:, :12], axis=0).mean() for Z in found]))
+    assert low < squares[1] / squares[0] < high, squares
 
 
 @pytest.mark.parametrize("where", [0, 3, 6])
@@ -508,6 +535,23 @@ def test_the_fewer_rows_the_more_counts_of_classes_weigh():
         for n in (10, 500, 20_000)
     ]
     assert weights[0] == 3.0 and 0.3 < weights[1] < 3.0 and weights[2] == 0.3
+
+
+def test_counts_of_classes_take_from_the_gradients_and_not_from_the_columns():
+    for n, capped in ((60, True), (200, False), (500, False)):
+        with_counts, without = (
+            plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", BUDGET, james_stein=stein).settings
+            for stein in ("auto", False)
+        )
+        query = with_counts.learning.moments[0].query
+        price = (1.0 + query.relative_weight**2) / (1.0 + 0.3**2)
+        assert without.learning_share == 0.2 and price > 1.0
+        assert with_counts.learning_share == pytest.approx(min(0.8, 0.2 * price))
+        assert (with_counts.learning_share == 0.8) == capped
+        assert with_counts.step < without.step or without.step == 1.0
+
+
+def test_james_stein_is_true_or_false():
     with pytest.raises(TypeError, match="james_stein must be True or False; got 1"):
         plan(ProblemShape(100, 9, 1.0), "dp-whitened-gd", BUDGET, james_stein=1)
 
