@@ -213,7 +213,7 @@ def test_whole_persons_of_several_classes(kind, relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", PERSONS)
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", Loss("poisson", width=1.0)], ids=str)
 @pytest.mark.parametrize("most", [None, 5])
 def test_whole_persons_of_estimates(kind, loss, relation, most):
     data, neighbor = persons(kind, loss, relation, most=most)

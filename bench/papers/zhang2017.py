@@ -19,11 +19,15 @@ Where this departs from the paper:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast import ProblemShape
 from dpfast._validation import check_real
+from dpfast.solvers._contract import TYPICAL_MARGIN
+from dpfast.solvers._noisy_epochs import natural_norm
 from dpfast.theory.zhang2017 import (
     convex_iterations,
     descent_bound,
@@ -248,3 +252,37 @@ def rrpsgd_high_probability_bound(
     martingale = math.sqrt(3.0 * tail * squares * spread) * lipschitz
     energy = 0.5 * smoothness * (1.0 + tail) * spread * squares
     return 2.0 * (initial_gap + martingale + energy) / mass
+
+
+def bassily_options(shape: ProblemShape, batch: int = 50) -> dict[str, Any]:
+    """Options of dp-sgd for the private SGD of Bassily et al. as zhang2017 and lowy2021 compare it.
+
+    ``n²/m`` steps along batches of m rows (n² steps of one row in the original), noise by advanced
+    composition, the last iterate; step sizes ``1/(αt)`` with a ridge, which is Algorithm 1 for
+    strongly convex losses (projected on the ball that holds the minimizer), and ``B/(G√t)``
+    without, G² the mean squared norm of a noisy gradient without noise.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        With its ridge, if any.
+    batch : int, default=50
+        m; zhang2017's choice.
+
+    Returns
+    -------
+    options : dict
+    """
+    options: dict[str, Any] = {
+        "batch": batch,
+        "steps": math.ceil(shape.n_samples**2 / batch),
+        "average": "none",
+        "calibration": "advanced",
+        "clip_norm": natural_norm(shape),
+    }
+    if shape.alpha is not None:
+        radius = shape.minimizer_norm(shape.alpha)
+        return options | {"schedule": "1/t", "step": 1.0 / shape.alpha, "w_radius": radius}
+    radius = TYPICAL_MARGIN / shape.row_norm
+    step = radius / shape.lipschitz
+    return options | {"schedule": "1/sqrt(t)", "step": step, "w_radius": radius}

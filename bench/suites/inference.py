@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from bench.arrange import grouped, pick
 from bench.harness import Document, Record, Run
-from bench.problems import bank, claims_panel, health_panel, numeric_adult, randhie, wine
+from bench.problems import (
+    bank,
+    bounded,
+    claims_panel,
+    health_panel,
+    numeric_adult,
+    randhie,
+    text_columns,
+    wine,
+)
 from bench.report import NAMED, Cell, Table, case, rows_of, value
 
 Rows = NDArray[np.float64]
@@ -40,7 +49,9 @@ _OFTEN = 0.3
 # More rows are drawn where there are more columns than this.
 _WIDE = 20
 # Where the other kind of errors, and intervals that ignore the noise, are tried, too.
-_COMPARED = ("plain", "linear, plain", "RAND HIE")
+_COMPARED = ("plain", "linear, plain", "poisson", "RAND HIE")
+# Columns of the table of rentals: two that turn, and shares.
+_RENTALS = ("hr", "mnth", "workingday", "yr", "temp", "hum", "windspeed")
 # Populations of at most so many rows, the real tables, are fitted with weights, too.
 _SMALL = 100_000
 
@@ -146,12 +157,13 @@ def textbook(
     if start is not None:
         w = start
     else:
-        w = np.linalg.lstsq(rows, y)[0] if loss.even else np.zeros(rows.shape[1])
+        w = np.linalg.lstsq(rows, y)[0] if loss.even else _start(rows.shape[1], y, loss)
     for _ in range(30):
         _, slope, curvature = loss(rows @ w, y)
         inverse = np.linalg.pinv((rows * curvature[:, None]).T @ rows, hermitian=True)
         step = inverse @ (rows.T @ slope)
-        w = w - step * min(1.0, 8.0 / max(float(np.abs(step).max()), 1e-300))
+        longest = 2.0 if loss.log_link else 8.0
+        w = w - step * min(1.0, longest / max(float(np.abs(step).max()), 1e-300))
         if np.abs(step).max() < 1e-9:
             break
     scores = rows * slope[:, None]
@@ -159,6 +171,14 @@ def textbook(
         scores = np.add.reduceat(scores, np.flatnonzero(np.diff(owner, prepend=-1)), axis=0)
     errors: Rows = np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse))
     return np.asarray(w), errors
+
+
+def _start(columns: int, y: Rows, loss: Any) -> Rows:
+    """Zero weights, and the intercept of the mean where that is known."""
+    w = np.zeros(columns)
+    if loss.log_link:
+        w[-1] = math.log(y.mean())
+    return w
 
 
 def leverage_weighted(population: Population, clip: float) -> Rows:
@@ -172,7 +192,9 @@ def leverage_weighted(population: Population, clip: float) -> Rows:
     values, vectors = np.linalg.eigh(X.T @ X / len(X))
     kept = values > 1e-9 * values[-1]
     z = np.column_stack([X @ (vectors[:, kept] / np.sqrt(values[kept])), np.ones(len(X))])
-    w = np.linalg.lstsq(z, population.y)[0] if loss.even else np.zeros(z.shape[1])
+    w = np.linalg.lstsq(z, population.y)[0] if loss.even else None
+    if w is None:
+        w = _start(z.shape[1], population.y, loss)
     weight, metric = np.ones(len(z)), np.eye(z.shape[1])
     for step in range(60):
         _, slope, curvature = loss(z @ w, population.y)
@@ -184,7 +206,8 @@ def leverage_weighted(population: Population, clip: float) -> Rows:
             stretch = values**-0.25
             metric = (vectors * (stretch * root / np.linalg.norm(stretch))) @ vectors.T
         if step >= 20:
-            largest = np.ones(len(z)) if loss.even else 1.0 / (1.0 + np.exp(-np.abs(z @ w)))
+            alike = loss.even or loss.log_link
+            largest = np.ones(len(z)) if alike else 1.0 / (1.0 + np.exp(-np.abs(z @ w)))
             lengths = np.maximum(np.linalg.norm(z @ metric, axis=1), 1.0)
             weight = np.minimum(1.0, clip * root / (largest * lengths))
     back = np.zeros((population.columns + 1, z.shape[1]))
@@ -388,7 +411,49 @@ TABLES: dict[str, Callable[[Any], Population]] = {
     ),
     "health panel": lambda data: _panel("health panel", health_panel(data), 6_127),
     "claims panel": lambda data: _panel("claims panel", claims_panel(data), 15_000),
+    "RAND HIE, visits": lambda data: _visits(),
+    "Bike, rentals": lambda data: _rentals(data),
 }
+
+
+def _with_log_link(
+    name: str, loss: Any, X: Rows, y: Rows, low: float, high: float, **more: Any
+) -> Population:
+    """Targets between public bounds, in the units that an estimator brings them to."""
+    from dataclasses import replace
+
+    from dpfast.estimators._targets import LogMean
+
+    targets = LogMean.of(loss, low, high, centered=True)
+    made = targets.loss
+    if loss.name == "negative-binomial":
+        made = replace(made, parameter=loss.parameter * math.exp(targets.center))
+    return Population.of(name, made, X, targets(y), **more)
+
+
+def _visits() -> Population:
+    """Visits to a doctor in a year, at most 100."""
+    from dpfast import Loss
+    from dpfast.datasets import load_randhie
+
+    bunch = load_randhie(target="visits")
+    X = bounded(dict(zip(bunch.feature_names, bunch.data.T, strict=True)), bunch.bounds)
+    return _with_log_link("RAND HIE, visits", Loss("poisson"), X, bunch.target, 0.0, 100.0)
+
+
+def _rentals(data: Any) -> Population:
+    """Bicycles rented in an hour, at most 1,500, by hour, season, weather and kind of day."""
+    from dpfast import Loss
+
+    texts = text_columns(data, "bike_hour.csv")
+    read = {name: texts[name].astype(np.float64) for name in _RENTALS}
+    turns = [2.0 * math.pi * read["hr"] / 24.0, 2.0 * math.pi * read["mnth"] / 12.0]
+    waves = [wave(k * turns[0]) for k in (1.0, 2.0) for wave in (np.sin, np.cos)]
+    waves += [np.sin(turns[1]), np.cos(turns[1])]
+    numbers = bounded(read, dict.fromkeys(_RENTALS[2:], (0.0, 1.0)))
+    X = np.column_stack([*waves, numbers])
+    y = texts["cnt"].astype(np.float64)
+    return _with_log_link("Bike, rentals", Loss("poisson"), X, y, 0.0, 1500.0)
 
 
 def _normal(n: int, seed: int, correlation: float = 0.0) -> tuple[Any, Rows]:
@@ -492,6 +557,33 @@ def _linear(name: str, seed: int, correlation: float = 0.0) -> Callable[[int], P
     return make
 
 
+def _counts(name: str, seed: int) -> Callable[[int], Population]:
+    """Log-means of deviation .6; counts of mean e and costs of mean 1, in wide public bounds."""
+
+    def make(n: int) -> Population:
+        from dpfast import Loss
+
+        rng, Z = _normal(n, seed)
+        X = np.clip(Z / 6.0, -1.0, 1.0)
+        costs = name in ("gamma", "tweedie")
+        mean = np.exp(0.6 * _margins(rng, Z) + (0.0 if costs else 1.0))
+        extra = rng.gamma(1.0, 1.0, n)  # of a law whose dispersion is 1
+        if name == "gamma":
+            loss, y, bounds = Loss("gamma"), rng.gamma(2.0, mean / 2.0), (0.02, 50.0)
+        elif name == "tweedie":
+            counts = rng.poisson(mean)
+            y = np.where(counts > 0, rng.gamma(np.maximum(counts, 1)), 0.0)
+            loss, bounds = Loss("tweedie", 1.5), (0.0, 100.0)
+        elif name == "poisson":
+            loss, y, bounds = Loss("poisson"), rng.poisson(mean), (0.0, 50.0)
+        else:
+            loss = Loss("negative-binomial", 1.0) if "negative" in name else Loss("poisson")
+            y, bounds = rng.poisson(mean * extra), (0.0, 100.0)
+        return _with_log_link(name, loss, X, y, *bounds, null=_last(2))
+
+    return make
+
+
 def _huber(n: int) -> Population:
     """One residual in twenty is ten times as large."""
     rng, Z = _normal(n, 16)
@@ -548,6 +640,12 @@ FAMILIES: dict[str, Callable[[int], Population]] = {
     "linear, unequal variances": _linear("unequal variances", 14),
     "linear, misspecified": _linear("misspecified", 15),
     "huber, outliers": _huber,
+    **{
+        name: _counts(name, seed)
+        for seed, name in enumerate(
+            ("poisson", "poisson, overdispersed", "negative-binomial", "gamma", "tweedie"), 20
+        )
+    },
     **{
         f"persons, {kind}{alike:g} alike": _persons(
             f"persons, {kind}{alike:g} alike", alike, linear

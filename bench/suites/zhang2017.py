@@ -171,8 +171,8 @@ def _errors(task: _Task, sizes: Sizes) -> list[Record]:
 
 def sgd_errors(task: _Task, name: str, runs: int, epsilons: Sequence[float]) -> list[Record]:
     """The private SGD of Bassily et al. with n²/m² steps of m rows, or n²/m."""
+    from bench.papers.zhang2017 import bassily_options
     from dpfast import Budget
-    from dpfast.solvers.dp_sgd import bassily_options
 
     shape = task.problem.shape.with_alpha(task.mu) if task.mu else task.problem.shape
     options = dict(bassily_options(shape, min(_BATCH, shape.n_samples)))

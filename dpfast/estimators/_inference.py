@@ -37,19 +37,21 @@ class Inferential:
     inference: bool = False
     cov_type: str = "robust"
 
-    # Whether coefficients are logarithms of odds ratios.
-    _odds = False
+    # What coefficients are the logarithms of, if anything.
+    _ratio = ""
     # Parameters that intervals are not made for, and what they must be.
     _usual: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
-    def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_exposure(
+        self, X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
         if self.inference and fit_params.get("sample_weight") is not None:
             raise ValueError(
                 "sample_weight must be None with inference=True; got weights, of which nobody can "
                 "say whether they count repetitions or precision."
             )
-        weights: dict[str, Any] = super()._row_weights(fit_params)  # type: ignore[misc]
-        return weights
+        made: tuple[Any, Mapping[str, Any]] = super()._by_exposure(X, y, fit_params)  # type: ignore[misc]
+        return made
 
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
@@ -222,6 +224,6 @@ class Inferential:
             facts=vars(self)["_facts"] if self._found else (),
             estimates=self._found,
             level=level,
-            odds=self._odds,
+            ratio=self._ratio,
             notes=(_COVERED,),
         )

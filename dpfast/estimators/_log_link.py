@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from dpfast._validation import check_real
 from dpfast.blocks import Executor, is_dask
 from dpfast.estimators._base import PrivateLinearRegressor
+from dpfast.estimators._inference import Inferential
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
 from dpfast.sums import as_vector
@@ -21,8 +22,10 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLogLinkRegressor(PrivateLinearRegressor):
+class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
     """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained."""
+
+    _ratio = "rate ratio"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,6 +135,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
         With an exposure e, the loss of a mean ``e exp(z)`` is ``e^(2-q)`` times that of the rate
         ``t / e`` with the mean ``exp(z)``, up to terms without z.
         """
+        y, fit_params = super()._by_exposure(X, y, fit_params)
         others = {name: value for name, value in fit_params.items() if name != "exposure"}
         exposure = fit_params.get("exposure")
         if exposure is None:

@@ -27,9 +27,8 @@ _ELSEWHERE = {
     "early_stopping": _STEPS,
     "warm_start": "every fit looks at the rows anew and is paid for anew",
     "dual": "the solver decides; see solver",
-    "inference": "standard errors come with LogisticRegression, LinearRegression and "
-    "HuberRegressor; a LinearRegression of log(1 + y), its target_bounds in logarithms too, has "
-    "some for counts and costs, of another estimand",
+    "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
+    "and the regressors of counts and costs",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
 

@@ -135,7 +135,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     multi_class: str = "auto"
     threshold: float | str = 0.5
 
-    _odds = True
+    _ratio = "odds ratio"
     _usual = (("class_weight", None), ("threshold", 0.5))
 
     def _loss(self) -> Loss:

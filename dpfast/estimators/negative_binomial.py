@@ -62,6 +62,8 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
     {strict}
     {max_weight}
     {column_blocks}
+    {inference}
+    {cov_type}
     {max_rows_per_group}
     prior : None, default=None
         Losses with a log link take none.
@@ -72,6 +74,8 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
         Private weights: how the logarithm of the mean changes.
     intercept_ : float
         Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    {bse_}
+    {cov_params_}
     n_features_in_ : int
     {feature_names_in_}
     {privacy_}

@@ -46,6 +46,8 @@ class PoissonRegressor(PrivateTweedieRegressor):
     {strict}
     {max_weight}
     {column_blocks}
+    {inference}
+    {cov_type}
     {max_rows_per_group}
     {max_exposure}
     prior : None, default=None
@@ -57,6 +59,8 @@ class PoissonRegressor(PrivateTweedieRegressor):
         Private weights: how the logarithm of the mean changes.
     intercept_ : float
         Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    {bse_}
+    {cov_params_}
     n_features_in_ : int
     {feature_names_in_}
     {privacy_}

@@ -25,8 +25,9 @@ class Summary:
     estimates : Estimates
     level : float
         Of the intervals.
-    odds : bool
-        Whether coefficients are logarithms of odds ratios, which are then shown.
+    ratio : str
+        What coefficients are the logarithms of, "odds ratio" or "rate ratio", which is then shown;
+        empty if they are none.
     notes : tuple of str
     """
 
@@ -34,7 +35,7 @@ class Summary:
     facts: tuple[tuple[str, str], ...]
     estimates: Estimates
     level: float
-    odds: bool
+    ratio: str
     notes: tuple[str, ...]
 
     @property
@@ -42,15 +43,16 @@ class Summary:
         """Of the columns of numbers."""
         tail = 0.5 - 0.5 * self.level
         ends = f"[{tail:.3g}", f"{1.0 - tail:.3g}]"
-        odds = ("odds ratio", *(f"or {end}" for end in ends)) if self.odds else ()
-        return ("coef", "std err", "z", "P>|z|", *ends, *odds)
+        initials = "".join(word[0] for word in self.ratio.split())
+        ratios = (self.ratio, *(f"{initials} {end}" for end in ends)) if self.ratio else ()
+        return ("coef", "std err", "z", "P>|z|", *ends, *ratios)
 
     def numbers(self) -> dict[str, Any]:
         """Columns of numbers by their headings."""
         found = self.estimates
         ends = found.conf_int(self.level)
         values = [found.coefficients, found.errors, found.zvalues, found.pvalues, *ends.T]
-        if self.odds:
+        if self.ratio:
             with np.errstate(over="ignore"):
                 values += [np.exp(found.coefficients), *np.exp(ends.T)]
         return dict(zip(self.headings, values, strict=True))

@@ -23,6 +23,7 @@ from dpfast.queries.estimating import (
     RowLengths,
     ScoreProducts,
     SquaredSlopes,
+    TargetSizes,
     WeightedCurvature,
     WeightedScores,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "SquaredSlopes",
     "TargetCounts",
     "TargetHistogram",
+    "TargetSizes",
     "WeightedCurvature",
     "WeightedScores",
     "bounded",

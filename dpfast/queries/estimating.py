@@ -18,6 +18,13 @@ residual, which is cut at a scale ``τ`` and counted in units of it: ``ψ = clip
 with ``M = 1``.  Its curvature is in units of ``1/τ``, and falls from 1 to 0 on a short way around
 τ, so that rounding cannot make a leap of it.
 
+The slope of a loss with a log link is cut at a scale, too, times the row's share ``e = c_i / c`` of
+the largest weight, which says how long it was exposed: ``ψ = clip(e ℓ', ± τ) / (e τ)``.  So what is
+cut is the residual of a count, not that of a rate, which is large wherever exposures are short;
+``c_i ψ_i`` is at most c.  Its curvature is the one expected where the model holds, a function of
+the margin alone: a curvature with large targets in it could not be bounded without bias.  Margins
+above the width, where means lie above all targets, are brought to it.
+
 The fixed argument stacks three linear functions of the row, ``[G | H | w]``: coordinates in which
 scores are bounded, those in which curvatures are, and the weights of the margin.  The others are
 τ, 1 where slopes have no scale, and the part of a record that one row is, 1 where a record is a
@@ -26,9 +33,10 @@ row.
 Groups.  Where a record is a group of rows, with weights ``c_i`` times the part, all that bounds a
 row's contribution is added up over the group before anything else is: if ``Σ_i c_i ω_i M_i l_i``
 is beyond ``C c``, c the largest weight, the weights of the whole group are lowered in the same
-proportion, and so with ``Σ_i c_i ω'_i κ_i h_i²`` and ``K c``.  A group of many rows counts less,
-whatever their targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its rows if each
-of them has, however alike its targets are.
+proportion, and so with ``Σ_i c_i ω'_i κ_i h_i²`` and ``K c``; for scores with a log link the bound
+of ``c_i ψ_i`` takes the place of ``c_i M_i``.  A group of many rows counts less, whatever their
+targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its rows if each of them has,
+however alike its targets are.
 
 Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
 stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
@@ -42,6 +50,7 @@ lowered by is as wrong, relatively, as the contributions: twice that for groups.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -60,23 +69,80 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Scales of residuals, as large as targets may be and as small as rounding allows.
-LARGEST_SCALE, LEAST_SCALE = 1.0, 2.0**-8
+# Scales of slopes are at least as small as rounding allows.
+_LEAST_SCALE = 2.0**-8
+# Octaves below the highest target that are told apart, at least.
+_OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
 _FALL = 0.4
-#: Sizes that residuals are told apart by, from the largest scale down, and rows, over the root of
-#: their weights' number.
-SIZES = LARGEST_SCALE * 2.0 ** (-0.5 * np.arange(17.0))
+#: Lengths that rows are told apart by, over the root of their weights' number.
 LENGTHS = 2.0 ** (0.5 * np.arange(8.0, -1.0, -1.0))
 
 
 def served(loss: Loss) -> bool:
     """Whether slopes and curvatures at a margin are bounded over the targets as below.
 
-    Those of residuals are, once these are cut, and of the logistic loss, which alone has several
-    classes.
+    Those of residuals are, once these are cut, those with a log link, and those of the logistic
+    loss, which alone has several classes.
     """
-    return loss.even or loss.multiclass
+    return scaled(loss) or loss.multiclass
+
+
+def scaled(loss: Loss) -> bool:
+    """Whether slopes have no bound of their own that is of use, and are cut at a scale."""
+    return loss.even or loss.log_link
+
+
+def scales(loss: Loss) -> tuple[float, float]:
+    """The least and the largest scale; both 1 where slopes have none."""
+    if loss.log_link:
+        return _LEAST_SCALE, max(1.0, loss.lipschitz)
+    return (_LEAST_SCALE if loss.even else 1.0), 1.0
+
+
+def sizes_of(loss: Loss) -> Vector:
+    """Sizes that slopes are told apart by, from the largest scale down."""
+    _, largest = scales(loss)
+    steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
+    ladder: Vector = largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
+    return ladder
+
+
+def target_ladder(loss: Loss) -> Vector:
+    """Sizes that targets are told apart by, from the highest down, half an octave apart."""
+    low, high = loss.target_range
+    octaves = math.log2(high / low) if low > 0.0 else 0.0
+    steps = math.ceil(2.0 * min(64.0, max(_OCTAVES, octaves)))
+    ladder: Vector = high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
+    return ladder
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some rows as a query sees them.
+
+    Attributes
+    ----------
+    z : ndarray of shape (n, columns)
+        Images under the stack.
+    target, counts : ndarray of shape (n,)
+        Targets and given weights, these times the part of a record.
+    whole : float
+        The largest that a count can be.
+    first : ndarray or None
+        Where each group begins; None if a record is a row.
+    """
+
+    z: Matrix
+    target: Vector
+    counts: Vector
+    whole: float
+    first: Indices | None
+
+    @property
+    def margin(self) -> Vector:
+        margin: Vector = self.z[:, -1]
+        return margin
 
 
 class _Weighted(InCoordinates):
@@ -85,7 +151,7 @@ class _Weighted(InCoordinates):
     Parameters
     ----------
     shape : ProblemShape
-        Of the logistic, the squared or Huber's loss.
+        Of the logistic, the squared or Huber's loss, or one with a log link.
     score_radius : float
         ``C``.
     curvature_bound : float
@@ -125,10 +191,10 @@ class _Weighted(InCoordinates):
         if len(point) == self.fixed:
             return  # the stack alone
         scale, part = point
-        least = LEAST_SCALE if self.shape.loss.even else 1.0
-        if not least <= scale <= LARGEST_SCALE:
+        least, largest = scales(self.shape.loss)
+        if not least <= scale <= largest:
             raise ValueError(
-                f"the scale must be from {least:g} to {LARGEST_SCALE:g} for the loss "
+                f"the scale must be from {least:g} to {largest:g} for the loss "
                 f"{self.shape.loss.name!r}; got {scale!r}. Nothing was spent."
             )
         if not (1e-100 <= part <= 1e100 if self.shape.several_rows else part == 1.0):
@@ -152,22 +218,23 @@ class _Weighted(InCoordinates):
         total: Vector = add_up(rows.map_blocks(work))
         return total
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
-        """What some records add up to.
-
-        Of their rows: images under the stack, targets and given weights; where each group begins,
-        None if a record is a row; the scale of the slopes.
-        """
+    def contribution(self, rows: Records, scale: float) -> Vector:
+        """What some records add up to, slopes in units of a scale."""
         raise NotImplementedError
 
-    def _weights(self, z: Matrix, counts: Vector, first: Indices | None) -> Vector:
-        """``c_i ω_i``, lowered by groups."""
-        lengths = np.sqrt(np.maximum(_squares(z[:, : self.shape.dim]), 1.0))
-        reach = largest_slope(self.shape.loss, z[:, -1]) * lengths
-        weights: Vector = counts * np.minimum(1.0, self.score_radius / reach)
-        return _lowered(weights, reach, first, self.score_radius * self.shape.max_weight)
+    def _cut(self, rows: Records) -> Vector:
+        """``ω_i``, lowered by groups."""
+        loss = self.shape.loss
+        lengths = np.sqrt(np.maximum(_squares(rows.z[:, : self.shape.dim]), 1.0))
+        reach = largest_slope(loss, rows.margin) * lengths
+        cut: Vector = np.minimum(1.0, self.score_radius / reach)
+        bounds = reach * _bounds(loss, rows)
+        return _lowered(cut, bounds, rows.first, self.score_radius * self.shape.max_weight)
+
+    def _scores(self, rows: Records, scale: float) -> Vector:
+        """``c_i ω_i ψ_i``."""
+        loss = self.shape.loss
+        return _bounds(loss, rows) * self._cut(rows) * _slopes(loss, rows, scale)
 
 
 class WeightedScores(_Weighted):
@@ -191,12 +258,9 @@ class WeightedScores(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Vector:
         """The scores of some records."""
-        slope, _ = _derivatives(self.shape.loss, z[:, -1], target, scale)
-        total: Vector = (self._weights(z, counts, first) * slope) @ z[:, : self.shape.dim]
+        total: Vector = self._scores(rows, scale) @ rows.z[:, : self.shape.dim]
         return total
 
 
@@ -217,16 +281,13 @@ class WeightedCurvature(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Vector:
         """The curvature of some records."""
-        loss, margin, rows = self.shape.loss, z[:, -1], z[:, self.shape.dim : -1]
-        _, curvature = _derivatives(loss, margin, target, scale)
-        bound = largest_curvature(loss, margin) * np.maximum(_squares(rows), 1.0)
-        cut = counts * np.minimum(1.0, self.curvature_bound / bound)
-        weights = np.minimum(self._weights(z, counts, first), cut)
-        return _triangle(rows, _lowered(weights, bound, first, self._single) * curvature)
+        z, loss = rows.z[:, self.shape.dim : -1], self.shape.loss
+        bound = largest_curvature(loss, rows.margin) * np.maximum(_squares(z), 1.0)
+        cut = rows.counts * np.minimum(self._cut(rows), self.curvature_bound / bound)
+        weights = _lowered(cut, bound, rows.first, self._single)
+        return _triangle(z, weights * _curvatures(loss, rows, scale))
 
 
 class ScoreProducts(_Weighted):
@@ -246,23 +307,23 @@ class ScoreProducts(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Vector:
         """The products of some records."""
-        slope, _ = _derivatives(self.shape.loss, z[:, -1], target, scale)
-        factors = self._weights(z, counts, first) * slope
-        if first is None:
-            return _triangle(z[:, : self.shape.dim], factors * factors)
-        scores = np.add.reduceat(z[:, : self.shape.dim] * factors[:, None], first, axis=0)
-        return _triangle(scores, np.ones(len(first)))
+        factors, z = self._scores(rows, scale), rows.z[:, : self.shape.dim]
+        if rows.first is None:
+            return _triangle(z, factors * factors)
+        scores = np.add.reduceat(z * factors[:, None], rows.first, axis=0)
+        return _triangle(scores, np.ones(len(rows.first)))
 
 
 class SquaredSlopes(_Weighted):
-    """``Σ_i c_i (ψ_i², ψ'_i)``, ``ψ'`` in units of ``1/τ``.
+    """``Σ_i (b_i ψ_i², c_i ψ'_i / κ)``, ``ψ'`` in units of ``1/τ``, κ the largest curvature.
 
-    Sensitivity: ``√2 c``, c the largest weight: both entries of a row are from 0 to c, and those of
-    a group, whose weights are lowered until they add up to c at most.
+    ``b_i`` is the weight ``c_i``; with a log link the largest one, c, and ψ_i then e times what it
+    is otherwise.
+
+    Sensitivity: ``√2 c``: both entries of a row are from 0 to c, and those of a group, whose
+    weights are lowered until they add up to c at most.
     """
 
     def __init__(
@@ -280,13 +341,14 @@ class SquaredSlopes(_Weighted):
         del neighboring_relation
         return self._single
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Vector:
         """Both sums of some records."""
-        slope, curvature = _derivatives(self.shape.loss, z[:, -1], target, scale)
-        weights = _lowered(counts, np.ones(len(counts)), first, self.shape.max_weight)
-        return np.array([weights @ (slope * slope), weights @ curvature])
+        loss, most = self.shape.loss, self.shape.max_weight
+        weights = _lowered(_bounds(loss, rows), np.ones(len(rows.counts)), rows.first, most)
+        curvature = _curvatures(loss, rows, scale) / steepest_curvature(loss)
+        if loss.log_link:
+            curvature *= rows.counts / rows.whole
+        return np.array([weights @ _slopes(loss, rows, scale) ** 2, weights @ curvature])
 
 
 class _Counts(_Weighted):
@@ -304,6 +366,8 @@ class _Counts(_Weighted):
     """
 
     ladder: Vector
+    # Whether rows count alike, whatever their weight.
+    _alike = False
 
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
@@ -319,17 +383,16 @@ class _Counts(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation)) * self._single
 
-    def sizes(self, z: Matrix, target: Vector) -> Vector:
-        """Of some rows, from their images under the stack, and their targets."""
+    def sizes(self, rows: Records) -> Vector:
+        """Of some rows."""
         raise NotImplementedError
 
-    def contribution(
-        self, z: Matrix, target: Vector, counts: Vector, first: Indices | None, scale: float
-    ) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Vector:
         """The counts of some records; they do not depend on the scale."""
         del scale
-        ladder = self.ladder
-        sizes = np.clip(self.sizes(z, target), ladder[-1], ladder[0])
+        ladder, first = self.ladder, rows.first
+        counts = _bounds(self.shape.loss, rows) if self._alike else rows.counts
+        sizes = np.clip(self.sizes(rows), ladder[-1], ladder[0])
         place = np.clip(-2.0 * np.log2(sizes / ladder[0]), 0.0, len(ladder) - 1.0)
         lower = np.minimum(place.astype(np.intp), len(ladder) - 2)
         weights = _lowered(counts, np.ones(len(counts)), first, self._single)
@@ -339,16 +402,43 @@ class _Counts(_Weighted):
 
 
 class ResidualSizes(_Counts):
-    """Rows by the size of their residual ``|z - y|``: counts at :data:`SIZES`, by weight.
+    """Rows by the size of their slope, at the sizes of :func:`sizes_of`, by weight.
+
+    That is their residual ``|z - y|``; with a log link, ``e |ℓ'|``, e the share of the largest
+    weight, where every row counts as one of that weight.
 
     Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
     """
 
-    ladder = SIZES
+    def __init__(
+        self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
+    ) -> None:
+        self.ladder = sizes_of(shape.loss)
+        super().__init__(shape, score_radius, curvature_bound, limit)
+        self._alike = shape.loss.log_link
 
-    def sizes(self, z: Matrix, target: Vector) -> Vector:
-        """Of residuals."""
-        return np.abs(z[:, -1] - target)
+    def sizes(self, rows: Records) -> Vector:
+        """Of slopes."""
+        if not self.shape.loss.log_link:
+            return np.abs(rows.margin - rows.target)
+        return np.maximum(-_log_link_slopes(self.shape.loss, rows), 0.0)
+
+
+class TargetSizes(_Counts):
+    """Rows by their target, at the sizes of :func:`target_ladder`, by weight; with a log link.
+
+    Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
+    """
+
+    def __init__(
+        self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
+    ) -> None:
+        self.ladder = target_ladder(shape.loss)
+        super().__init__(shape, score_radius, curvature_bound, limit)
+
+    def sizes(self, rows: Records) -> Vector:
+        """Of targets; the stack is not looked at."""
+        return rows.target
 
 
 class RowLengths(_Counts):
@@ -359,10 +449,9 @@ class RowLengths(_Counts):
 
     ladder = LENGTHS
 
-    def sizes(self, z: Matrix, target: Vector) -> Vector:
+    def sizes(self, rows: Records) -> Vector:
         """Of rows; targets are not looked at."""
-        del target
-        lengths: Vector = np.sqrt(_squares(z[:, : self.shape.dim]) / self.shape.dim)
+        lengths: Vector = np.sqrt(_squares(rows.z[:, : self.shape.dim]) / self.shape.dim)
         return lengths
 
 
@@ -382,35 +471,73 @@ def _added(shape: ProblemShape) -> float:
 
 def _moved(shape: ProblemShape) -> float:
     """What all rows' own rounding adds to a sum, per unit of the reach and of a record's bound."""
-    if shape.loss.even:
-        steep = 1.0 / (_FALL * LEAST_SCALE)
+    loss, (least, _) = shape.loss, scales(shape.loss)
+    if loss.even:
+        steep = 1.0 / (_FALL * least)
+    elif loss.log_link:
+        # Within the scale a slope rises by the expected curvature and the scale at most.
+        steep = steepest_curvature(loss) / least + 1.0
     else:
-        steep = shape.loss.smoothness / float(largest_slope(shape.loss, np.zeros(1))[0])
+        steep = loss.smoothness / float(largest_slope(loss, np.zeros(1))[0])
     moved = 2.0 * (5.0 + 2.0 * steep) * (2.0 if shape.several_rows else 1.0)
     return 1.01 * UNIT * (shape.dim + 8) * shape.n_samples * moved
 
 
 def largest_slope(loss: Loss, margin: Vector) -> Vector:
     """Largest ``|ψ|`` at a margin over all targets."""
-    return np.ones(len(margin)) if loss.even else expit(np.abs(margin))
+    return np.ones(len(margin)) if scaled(loss) else expit(np.abs(margin))
 
 
 def largest_curvature(loss: Loss, margin: Vector) -> Vector:
     """Largest ``ψ'`` at a margin over all targets; above 0."""
     if loss.even:
         return np.ones(len(margin))
+    if loss.log_link:
+        # Expected, it is the slope of the target 0: that of all of them is ℓ' = κ (1 - y exp(-z)).
+        curvature = loss(_inside(loss, margin), np.zeros(len(margin)))[1]
+        return np.maximum(curvature, 1e-300)
     half = np.exp(-0.5 * np.minimum(np.abs(margin), 600.0))
-    curvature: Vector = (half / (1.0 + half * half)) ** 2
-    return curvature
+    return np.asarray((half / (1.0 + half * half)) ** 2, dtype=np.float64)
 
 
-def _derivatives(loss: Loss, margin: Vector, target: Vector, scale: float) -> tuple[Vector, Vector]:
-    """``ψ`` and ``ψ'``; of a residual in units of the scale."""
+def steepest_curvature(loss: Loss) -> float:
+    """Largest expected curvature of residuals, or with a log link, at any margin."""
+    return float(largest_curvature(loss, np.array([loss.width or 0.0]))[0])
+
+
+def _inside(loss: Loss, margin: Vector) -> Vector:
+    """Margins of means no higher than the highest target, and not so low that curvatures vanish."""
+    inside: Vector = np.clip(margin, -600.0, float(loss.width or 0.0))
+    return inside
+
+
+def _log_link_slopes(loss: Loss, rows: Records) -> Vector:
+    """``e ℓ'``."""
+    slope = loss(_inside(loss, rows.margin), rows.target)[1]
+    return slope * np.asarray(rows.counts / rows.whole)
+
+
+def _bounds(loss: Loss, rows: Records) -> Vector:
+    """What ``c_i ψ_i`` is bounded by, per unit of the largest slope."""
+    return np.full(len(rows.counts), rows.whole) if loss.log_link else rows.counts
+
+
+def _slopes(loss: Loss, rows: Records, scale: float) -> Vector:
+    """``c_i ψ_i`` over its bound; of residuals and with a log link in units of the scale."""
+    if loss.log_link:
+        return np.clip(_log_link_slopes(loss, rows) / scale, -1.0, 1.0)
+    if loss.even:
+        return np.clip((rows.margin - rows.target) / scale, -1.0, 1.0)
+    slope: Vector = -rows.target * expit(-rows.target * rows.margin)
+    return slope
+
+
+def _curvatures(loss: Loss, rows: Records, scale: float) -> Vector:
+    """``ψ'``; of a residual in units of one over the scale."""
     if not loss.even:
-        return -target * expit(-target * margin), largest_curvature(loss, margin)
-    residual = (margin - target) / scale
-    curvature = np.clip(0.5 + (1.0 - np.abs(residual)) / _FALL, 0.0, 1.0)
-    return np.clip(residual, -1.0, 1.0), curvature
+        return largest_curvature(loss, rows.margin)
+    residual = np.abs(rows.margin - rows.target) / scale
+    return np.clip(0.5 + (1.0 - residual) / _FALL, 0.0, 1.0)
 
 
 def _lowered(weights: Vector, bounds: Vector, first: Indices | None, most: float) -> Vector:
@@ -427,13 +554,14 @@ def _summed(
     problem: RowAccess, query: _Weighted, stack: Matrix, scale: float, part: float
 ) -> Vector:
     """A query's sum over rows that are one array."""
-    del part  # 1, see `check_point`
     total, start = np.zeros(query.dimension), 0
     counts = problem.sample_weight
     for z in problem.map_rows(lambda block: block @ stack):
         rows = slice(start, start + len(z))
         weights = np.ones(len(z)) if counts is None else counts[rows]
-        total += query.contribution(z, problem.target[rows], weights, None, scale)
+        # The part is 1, see `check_point`.
+        records = Records(z, problem.target[rows], weights, part * query.shape.max_weight, None)
+        total += query.contribution(records, scale)
         start += len(z)
     return total
 
@@ -448,7 +576,9 @@ def _summed_by_group(
         weights = np.full(len(block), part)
         if counts is not None:
             weights *= counts[rows]
-        return query.contribution(block @ stack, problem.target[rows], weights, first, scale)
+        whole = part * query.shape.max_weight
+        records = Records(block @ stack, problem.target[rows], weights, whole, first)
+        return query.contribution(records, scale)
 
     total: Vector = add_up(problem.map_group_rows(work))
     return total

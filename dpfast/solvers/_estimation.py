@@ -16,9 +16,17 @@ from scipy.special import ndtri
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import CoordinateGradient, bounded, upper_triangle
-from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, LENGTHS, SIZES, largest_curvature
+from dpfast.queries import CoordinateGradient, WeightedCurvature, bounded, upper_triangle
+from dpfast.queries.estimating import (
+    LENGTHS,
+    largest_curvature,
+    scales,
+    sizes_of,
+    steepest_curvature,
+    target_ladder,
+)
 from dpfast.shape import ProblemShape
+from dpfast.solvers._long_tail import LongTail
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -28,6 +36,10 @@ Matrix = NDArray[np.float64]
 _MOMENTUM, _LONGEST_DESCENT, _LONGEST_STEP = 0.35, 1.5, 3.0
 # The mean curvature of a descent's margins over that at their mean, and a step over its inverse.
 _DESCENT_CURVATURE = 1.65
+# With a log link: what directions of large means have more, or two times the mean one.
+_LOG_LINK_CURVATURE = 2.0
+# The mean curvature is at least this share of what it may be.
+_LEAST_UNIT = 0.01
 # Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
 _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 # Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
@@ -35,6 +47,7 @@ _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 _FLOOR, _SEEN = 1.0, 2.0
 # What is refused: the margins' move.
 _MOVE = 0.75
+_LOST, _STRAYED, _ASTRAY = 0.33, 0.5, 0.06
 _HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
 # Where more than this share is refused, so are the rest.
 _MOST = 0.75
@@ -43,6 +56,8 @@ _BLOCK = 0.5
 # Deviations of the noise by which counts of large residuals must stand out together, and how far
 # beyond the largest size that does residuals are not cut.
 _HEARD, _ROOM = 3.5, 1.6
+# What is cut off a long tail moves the intercept by at most this part of its error.
+_MISSED = 0.25
 # How far scores may reach at most, over the root of the weights' number, and what part of the
 # weight that is taken from long rows is expected to move the estimate.
 _FARTHEST, _TAKEN = 3.0, 0.15
@@ -91,6 +106,7 @@ LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0, hidden=0.
 RESIDUALS = Course(
     (0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(1, 2)
 )
+LOG_LINK = Course((0.10, 0.25, 0.65), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(2,))
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,10 @@ class Found:
         Covariance of the noise in the mean score, that of the curvature included.
     scale : float
         At which residuals are cut; 1 for other slopes.
+    strayed : float
+        Mean square of the margins' moves to the estimate from where scores were released.
+    heard : float
+        What a row's curvature is bounded by, in units of the mean's.
     """
 
     v: Vector
@@ -123,6 +143,8 @@ class Found:
     seen: NDArray[np.bool_]
     noise: Matrix
     scale: float
+    strayed: float
+    heard: float
 
 
 @dataclass(frozen=True)
@@ -146,12 +168,19 @@ class _Path:
         deviation = float(np.linalg.norm(weights * self.deviations))
         return weights @ np.array(self.points), weights @ np.array(self.scores), deviation
 
+    def strayed(self, v: Vector, metric: Matrix) -> float:
+        """Mean square distance of a point from where the scores were released."""
+        away = np.array(self.points) - v
+        weights = self.course.weights(np.array(self.scales))
+        return float(weights @ np.einsum("ij,jk,ik->i", away, metric, away))
+
 
 class Asking:
     """Who asks, in which coordinates.
 
     `pull` is the ridge in the coordinates, `limit` what the reach of a stack may be, and `part`
-    what one row counts of a record.
+    what one row counts of a record.  Slopes are cut at `scale`, and the mean weight of the rows is
+    `weight`, as far as these are learned.
     """
 
     def __init__(
@@ -163,6 +192,7 @@ class Asking:
         pull: Matrix,
         part: float = 1.0,
     ) -> None:
+        self.scale, self.weight = scales(shape.loss)[1], 1.0
         self.shape, self.curator, self.transform = shape, curator, transform
         self.limit, self.pull, self.part = limit, pull, part
         self.n, self.dim = shape.n_samples, shape.dim
@@ -173,15 +203,57 @@ class Asking:
         blocks = [bounded(self.shape, self.transform @ b, part) for b in (metric, whiten)]
         return np.hstack([*blocks, self._shortened(self.transform @ v, part)[:, None]])
 
-    def release(self, mechanism: Gaussian, stack: Matrix, scale: float = LARGEST_SCALE) -> Vector:
-        """A noisy sum."""
-        return self.curator.release(mechanism, stack, scale, self.part)
+    def release(self, mechanism: Gaussian, stack: Matrix) -> Vector:
+        """A noisy sum, slopes being cut at the scale."""
+        return self.curator.release(mechanism, stack, self.scale, self.part)
 
-    def symmetric(self, mechanism: Gaussian, stack: Matrix, scale: float = LARGEST_SCALE) -> Matrix:
+    def learn_mean(self, mechanism: Gaussian, stack: Matrix) -> float:
+        """Of the targets, with a log link; and the mean weight of the rows."""
+        counts, ladder = self.release(mechanism, stack), target_ladder(self.shape.loss)
+        total = max(float(counts.sum()), mechanism.stddev)
+        self.weight = min(self.shape.max_weight, total / self.n)
+        first = _first_heard(counts, mechanism.stddev)
+        seen = np.maximum(counts[first or 0 :], 0.0) @ ladder[first or 0 :] / total
+        return min(max(float(seen), float(ladder[-1])), float(ladder[0]))
+
+    def learn_scale(
+        self, sizes: Gaussian, stack: Matrix, largest: float, deviation: float = 0.0
+    ) -> None:
+        """Where slopes are cut from now on: hardly any is larger.
+
+        Residuals on both sides are cut beyond the largest size whose count stands out of the noise.
+        With a log link one tail is long, and what is cut off it moves the intercept: by at most a
+        part of its error, as far as a law that is fitted to the counts tells.  `deviation` is that
+        of the noise in a mean score, for slopes cut at 1.
+        """
+        counts, loss = self.release(sizes, stack), self.shape.loss
+        first = _first_heard(counts, sizes.stddev)
+        size = largest if first is None else _ROOM * float(sizes_of(loss)[first])
+        if loss.log_link:
+            size = max(size, self._tail(counts, sizes.stddev, deviation))
+        self.scale = min(largest, max(scales(loss)[0], size))
+
+    def _tail(self, counts: Vector, noise: float, deviation: float) -> float:
+        """The size beyond which slopes add little to their mean."""
+        ladder, whole = sizes_of(self.shape.loss), self.n * self.shape.max_weight
+        law = LongTail.of(np.log2(ladder)[::-1], counts[::-1] / whole, noise / whole)
+        reaches = np.geomspace(ladder[-1], ladder[0], 8 * len(ladder))
+        square = np.maximum(counts, 0.0) @ np.where(ladder < law.top, ladder, 0.0) ** 2 / whole
+        error = np.sqrt(square / self.n + (deviation * reaches) ** 2)
+        return float(reaches[np.argmax(law.beyond(reaches) <= _MISSED * error)])
+
+    def curvatures(self, v: Vector) -> Vector:
+        """Largest ones of rows that are normal in the coordinates, at the points of the rule."""
+        bias, spread = 0.0, float(np.linalg.norm(v))
+        if self.shape.intercept != 0.0:
+            bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
+        return largest_curvature(self.shape.loss, bias + spread * _POINTS)
+
+    def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
         """A matrix of means, from its noisy triangle."""
         upper, entries = upper_triangle(self.dim)
         noisy = np.zeros((self.dim, self.dim))
-        noisy[upper] = self.release(mechanism, stack, scale) / entries / self.n
+        noisy[upper] = self.release(mechanism, stack) / entries / self.n
         matrix: Matrix = noisy + np.triu(noisy, 1).T
         return matrix
 
@@ -197,42 +269,58 @@ class Asking:
 class Start:
     """From coordinates to a point, and to the frame of the steps there."""
 
-    def __init__(self, ask: Asking) -> None:
+    def __init__(self, ask: Asking, gradient: Gaussian | None) -> None:
         self.ask = ask
+        self._gradient = None if gradient is None else self._asked(gradient)
 
-    def descend(self, mechanism: Gaussian, steps: int) -> Vector:
-        """A rough start: noisy gradient descent, the late half averaged.
+    def at_rate(self) -> tuple[Vector, float]:
+        """Where margins tell how many rows are positive, and the curvature, by one gradient."""
+        v = np.zeros(self.ask.dim)
+        positive = min(0.98, max(0.02, 0.5 - self._slopes(v)[-1]))
+        v[-1] = math.log(positive / (1.0 - positive))
+        return v, _DESCENT_CURVATURE * positive * (1.0 - positive)
 
-        The first gradient, at zero, tells how many rows are positive.
+    def at_mean(
+        self, counts: Gaussian, sizes: Gaussian, largest: float, deviation: float
+    ) -> tuple[Vector, float]:
+        """Where margins tell the mean of the targets, and the curvature; of a log link.
+
+        The scale of the slopes is learned there, too.
         """
-        gradient = self._gradient(mechanism)
-        v = last = total = np.zeros(self.ask.dim)
-        curvature = self.ask.shape.loss.smoothness
+        ask, identity = self.ask, np.eye(self.ask.dim)
+        v = np.zeros(ask.dim)
+        mean = ask.learn_mean(counts, ask.stack(identity, identity, v))
+        if ask.shape.intercept != 0.0:
+            v[-1] = math.log(mean)
+        ask.learn_scale(sizes, ask.stack(identity, identity, v), largest, deviation)
+        curvature = float(largest_curvature(ask.shape.loss, v[-1:])[0])
+        return v, _LOG_LINK_CURVATURE * ask.weight * curvature
+
+    def descend(self, v: Vector, curvature: float, steps: int) -> Vector:
+        """A rough start: noisy gradient descent, the late half averaged."""
+        last, total, late = v, np.zeros(self.ask.dim), (steps + 1) // 2
         for step in range(steps):
             z = v + _MOMENTUM * (v - last)
-            slope = gradient(z) / self.ask.n
-            if step == 0 and self.ask.shape.intercept != 0.0:
-                positive = min(0.98, max(0.02, 0.5 - slope[-1]))
-                v = last = np.append(
-                    np.zeros(self.ask.dim - 1), math.log(positive / (1.0 - positive))
-                )
-                curvature = _DESCENT_CURVATURE * positive * (1.0 - positive)
-                continue
-            change = slope / curvature
+            change = self._slopes(z) / curvature
             change *= min(1.0, _LONGEST_DESCENT / float(np.linalg.norm(change)))
             v, last = z - change, v
-            if step >= steps // 2:
+            if step >= steps - late:
                 total = total + v
-        mean: Vector = total / (steps - steps // 2)
+        mean: Vector = total / late
         return mean
 
-    def _gradient(self, mechanism: Gaussian) -> Callable[[Vector], Vector]:
-        """The function of a point that releases the gradient there: of rows, or of groups."""
+    def _slopes(self, v: Vector) -> Vector:
+        """The noisy mean gradient at a point."""
+        assert self._gradient is not None
+        return self._gradient(v) / self.ask.n
+
+    def _asked(self, mechanism: Gaussian) -> Callable[[Vector], Vector]:
+        """The function of a point that releases the gradient there: of rows, or weighted scores."""
         ask, query, identity = self.ask, mechanism.query, np.eye(self.ask.dim)
-        if not isinstance(query, CoordinateGradient):
-            return lambda z: ask.release(mechanism, ask.stack(identity, identity, z))
-        at = ask.curator.fix(query, ask.transform)
-        return lambda z: ask.curator.release(mechanism, at, ask.transform @ z)
+        if isinstance(query, CoordinateGradient):
+            at = ask.curator.fix(query, ask.transform)
+            return lambda z: ask.curator.release(mechanism, at, ask.transform @ z)
+        return lambda z: ask.scale * ask.release(mechanism, ask.stack(identity, identity, z))
 
     def frame(self, v: Vector, mechanism: Gaussian | None) -> Steps:
         """The frame at a point: by a first curvature, or where it is known beforehand."""
@@ -245,11 +333,9 @@ class Start:
 
     def _unit(self, v: Vector) -> float:
         """Mean curvature, for rows that are normal in the coordinates."""
-        bias, spread = 0.0, float(np.linalg.norm(v))
-        if self.ask.shape.intercept != 0.0:
-            bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
-        curvature = largest_curvature(self.ask.shape.loss, bias + spread * _POINTS)
-        return max(0.01, float(_RULE @ curvature / _RULE.sum()))
+        loss, curvature = self.ask.shape.loss, self.ask.curvatures(v)
+        least = _LEAST_UNIT * steepest_curvature(loss) if loss.log_link else _LEAST_UNIT
+        return max(least, self.ask.weight * float(_RULE @ curvature / _RULE.sum()))
 
     def _first_curvature(self, mechanism: Gaussian, v: Vector, unit: float) -> Matrix:
         """In units of the mean one, its eigenvalues kept up."""
@@ -309,18 +395,19 @@ class Steps:
         largest: float,
     ) -> Found:
         """From a point to the estimate; residuals are cut at `largest`, or where few are larger."""
-        path, curvature, scale = _Path(course, [v]), self.first, LARGEST_SCALE
+        path, curvature = _Path(course, [v]), self.first
         for k, mechanism in enumerate(scores):
             stack = self.ask.stack(self.metric, self.whiten, path.points[-1])
             if k in course.sized_at and sizes is not None:
-                scale = self._scale(sizes, stack, largest)
+                self.ask.learn_scale(sizes, stack, largest, mechanism.stddev / self.ask.n)
             if k == course.curvature_at:
-                values, vectors, seen = self._curvature(second, stack, scale)
+                values, vectors, seen = self._curvature(second, stack)
                 # Where it is not seen no long steps are taken; what rests on them is refused.
                 steady = np.where(seen, values, np.maximum(values, 1.0))
                 root = self.color @ vectors
                 curvature = np.asarray((root * steady) @ root.T)
-            score = scale * self.back @ self.ask.release(mechanism, stack, scale) / self.ask.n
+            scale = self.ask.scale
+            score = scale * self.back @ self.ask.release(mechanism, stack) / self.ask.n
             deviation = scale * mechanism.stddev / self.ask.n
             path.add(score + self.ask.pull @ path.points[-1], scale, deviation)
             if k + 1 < len(scores):
@@ -330,20 +417,36 @@ class Steps:
         change = -inverse @ score
         noise = self._noise(deviation, second.stddev / self.ask.n, change)
         moved = mean + change - path.points[course.curvature_at]
-        return Found(mean + change, moved, curvature, inverse, values, vectors, seen, noise, scale)
+        assert isinstance(second.query, WeightedCurvature)
+        heard, strayed = second.query.curvature_bound, path.strayed(mean + change, curvature)
+        return Found(
+            mean + change,
+            moved,
+            curvature,
+            inverse,
+            values,
+            vectors,
+            seen,
+            noise,
+            scale,
+            strayed / self.unit,
+            heard,
+        )
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
         """``J``: what the records' scores vary by."""
         stack = self.ask.stack(self.metric, self.whiten, found.v)
         if products is not None:
-            released = _semidefinite(self.ask.symmetric(products, stack, found.scale))
+            released = _semidefinite(self.ask.symmetric(products, stack))
             return found.scale**2 * self.back @ released @ self.back
         if residuals is None:
             return found.curvature
-        squares, counted = self.ask.release(residuals, stack, found.scale)
+        squares, counted = self.ask.release(residuals, stack)
         # One deviation up: what noise hides of the residuals must not make the intervals shorter.
         least = residuals.stddev
         mean = float(max(squares + least, least) / max(counted, least))
+        if self.ask.shape.loss.log_link:
+            mean *= self.ask.shape.max_weight / steepest_curvature(self.ask.shape.loss)
         return found.scale**2 * mean * found.curvature
 
     def covariance(
@@ -390,13 +493,33 @@ class Steps:
         along = (found.vectors.T @ self.color @ found.moved)[found.seen]
         if along @ along > most**2 * self.unit:
             return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
+        log_link = self.ask.shape.loss.log_link
+        if log_link and (self._lost(found) > _LOST or found.strayed > _ASTRAY):
+            return np.ones(self.ask.dim, dtype=bool)  # a few rows had most of it, or it bends
         by_columns = self.ask.transform @ found.inverse
         variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
         # Typical move of the margins for a move of the weight; peaks: of its rare rows.
         drive = np.maximum(np.linalg.norm(by_columns, axis=1) / variances, peaks)
         allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
         far: NDArray[np.bool_] = (allowed + np.abs(self.ask.transform @ found.moved)) * drive > most
+        if log_link and self.ask.shape.intercept != 0.0:
+            # What a linear step misses of an exponential goes to the intercept.
+            error = abs(self.ask.shape.intercept) * math.sqrt(covariance[-1, -1])
+            far[-1] |= 0.5 * found.strayed > _STRAYED * error
         return far
+
+    def _lost(self, found: Found) -> float:
+        """The share of the curvature along the weights that the bound of a row's cuts off.
+
+        For rows that are normal in the coordinates: where margins differ by much, a few rows with
+        large means have most of the curvature, and they are cut.
+        """
+        curvature = self.ask.curvatures(found.v)
+        mean = float(_RULE @ curvature / _RULE.sum())
+        size = curvature / mean * (_POINTS**2 + self.ask.dim - 1.0)
+        kept = np.minimum(1.0, found.heard / size)
+        along = _RULE * curvature * _POINTS**2
+        return 1.0 - float(along @ kept / along.sum())
 
     def _next(self, path: _Path, curvature: Matrix) -> Vector:
         """The point of the next score: the estimate so far, drawn to the start as noise asks for.
@@ -413,19 +536,11 @@ class Steps:
         following: Vector = path.points[0] + step
         return following
 
-    def _scale(self, sizes: Gaussian, stack: Matrix, largest: float) -> float:
-        """Beyond which hardly any residual is, of those whose counts stand out of the noise."""
-        beyond = np.cumsum(self.ask.release(sizes, stack))
-        noise = sizes.stddev * np.sqrt(np.arange(1.0, len(beyond) + 1.0))
-        heard = np.flatnonzero(beyond > _HEARD * noise)
-        size = float(SIZES[heard[0]]) if len(heard) else LARGEST_SCALE
-        return min(largest, max(LEAST_SCALE, _ROOM * size))
-
     def _curvature(
-        self, mechanism: Gaussian, stack: Matrix, scale: float
+        self, mechanism: Gaussian, stack: Matrix
     ) -> tuple[Vector, Matrix, NDArray[np.bool_]]:
         """Eigenvalues, kept above the noise, and vectors, and which of them are seen."""
-        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack, scale))
+        values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
         noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
         return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
 
@@ -440,6 +555,13 @@ class Steps:
         by_scores = deviation**2 * self.back @ self.back
         noise: Matrix = by_scores + self.color @ by_curvature @ self.color
         return noise
+
+
+def _first_heard(counts: Vector, noise: float) -> int | None:
+    """The first place up to which counts stand out of the noise together; None if none does."""
+    deviations = noise * np.sqrt(np.arange(1.0, len(counts) + 1.0))
+    heard = np.flatnonzero(np.cumsum(counts) > _HEARD * deviations)
+    return int(heard[0]) if len(heard) else None
 
 
 def _semidefinite(matrix: Matrix) -> Matrix:

@@ -112,7 +112,8 @@ def descend(
         Where these are, everything is in units of half the width of their range, and so is the
         loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
     start : ndarray of shape (dim,) or None, default=None
-        Where the descent begins, in the coordinates; None: at a constant prediction.
+        Where the descent begins, in the coordinates; None: at a constant prediction.  The intercept
+        is settled in the end as where noise is taken away.
 
     Returns
     -------
@@ -201,9 +202,10 @@ def descend(
         change = pace.norm / pace.rows
     if settings.james_stein:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-        if plain and _tells_shares(shape, coordinates):
-            averages = asked / (steps - first), told / (steps - first)
-            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
+    settles = settings.james_stein or start is not None
+    if settles and plain and _tells_shares(shape, coordinates):
+        averages = asked / (steps - first), told / (steps - first)
+        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
 
 

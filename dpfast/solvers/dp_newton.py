@@ -4,9 +4,10 @@ Whitened descent (:mod:`dpfast.solvers.dp_whitened_gd`) fits best where its answ
 steps are few; what it hands back has no known law.  This solver spends its budget on an estimate
 whose law is known:
 
-1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss a rough descent is made in
-   them, and a first curvature released, which tells the coordinates ``H`` in which the curvature is
-   nearly the identity, and the metric ``G`` in which scores are bounded;
+1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss and those with a log link
+   a rough descent is made in them, and a first curvature released, which tells the coordinates
+   ``H`` in which the curvature is nearly the identity, and the metric ``G`` in which scores are
+   bounded;
 2. scores are released three times, each at the estimate that those before it give, drawn to where
    they began as far as noise asks for it, and the curvature ``K`` before the last;
 3. the estimate is one Newton step from the mean of the points, with the mean score: its noise is
@@ -16,6 +17,11 @@ Residuals, of the squared loss and of Huber's, are bounded by the targets' range
 the second and the third score their sizes are counted, and from then on they are cut beyond the
 largest size that stands out of the noise, with room to spare; Huber's at its threshold, if that is
 less.  Scores are as much less noisy as that scale is below the range.
+
+Slopes of losses with a log link (counts, costs, durations) have one long tail, a score of a large
+target.  Targets are counted for the mean, where the descent begins; sizes of slopes are counted
+there and before the last score.  A lognormal tail that is fitted to the counts tells where to cut:
+so far out that the mean of what is cut off is small beside the error of the intercept.
 
 Rows are weighted by functions of the row alone (:mod:`dpfast.queries.estimating`), so that nothing
 is clipped by its target.  The estimand is the minimizer of the loss so weighted: rows of much
@@ -30,8 +36,9 @@ With n rows, the covariance of the estimate in the coordinates is
 
 N that of the mean score's noise, and J the products of the scores: released (``cov_type="robust"``,
 or ``"cluster"`` where a record is a group of rows) or what the model says of them
-(``"nonrobust"``): K for the logistic loss, and K times the mean square of the residuals over their
-mean curvature, which are released, for the others.  Where J is released, its noise makes variances
+(``"nonrobust"``): K for the logistic loss, and K times the mean square of the slopes over their
+mean curvature, which are released, for the others: with a log link a dispersion, as in
+quasi-likelihood.  Where J is released, its noise makes variances
 uncertain; they are made larger by what makes intervals of 95% hold for all that.
 
 Groups.  Where a record is a group of several rows, all of the above is over groups: n is their
@@ -45,6 +52,9 @@ What is not believed.  A coefficient's variance is refused, by what was released
   not stand out of the noise;
 * the margins of the rows that determine it would move by more than the curvature bears, when the
   coefficient moves by what the interval allows, or did move in the last steps;
+* the mean is an exponential, of margins that differ by more than the bound of a row's curvature
+  bears, or that moved so far that a linear step misses what they bend (of the intercept: if that is
+  more than half of its error);
 * more than three quarters of all coefficients are refused.
 
 Privacy
@@ -82,10 +92,11 @@ from dpfast.queries import (
     RowLengths,
     ScoreProducts,
     SquaredSlopes,
+    TargetSizes,
     WeightedCurvature,
     WeightedScores,
 )
-from dpfast.queries.estimating import LARGEST_SCALE, LEAST_SCALE, served, stack_limit
+from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
@@ -106,6 +117,7 @@ MAX_DIM = 1000
 _SHARES = {"columns": 0.03, "correlations": 0.10, "curvature": 0.10}
 _LOGISTIC_SHARES = {"descent": 0.08, "first curvature": 0.08}
 _RESIDUAL_SHARES, _LENGTHS = {"sizes of residuals": 0.05}, {"lengths": 0.01}
+_LOG_LINK_SHARES = {"counts": 0.02, "sizes of residuals": 0.08} | _LOGISTIC_SHARES
 _PRODUCTS, _RESIDUALS = {"products": 0.06}, {"residuals": 0.01}
 _GROUPS = {"sizes of groups": _groups.SIZES_SHARE}
 # Rounds in which columns are learned; how the correlations' share is divided.
@@ -121,6 +133,10 @@ _HEARD = ((15.0, 12.0), (20.0, 6.0))
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
 _RESIDUAL = 0.28
+# Margins of a log link bend sooner than those of labels: their curvature is as large as the mean.
+_LOG_LINK_BEND = 0.7
+# And with a log link, whose residuals have one long tail.
+_LONG_TAIL = 0.14
 
 
 @dataclass(frozen=True)
@@ -130,6 +146,7 @@ class Mechanisms:
     groups: Gaussian | None
     columns: tuple[Gaussian, ...]
     correlations: tuple[Gaussian, ...]
+    counts: Gaussian | None
     gradient: Gaussian | None
     first_curvature: Gaussian | None
     lengths: Gaussian | None
@@ -143,6 +160,8 @@ class Mechanisms:
         """The accesses as they are made, and how often."""
         asked: list[tuple[Gaussian | None, int]] = [(self.groups, 1)]
         asked += [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
+        if self.counts is not None:
+            asked += [(self.counts, 1), (self.sizes, 1)]
         asked += [(self.gradient, _STEPS), (self.first_curvature, 1), (self.lengths, 1)]
         for k, score in enumerate(self.scores):
             asked += [(self.sizes, 1)] * (k in course.sized_at)
@@ -183,7 +202,7 @@ def plan(
     Parameters
     ----------
     shape : ProblemShape
-        Of the logistic, the squared or Huber's loss.
+        Of the logistic, the squared or Huber's loss, or of one with a log link.
     budget : Budget
         Not pure.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -230,7 +249,7 @@ def plan(
     reach = automatic_clip(shape, by_row)
     if clip != "auto":
         reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
-    course = _estimation.RESIDUALS if shape.loss.even else _estimation.LOGISTIC
+    course = _course(shape.loss)
     shares = shares_of(shape, cov_type, adaptive=clip == "auto")
     ratio = width_ratio(shape, reach, by_row, shares["scores"])
 
@@ -273,13 +292,15 @@ def plan(
 def shares_of(shape: ProblemShape, cov_type: str, adaptive: bool = True) -> dict[str, float]:
     """Shares of the budget in units of µ², which add up to 1; `adaptive` if lengths are counted."""
     shares = _SHARES | (_RESIDUAL_SHARES if shape.loss.even else _LOGISTIC_SHARES)
+    if shape.loss.log_link:
+        shares |= _LOG_LINK_SHARES
     if shape.several_rows:
         shares |= _GROUPS
-    elif shape.loss.even and adaptive:
+    elif scaled(shape.loss) and adaptive:
         shares |= _LENGTHS
     if cov_type != "nonrobust":
         shares |= _PRODUCTS
-    elif shape.loss.even:
+    elif scaled(shape.loss):
         shares |= _RESIDUALS
     return {**shares, "scores": 1.0 - sum(shares.values())}
 
@@ -293,7 +314,9 @@ def automatic_clip(shape: ProblemShape, mu: float) -> float:
 
 def width_ratio(shape: ProblemShape, clip: float, mu: float, share: float) -> float:
     """What noise makes of the intervals' width: that of the scores, and as a guess 40% more."""
-    spread = _RESIDUAL**2 if shape.loss.even else 0.75 * 0.25
+    spread = 0.75 * 0.25
+    if scaled(shape.loss):
+        spread = (_LONG_TAIL if shape.loss.log_link else _RESIDUAL) ** 2
     noise = shape.dim * clip**2 / (share * shape.n_samples * mu**2)
     ratio: float = math.sqrt(1.0 + 1.4 * noise / spread)
     return ratio
@@ -324,17 +347,20 @@ def _mechanisms(
         bound = shape.dim * _CURVATURE_REACH
     reach = _estimation_coordinates.REACH * root
 
-    gradient = first = lengths = sizes = products = residuals = groups = None
+    gradient = first = lengths = sizes = products = residuals = groups = counts = None
     if "lengths" in shares:
         lengths = release(shares["lengths"], RowLengths(shape, radius, bound, limit), "lengths")
     if "sizes of groups" in shares:
         groups = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
     if "sizes of residuals" in shares:
-        part = shares["sizes of residuals"] / len(course.sized_at)
+        looks = len(course.sized_at) + ("counts" in shares)
+        part = shares["sizes of residuals"] / looks
         sizes = release(part, ResidualSizes(shape, radius, bound, limit), "sizes of residuals")
+    if "counts" in shares:
+        counts = release(shares["counts"], TargetSizes(shape, radius, bound, limit), "targets")
     if "descent" in shares:
         descent: Query = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
-        if shape.several_rows:
+        if shape.several_rows or shape.loss.log_link:
             descent = WeightedScores(shape, _DESCENT_CLIP * root, bound, limit)
         gradient = release(shares["descent"] / _STEPS, descent, "gradient")
         preview = WeightedCurvature(shape, radius, first_bound, limit)
@@ -355,6 +381,7 @@ def _mechanisms(
             release(part * shares["correlations"], Gram(shape, reach, within), "correlations")
             for part in _CORRELATION_PARTS
         ),
+        counts=counts,
         gradient=gradient,
         first_curvature=first,
         lengths=lengths,
@@ -399,14 +426,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     )
     pull = settings.ridge * transform.T @ transform
     ask = _estimation.Asking(shape, curator, transform, settings.limit, pull, part)
-    start = _estimation.Start(ask)
-    v = np.zeros(shape.dim)
-    if asked.gradient is not None:
-        v = start.descend(asked.gradient, _STEPS)
+    start, cut = _estimation.Start(ask, asked.gradient), _largest_scale(shape.loss)
+    v = _begun(start, asked, shape, cut)
     steps = start.frame(v, asked.first_curvature)
     if asked.lengths is not None:
         steps.reach(asked.lengths, settings.clip, settings.price)
-    cut = _largest_scale(shape.loss)
     found = steps.walk(v, settings.course, asked.scores, asked.curvature, asked.sizes, cut)
     spread = steps.spread(found, asked.products, asked.residuals)
     covariance, sampling = steps.covariance(found, spread, asked.products)
@@ -416,22 +440,46 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(transform @ found.v, MappingProxyType(history))
 
 
+def _begun(start: _estimation.Start, asked: Mechanisms, shape: ProblemShape, cut: float) -> Vector:
+    """Where the steps begin: residuals at zero weights, others where a descent ends."""
+    v, curvature, steps = np.zeros(shape.dim), shape.loss.smoothness, _STEPS
+    if asked.gradient is None:
+        return v
+    if asked.counts is not None and asked.sizes is not None:
+        v, curvature = start.at_mean(
+            asked.counts, asked.sizes, cut, asked.scores[-1].stddev / shape.n_samples
+        )
+    elif shape.intercept != 0.0:
+        (v, curvature), steps = start.at_rate(), steps - 1
+    return start.descend(v, curvature, steps)
+
+
+def _course(loss: Loss) -> _estimation.Course:
+    """Of the steps."""
+    if loss.log_link:
+        return _estimation.LOG_LINK
+    return _estimation.RESIDUALS if loss.even else _estimation.LOGISTIC
+
+
 def refusal(loss: Loss) -> str | None:
     """What a loss lacks for the method, or None if it will do."""
     if served(loss):
         return None
-    return "'logistic', 'squared' or 'huber', whose slopes have a scale of their own"
+    return "'logistic', 'squared' or 'huber', or have a log link"
 
 
 def _largest_scale(loss: Loss) -> float:
-    """Where residuals are cut at most."""
-    return LARGEST_SCALE if loss.quadratic else min(LARGEST_SCALE, loss.parameter or LARGEST_SCALE)
+    """Where slopes are cut at most."""
+    largest = scales(loss)[1]
+    return min(largest, loss.parameter or largest) if loss.even else largest
 
 
 def _bend(loss: Loss) -> float | None:
     """A move of the margins with which the curvature changes; None where it never does."""
     if loss.quadratic:
         return None
+    if loss.log_link:
+        return _LOG_LINK_BEND
     return _largest_scale(loss) if loss.even else 1.0
 
 
@@ -460,9 +508,10 @@ def _check_served(shape: ProblemShape) -> None:
             f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
             f"releases a matrix of that size; got {shape.dim}."
         )
-    if shape.loss.even and _largest_scale(shape.loss) < LEAST_SCALE:
+    least, _ = scales(shape.loss)
+    if shape.loss.even and _largest_scale(shape.loss) < least:
         raise ValueError(
-            f"threshold must be at least {LEAST_SCALE:g} for {NAME}, in units of half the targets' "
+            f"threshold must be at least {least:g} for {NAME}, in units of half the targets' "
             f"range; got {shape.loss.parameter:g}. Narrower bounds of the targets make it larger."
         )
 

@@ -45,13 +45,12 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     default_batch,
     default_sampling,
     least_noisy_steps,
-    natural_norm,
     parts,
     settle_clip_norm,
     settle_ridge,
@@ -280,49 +279,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     for part in settings.parts:
         state = curator.release(part, state, walk)
     return Outcome(state.w if state.average is None else state.average)
-
-
-def bassily_options(shape: ProblemShape, batch: int = 50) -> dict[str, Any]:
-    """Options of dp-sgd for the private SGD of Bassily et al. as zhang2017 and lowy2021 compare it.
-
-    ``n²/m`` steps along batches of m rows (n² steps of one row in the original), noise by advanced
-    composition, the last iterate; step sizes ``1/(αt)`` with a ridge, which is Algorithm 1 for
-    strongly convex losses (projected on the ball that holds the minimizer), and ``B/(G√t)``
-    without, G² the mean squared norm of a noisy gradient without noise.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        With its ridge, if any.
-    batch : int, default=50
-        m; zhang2017's choice.
-
-    Returns
-    -------
-    options : dict
-
-    Examples
-    --------
-    >>> import dpfast
-    >>> from dpfast.solvers.dp_sgd import bassily_options
-    >>> shape = dpfast.ProblemShape(n_samples=1000, n_features=5, data_norm=1.0, alpha=0.1)
-    >>> bassily_options(shape)["steps"], bassily_options(shape)["schedule"]
-    (20000, '1/t')
-    """
-    batch = check_integer("batch", batch, low=1, high=shape.n_samples)
-    options: dict[str, Any] = {
-        "batch": batch,
-        "steps": math.ceil(shape.n_samples**2 / batch),
-        "average": "none",
-        "calibration": "advanced",
-        "clip_norm": natural_norm(shape),
-    }
-    if shape.alpha is not None:
-        radius = shape.minimizer_norm(shape.alpha)
-        return options | {"schedule": "1/t", "step": 1.0 / shape.alpha, "w_radius": radius}
-    radius = TYPICAL_MARGIN / shape.row_norm
-    step = radius / shape.lipschitz
-    return options | {"schedule": "1/sqrt(t)", "step": step, "w_radius": radius}
 
 
 def _share_at_zero(loss: Loss) -> float:

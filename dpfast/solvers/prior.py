@@ -15,7 +15,7 @@ docs/guide/priors.md has what it brings, and where it does not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -31,7 +31,7 @@ from dpfast.queries.coordinates import column_transform, reach_limit, reach_of
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
+from dpfast.solvers._coordinates import Columns, learn
 from dpfast.solvers._whitened_descent import Place, Settings, descend, flat_noise
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
@@ -60,7 +60,8 @@ _STANDS_OUT, _WIDEST = 2.0, 100.0
 # What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
 # knows what has changed since, nor exactly how wrong it was.
 _REMEMBERED, _FORGOTTEN = 0.9, 1.1
-# Deviations of the noise by which zero must be better than known coefficients.
+# Deviations of the noise by which zero must be better than known coefficients, and weights less
+# than 1.
 _DROPPED = 2.0
 # Mean curvature of a loss over its largest, roughly.
 _BENT = 0.6
@@ -277,13 +278,19 @@ def run_with_prior(plan: Plan[PriorSettings], curator: Curator) -> Outcome:
     """
     settings = plan.settings
     found, coordinates = dp_whitened_gd.run_in_coordinates(settings.alone, curator)
-    shares = coordinates.columns.shares
-    # What a row weighs on average, if not all weigh the same.
-    typical = min(1.0, max(0.0, float(shares.sum()))) if len(shares) else 1.0
-    share = _share_of_way(settings, plan.shape, curator, found.w, typical)
+    share = _share_of_way(settings, plan.shape, curator, found.w, _weight(coordinates.columns))
     w = found.w + share * (settings.prior.origin - found.w)
     history: dict[str, Any] = {"public_share": share, **found.history}
     return Outcome(w, MappingProxyType(history), found.said)
+
+
+def _weight(columns: Columns) -> float:
+    """What a row weighs on average, over the largest weight; 1 unless the counts say otherwise."""
+    if not len(columns.shares):
+        return 1.0
+    total = float(columns.shares.sum())
+    noise = math.sqrt(len(columns.shares)) * columns.share_deviation
+    return max(total, noise) if total < 1.0 - _DROPPED * noise else 1.0
 
 
 def _share_of_way(
@@ -291,25 +298,27 @@ def _share_of_way(
 ) -> float:
     """How far to go from `w` to the public rows' weights, of 0 to 1.
 
-    Along the line the loss is nearly a parabola.  If its minimum is at the public rows' weights, as
-    it is for the public rows themselves, the slope half-way has the value that it has there; if it
-    is at `w`, the opposite value; and in between it is linear.
+    Along the line the loss is nearly a parabola: the slope grows evenly, by as much as it does for
+    the public rows.  So the slope half-way, over half of this growth, is -1 where the minimum is at
+    the public rows' weights, and 1 where it is at `w`.
     """
     prior, query = settings.prior, settings.line.query
     assert isinstance(query, RelativeGradient)
     way, most = prior.origin - w, shape.loss.lipschitz
-    middle, moves = w + 0.5 * way, prior.X @ way
-    _, slopes, _ = shape.loss(prior.X @ w, prior.y)
-    cut = _CUT * math.sqrt(float(np.mean(slopes**2)) * float(np.mean(moves**2)))
+    moves = prior.X @ way
+    first, last = (shape.loss(prior.X @ end, prior.y)[1] for end in (w, prior.origin))
+    cut = _CUT * math.sqrt(float(np.mean(first**2)) * float(np.mean(moves**2)))
     line = most * way[:, None]
     cut = max(cut, 1.001 * reach_of(shape, line) / query.limit, 1e-100)
+    middle = w + 0.5 * way
     told = curator.release(settings.line, curator.fix(query, line / cut), middle, most)
     unit = shape.n_samples * shape.max_weight
     slope, noise = float(told[0]) / unit, settings.line.stddev / unit
-    _, slopes, _ = shape.loss(prior.X @ middle, prior.y)
-    expected = -typical * float(np.mean(np.clip(slopes * moves / cut, -1.0, 1.0)))
+    # Not negative, since slopes only grow along the line, row by row, cut or not.
+    ends = np.clip(np.stack([first, last]) * moves / cut, -1.0, 1.0)
+    half = 0.5 * typical * float(np.mean(ends[1] - ends[0]))
     hidden = noise / (2.0 * _ANYWHERE)
-    share = 0.5 - 0.5 * slope * expected / (expected**2 + hidden**2)
+    share = 0.5 - 0.5 * slope * half / (half**2 + hidden**2)
     return min(1.0, max(0.0, share))
 
 
@@ -471,6 +480,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     back = np.linalg.inv(transform)
     origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
     start = origin if believed else None
+    # Without a prior, weights that noise alone would explain are drawn to zero, as in other fits.
+    descent = replace(descent, james_stein=not believed)
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
     # Of the noise, and of minimizers of so many rows of one population.
     variance = (flat_noise(descent, n) * change) ** 2

@@ -162,10 +162,69 @@ def test_groups_of_several_rows_ask_for_clusters(rows):
         assert account.guarantee().epsilon == 0.0
 
 
-@pytest.mark.parametrize("kind", [dpfast.PoissonRegressor, dpfast.GammaRegressor])
-def test_families_say_where_standard_errors_are(kind):
-    with pytest.raises(TypeError, match="standard errors come with LogisticRegression, Linear"):
-        kind(inference=True)
+FAMILIES = {
+    "poisson": (dpfast.PoissonRegressor, {"target_bounds": (0.0, 30.0)}),
+    "gamma": (dpfast.GammaRegressor, {"target_bounds": (0.01, 100.0)}),
+    "tweedie": (dpfast.TweedieRegressor, {"target_bounds": (0.0, 60.0)}),
+    "negative-binomial": (
+        dpfast.NegativeBinomialRegressor,
+        {"target_bounds": (0.0, 60.0), "dispersion": 0.5},
+    ),
+}
+
+
+def family(name, **settings):
+    kind, bounds = FAMILIES[name]
+    declared = {"data_norm": 1.8, "strict": True, "random_state": 0, "inference": True, **bounds}
+    return kind(**{**declared, "neighboring_relation": "add_or_remove_one", **settings})
+
+
+def positive(name, n=12_000):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    mean = np.exp(X @ [0.6, -0.4, 0.0] + 0.5)
+    if name == "gamma":
+        return X, rng.gamma(2.0, mean / 2.0)
+    if name == "tweedie":
+        counts = rng.poisson(mean)
+        return X, np.where(counts > 0, rng.gamma(np.maximum(counts, 1)), 0.0)
+    return X, rng.poisson(mean * (rng.gamma(2.0, 0.5, n) if "neg" in name else 1.0))
+
+
+@pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_have_rate_ratios(name, cov_type):
+    X, y = positive(name)
+    model = family(name, cov_type=cov_type).fit(pd.DataFrame(X, columns=NAMES), y)
+    assert model.privacy_.epsilon <= 1.0
+    estimates = np.append(model.coef_, model.intercept_)
+    assert np.all(np.abs(estimates - [0.6, -0.4, 0.0, 0.5]) < 4.5 * model.bse_)
+    frame = model.summary().to_frame()
+    np.testing.assert_allclose(frame["rate ratio"], np.exp(estimates))
+    np.testing.assert_allclose(frame["rr [0.025"], np.exp(model.conf_int().to_numpy()[:, 0]))
+
+
+@pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
+def test_exposures_are_part_of_the_record(cov_type):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.0, 1.0, (16_000, 3))
+    exposure = rng.uniform(0.05, 2.0, len(X))
+    y = rng.poisson(exposure * np.exp(X @ [0.6, -0.4, 0.0] + 0.5))
+    model = family("poisson", max_exposure=2.0, cov_type=cov_type, target_bounds=(0.0, 60.0))
+    model.fit(X, y, exposure=exposure)
+    z = (np.append(model.coef_, model.intercept_) - [0.6, -0.4, 0.0, 0.5]) / model.bse_
+    assert np.all(np.abs(z) < 4.5)
+    with pytest.raises(ValueError, match="sample_weight must be None with inference=True"):
+        model.fit(X, y, exposure=exposure, sample_weight=np.ones(len(X)))
+
+
+def test_units_of_the_targets_move_the_intercept_alone():
+    X, y = positive("gamma")
+    small = family("gamma").fit(X, y)
+    large = family("gamma", target_bounds=(1.0, 10_000.0)).fit(X, 100.0 * y)
+    np.testing.assert_allclose(large.coef_, small.coef_, rtol=1e-6)
+    np.testing.assert_allclose(large.intercept_, small.intercept_ + np.log(100.0), rtol=1e-6)
+    np.testing.assert_allclose(large.bse_, small.bse_, rtol=1e-6)
 
 
 def test_declared_columns_are_within_one():

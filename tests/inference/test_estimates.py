@@ -27,7 +27,8 @@ def partly():
 
 def summary(found, **settings):
     facts = (("Rows", "100"), ("Privacy", "Budget(1.0)"))
-    given = {"title": "A model", "facts": facts, "level": 0.9, "odds": True, "notes": ("A note.",)}
+    given = {"title": "A model", "facts": facts, "level": 0.9, "notes": ("A note.",)}
+    given["ratio"] = "odds ratio"
     return Summary(estimates=found, **{**given, **settings})
 
 
@@ -86,7 +87,11 @@ def test_odds_ratios_only_where_they_are(found):
     np.testing.assert_allclose(frame[["[0.05", "0.95]"]], ends)
     assert list(frame.index) == ["age", "in<come", "Intercept"]
     assert isinstance(frame, pd.DataFrame)
-    assert "odds ratio" not in str(summary(found, odds=False))
+    assert "ratio" not in str(summary(found, ratio=""))
+    rates = summary(found, ratio="rate ratio").to_frame()
+    np.testing.assert_array_equal(
+        rates[["rate ratio", "rr [0.05"]], frame[["odds ratio", "or [0.05"]]
+    )
 
 
 def test_the_html_is_escaped_and_whole(partly):

@@ -48,8 +48,10 @@ from dpfast.queries import (
     SquaredSlopes,
     TargetCounts,
     TargetHistogram,
+    TargetSizes,
     WeightedCurvature,
     WeightedScores,
+    estimating,
 )
 from dpfast.queries.columns import GroupedColumns
 
@@ -315,6 +317,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
 POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
+COUNTS, COSTS = (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
 ALL = tuple(STORAGES)
 
@@ -349,7 +352,8 @@ def stretched(query: Any) -> np.ndarray:
 def stacks(query: Any) -> list[tuple[Any, ...]]:
     """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
-    scales = itertools.cycle((1.0, 0.2, 2.0**-8) if query.shape.loss.even else (1.0,))
+    least, largest = estimating.scales(query.shape.loss)
+    scales = itertools.cycle((largest, 0.2, least) if largest > least else (1.0,))
     parts = itertools.cycle((1.0, 0.3, 4.0, 1.0, 0.01) if query.shape.several_rows else (1.0,))
     return [
         (np.hstack([one, two, w[:, None]]), next(scales), next(parts))
@@ -359,15 +363,22 @@ def stacks(query: Any) -> list[tuple[Any, ...]]:
 
 
 #: Queries of estimates with a covariance, and what they must reach.  A row cannot have the largest
-#: slope and the largest curvature; nor can a whole group, of some losses.
+#: slope and the largest curvature; nor can a whole group, of some losses.  A target between two
+#: sizes counts for both.
 WEIGHTED = {
     WeightedScores: 0.98,
     WeightedCurvature: 0.98,
     ScoreProducts: 0.98,
     SquaredSlopes: 0.65,
     ResidualSizes: 0.98,
+    TargetSizes: 0.7,
     RowLengths: 0.98,
 }
+
+
+def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
+    """Those that a loss has: targets are counted with a log link alone."""
+    return [one for one in WEIGHTED.items() if loss.log_link or one[0] is not TargetSizes]
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
@@ -444,7 +455,7 @@ def group_cases() -> list[Case]:
                 ALL,
             ),
         ]
-        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS), (POISSON, COUNTS)):
             limited = partial(problem_of(loss), max_rows_per_group=most)
             cases += [
                 Case(
@@ -458,7 +469,7 @@ def group_cases() -> list[Case]:
                     dict.fromkeys(RELATIONS, min(reached, 0.85)),
                     ALL,
                 )
-                for kind, reached in WEIGHTED.items()
+                for kind, reached in weighted_of(loss)
             ]
     return cases + _cases_of_parts()
 
@@ -551,8 +562,12 @@ def _cases() -> list[Case]:
         )
         for radius in (1.0, 1.7)
     ]
-    for loss, targets in ((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)):
-        for kind, reached in WEIGHTED.items():
+    for loss, targets in (
+        *((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)),
+        *((POISSON, COUNTS), (GAMMA, COSTS), (Loss("tweedie", 1.5, 1.0), COUNTS)),
+        (Loss("negative-binomial", 0.5, 1.0), COUNTS),
+    ):
+        for kind, reached in weighted_of(loss):
             cases.append(
                 Case(
                     f"{kind.__name__}, {loss.name}",

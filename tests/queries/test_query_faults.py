@@ -83,6 +83,7 @@ LOOSE = {
     "ScoreSum": None,
     "SquaredSlopes": None,
     "TargetCounts": None,
+    "TargetSizes": None,
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
     "TargetHistogram": None,

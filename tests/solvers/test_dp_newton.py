@@ -100,6 +100,80 @@ def test_intervals_hold_as_often_as_they_say(loss, cov_type):
     assert np.mean(by_sampling[known] < 1.96) < np.mean(np.abs(z[known]) < 1.96) - 0.01
 
 
+LOG_LINKS = (
+    Loss("poisson"),
+    Loss("gamma"),
+    Loss("tweedie", 1.5),
+    Loss("negative-binomial", 0.5),
+)
+
+
+def positive(loss, n, rng):
+    """Rows in [-1, 1], targets of the mean exp(z), and weights, the intercept's last."""
+    w = np.array([0.6, -0.4, 0.0, 0.2])
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    mean = np.exp(X @ w[:-1] + w[-1])
+    if loss.name == "gamma":
+        y = rng.gamma(2.0, mean / 2.0)
+    elif loss.name == "tweedie":
+        counts = rng.poisson(mean)
+        y = np.where(counts > 0, rng.gamma(np.maximum(counts, 1)), 0.0)
+    else:
+        more = rng.gamma(2.0, 0.5, n) if loss.name == "negative-binomial" else 1.0
+        y = rng.poisson(mean * more).astype(float)
+    return X, np.clip(y, *loss.target_range), w
+
+
+def quasi_likelihood(X, y, loss, robust):
+    """The root of the scores, and its covariance with expected curvatures."""
+    rows, w = np.column_stack([X, np.ones(len(X))]), np.array([0.0, 0.0, 0.0, np.log(y.mean())])
+    for _ in range(60):
+        z = rows @ w
+        slope = loss(z, y)[1]
+        curvature = loss(z, np.exp(z))[2]  # of the mean itself
+        hessian = (rows * curvature[:, None]).T @ rows
+        w = w - np.linalg.solve(hessian, rows.T @ slope)
+    inverse = np.linalg.inv(hessian)
+    scores = rows * slope[:, None]
+    middle = scores.T @ scores if robust else hessian * np.mean(slope**2) / np.mean(curvature)
+    return w, inverse @ middle @ inverse
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("cov_type", OF_ROWS)
+def test_with_hardly_any_noise_it_is_the_quasi_likelihood(loss, cov_type):
+    X, y, _ = positive(loss, 4000, np.random.default_rng(0))
+    result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
+    w, covariance = quasi_likelihood(X, y, loss, cov_type == "robust")
+    np.testing.assert_allclose(result.w, w, atol=0.15 * np.sqrt(covariance.diagonal().min()))
+    assert np.all(result.history["refused"] == 0)
+    deviations = np.sqrt(np.diag(result.history["covariance"]))
+    np.testing.assert_allclose(deviations, np.sqrt(np.diag(covariance)), rtol=0.07)
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=lambda loss: loss.name)
+def test_intervals_of_a_log_link_hold_as_often_as_they_say(loss):
+    z, repetitions = [], 60
+    for seed in range(repetitions):
+        X, y, w = positive(loss, 6000, np.random.default_rng(seed))
+        result = fitted(X, y, loss, 1000 + seed)
+        deviations = np.sqrt(np.diag(result.history["covariance"]))
+        believed = result.history["refused"] == 0
+        z.append(np.where(believed, (result.w - w) / deviations, np.nan))
+    z = np.array(z)
+    assert np.mean(np.isnan(z)) < 0.2
+    held = np.mean(np.abs(z[~np.isnan(z)]) < 1.96)
+    assert 0.95 - 4 * 0.014 < held < 0.95 + 3.5 * 0.014
+    assert np.nanstd(z) > 0.8  # no wider than they need be
+
+
+def test_margins_that_differ_by_much_are_refused():
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.standard_normal((20_000, 3)) / 4.0, -1.0, 1.0)
+    y = np.minimum(rng.poisson(0.02 * np.exp(X @ [6.0, 0.0, 0.0])), 20.0).astype(float)
+    assert np.all(fitted(X, y, Loss("poisson"), 0, Budget(8.0, 1e-6)).history["refused"] > 0)
+
+
 @pytest.mark.parametrize("cov_type", OF_ROWS)
 def test_a_threshold_that_most_residuals_pass(cov_type):
     loss = Loss("huber", 0.05)

@@ -15,7 +15,7 @@ from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.accountants.pld import _grid_step
 from dpfast.queries.batches import poisson_capacity
 from dpfast.random import SecureGenerator
-from dpfast.solvers import carry_out, dp_sgd
+from dpfast.solvers import carry_out
 
 SHAPE = ProblemShape(n_samples=5000, n_features=6, data_norm=1.0)
 BUDGET = Budget(1.0, 1e-6)
@@ -232,8 +232,9 @@ def test_it_learns():
 
 @pytest.mark.parametrize("alpha", [None, 0.05])
 def test_the_sgd_of_bassily_et_al(alpha):
+    papers = pytest.importorskip("bench.papers.zhang2017")
     shape = dataclasses.replace(SHAPE, n_samples=300, alpha=alpha)
-    options = dp_sgd.bassily_options(shape)
+    options = papers.bassily_options(shape)
     assert options["steps"] == 1800
     settled = plan(shape, "dp-sgd", BUDGET, **options)
     assert settled.parameters["batch"] == 50
