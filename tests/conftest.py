@@ -16,6 +16,8 @@ opinions = None
 if os.environ.get("DPFAST_OPINIONS") != "0":
     with contextlib.suppress(ImportError):
         import opinions
+# Where these libraries are not installed, doctests are not looked for there.
+collect_ignore = [] if opinions else ["opinions.py"]
 
 # The same examples every time, and no verdict on how long they take: a slow machine is no failure.
 settings.register_profile(
