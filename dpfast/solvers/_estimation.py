@@ -234,17 +234,18 @@ class Asking:
         first = _first_heard(counts, sizes.stddev)
         size = largest if first is None else _ROOM * float(sizes_of(loss)[first])
         if loss.log_link:
-            size = max(size, self._tail(counts, sizes.stddev, deviation))
+            size = max(size, self._tail(counts, deviation))
         self.scale = min(largest, max(scales(loss)[0], size))
 
-    def _tail(self, counts: Vector, noise: float, deviation: float) -> float:
+    def _tail(self, counts: Vector, deviation: float) -> float:
         """The size beyond which slopes add little to their mean."""
         ladder, whole = sizes_of(self.shape.loss), self.n * self.shape.max_weight
-        law = LongTail.of(np.log2(ladder)[::-1], counts[::-1] / whole, noise / whole)
+        law = LongTail.of(np.log2(ladder)[::-1], counts[::-1] / whole)
         reaches = np.geomspace(ladder[-1], ladder[0], 8 * len(ladder))
         square = np.maximum(counts, 0.0) @ np.where(ladder < law.top, ladder, 0.0) ** 2 / whole
         error = np.sqrt(square / self.n + (deviation * reaches) ** 2)
-        return float(reaches[np.argmax(law.beyond(reaches) <= _MISSED * error)])
+        little = law.beyond(reaches) <= _MISSED * error
+        return float(reaches[np.argmax(little)] if little.any() else reaches[-1])
 
     def curvatures(self, v: Vector) -> Vector:
         """Largest ones of rows that are normal in the coordinates, at the points of the rule."""

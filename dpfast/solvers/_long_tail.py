@@ -37,15 +37,15 @@ class LongTail:
     width: float
 
     @classmethod
-    def of(cls, places: Vector, noisy: Vector, noise: float) -> LongTail:
-        """Of the largest likelihood.
+    def of(cls, places: Vector, noisy: Vector) -> LongTail:
+        """The law that fits noisy shares best, by least squares.
 
         Parameters
         ----------
         places : ndarray of shape (k,)
             Binary logarithms of sizes, from the smallest up, half an octave apart.
         noisy : ndarray of shape (k,)
-            Shares of the rows near each of them, with noise of the deviation `noise`.
+            Shares of the rows near each of them, with noise.
         """
         above = np.cumsum(noisy[::-1])[::-1]
         upper = slice(int(np.argmax(above <= _UPPER * above[0])), None)

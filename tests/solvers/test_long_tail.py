@@ -21,7 +21,7 @@ def beyond(sizes, reach):
 @pytest.mark.parametrize("width", [0.4, 1.0])
 def test_a_lognormal_tail_is_found(width):
     sizes = np.exp(width * np.random.default_rng(0).standard_normal(400_000))
-    law = LongTail.of(PLACES, shares(sizes), 1e-4)
+    law = LongTail.of(PLACES, shares(sizes))
     for reach in np.exp(width * np.array([1.5, 2.0, 2.5])):
         assert law.beyond(np.array([reach]))[0] == pytest.approx(beyond(sizes, reach), rel=0.25)
 
@@ -29,7 +29,7 @@ def test_a_lognormal_tail_is_found(width):
 def test_shorter_tails_are_about_right():
     rng = np.random.default_rng(1)
     for sizes in (rng.exponential(size=400_000), np.abs(rng.standard_normal(400_000))):
-        law = LongTail.of(PLACES, shares(sizes), 1e-4)
+        law = LongTail.of(PLACES, shares(sizes))
         for reach in np.quantile(sizes, [0.97, 0.995]):
             assert law.beyond(np.array([reach]))[0] < 3.0 * beyond(sizes, reach)
             assert law.beyond(np.array([reach]))[0] > 0.5 * beyond(sizes, reach)
@@ -40,7 +40,7 @@ def test_noise_does_not_make_a_tail():
     sizes, noise = rng.exponential(size=400_000), 0.002
     far = np.array([float(np.quantile(sizes, 0.999))])
     found = [
-        LongTail.of(PLACES, shares(sizes) + noise * rng.standard_normal(len(PLACES)), noise)
+        LongTail.of(PLACES, shares(sizes) + noise * rng.standard_normal(len(PLACES)))
         for _ in range(20)
     ]
     assert np.median([law.beyond(far)[0] for law in found]) < 0.01
