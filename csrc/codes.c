@@ -406,7 +406,8 @@ dpfast_status dpfast_coded_gradient(const dpfast_coded *rows, ptrdiff_t start,
     if (beside->n < 0 || start < 0 || start > rows->n - beside->n || rows->part == NULL ||
         beside->d != rows->d || (beside->n > 0 && beside->target == NULL) ||
         !isfinite(beside->intercept) || !dpfast_loss_valid(loss) || w == NULL ||
-        scratch == NULL || loss_sum == NULL || !(clip_norm > 0.0) || !(loss_clip > 0.0)) {
+        scratch == NULL || loss_sum == NULL || !(clip_norm > 0.0) || !(loss_clip > 0.0) ||
+        (gradient != NULL && beside->consistent && loss->id != DPFAST_LOSS_logistic)) {
         return DPFAST_ERR_ARGUMENT;
     }
     levels = dpfast_coded_levels(rows);

@@ -212,8 +212,8 @@ static double slopes(const dpfast_coded *rows, ptrdiff_t start, const dpfast_csr
                                     tables != NULL ? s : NULL);
         if (tables != NULL) {
             *derivative_sum +=
-                settle_derivatives(m, clipped ? beside->inverse_norm + at : NULL, clip_norm,
-                                   weight, scale, s);
+                settle_derivatives(m, clipped ? beside->inverse_norm + at : NULL,
+                                   beside->consistent, clip_norm, weight, scale, s);
             scatter_block(rows, start + at, m, s, levels, tables);
         }
     }

@@ -35,6 +35,7 @@ typedef struct dpfast_csr {
     const double *weight;      /* n weights >= 0, or NULL: all ones */
     const double *row_scale;   /* n factors in (0, 1], or NULL: all ones */
     const float *inverse_norm; /* n lower bounds of 1 / ||x~_i||, or NULL: no gradient clipping */
+    int consistent;            /* clipped rows count less whichever their label is; logistic loss */
     double intercept;          /* value of the constant column; 0: none */
 } dpfast_csr;
 

@@ -293,7 +293,7 @@ static double gradient(const dpfast_csr *rows, const dpfast_loss *loss, const do
             continue;
         }
         derivative_sum += settle_derivatives(
-            m, clipped ? rows->inverse_norm + start : NULL, clip_norm, weight,
+            m, clipped ? rows->inverse_norm + start : NULL, rows->consistent, clip_norm, weight,
             rows->row_scale != NULL ? rows->row_scale + start : NULL, s);
         loops->scatter(m, offset, rows->indices, rows->values, s, out);
     }

@@ -95,7 +95,8 @@ dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, const dpfast_loss 
                                     double *loss_sum)
 {
     if (!valid_problem(rows, loss, w) || gradient == NULL || loss_sum == NULL ||
-        !(clip_norm > 0.0) || !(loss_clip > 0.0)) {
+        !(clip_norm > 0.0) || !(loss_clip > 0.0) ||
+        (rows->consistent && loss->id != DPFAST_LOSS_logistic)) {
         return DPFAST_ERR_ARGUMENT;
     }
     *loss_sum = ops(rows)->gradient(rows, loss, w, clip_norm, loss_clip, gradient);

@@ -23,6 +23,7 @@ typedef struct dpfast_dense {
     const double *weight;      /* n weights >= 0, or NULL: all ones */
     const double *row_scale;   /* n factors in (0, 1], or NULL: all ones */
     const float *inverse_norm; /* n lower bounds of 1 / ||x~_i||, or NULL: no gradient clipping */
+    int consistent;            /* clipped rows count less whichever their label is; logistic loss */
     double intercept;          /* value of the constant column; 0: none */
     int alike;                 /* whether a row's margin is the same to the last bit wherever it is */
 } dpfast_dense;
@@ -40,7 +41,9 @@ dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, do
  * gradient (dim entries) is overwritten.
  *
  * A row's gradient has norm |loss'_i| ||x~_i||, so clipping is a clamp of loss'_i to
- * +-clip_norm / ||x~_i||: no per-row gradient is ever stored. */
+ * +-t, t = clip_norm / ||x~_i||: no per-row gradient is ever stored.  If `consistent`, loss'_i is
+ * multiplied by min(1, t / max(|loss'_i|, 1 - |loss'_i|)) before: the same for both labels, as their
+ * logistic slopes have sizes that add up to 1.  DPFAST_ERR_ARGUMENT for another loss. */
 dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, const dpfast_loss *loss,
                                     const double *w, double clip_norm, double loss_clip,
                                     double *gradient, double *loss_sum);

@@ -258,7 +258,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
             continue;
         }
         derivative_sum += settle_derivatives(
-            m, clipped ? rows->inverse_norm + start : NULL, clip_norm, weight,
+            m, clipped ? rows->inverse_norm + start : NULL, rows->consistent, clip_norm, weight,
             rows->row_scale != NULL ? rows->row_scale + start : NULL, s);
         NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
                                rows->row_stride, m, d, s, out, start + 2 * m <= rows->n);

@@ -94,7 +94,7 @@ static int valid_dense(const dpfast_dense *rows, const dpfast_loss *loss)
            (rows->n == 0 || (rows->target != NULL && (rows->d == 0 || rows->x != NULL))) &&
            isfinite(rows->intercept) &&
            (rows->scalar == DPFAST_FLOAT64 || rows->scalar == DPFAST_FLOAT32) &&
-           dpfast_loss_valid(loss);
+           !rows->consistent && dpfast_loss_valid(loss);
 }
 
 dpfast_status dpfast_dense_sgd_epoch(const dpfast_dense *rows, const dpfast_loss *loss,
@@ -133,7 +133,7 @@ static int valid_csr(const dpfast_csr *rows, const dpfast_loss *loss)
             rows->index_type == DPFAST_UINT16) &&
            (rows->scalar == DPFAST_FLOAT64 || rows->scalar == DPFAST_FLOAT32) &&
            (rows->n == 0 || rows->target != NULL) && isfinite(rows->intercept) &&
-           dpfast_loss_valid(loss);
+           !rows->consistent && dpfast_loss_valid(loss);
 }
 
 dpfast_status dpfast_csr_sgd_epoch(const dpfast_csr *rows, const dpfast_loss *loss,

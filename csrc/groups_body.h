@@ -154,7 +154,7 @@ dpfast_status NAME(group_gradient)(const ROWS *rows, const dpfast_groups *groups
     if (rows == NULL || !valid_groups(groups, rows->n) || clip == NULL || n_classes < 1 ||
         (n_classes == 1 && !dpfast_loss_valid(loss)) || w == NULL || scratch == NULL ||
         gradient == NULL || share == NULL ||
-        (rows->n > 0 && (rows->target == NULL || rows->inverse_norm == NULL)) ||
+        (rows->n > 0 && (rows->target == NULL || rows->inverse_norm == NULL)) || rows->consistent ||
         !(clip->norm > 0.0) || !(clip->row_norm > 0.0) || !(clip->mass > 0.0) ||
         !(clip->gauge > 0.0) || !(clip->relative >= 0.0) || !(clip->absolute >= 0.0)) {
         return DPFAST_ERR_ARGUMENT;

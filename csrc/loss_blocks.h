@@ -50,15 +50,31 @@ DPFAST_INLINE double weighted_sum(ptrdiff_t n, double *DPFAST_RESTRICT value,
     return block_sum(n, value);
 }
 
+/* Multiplies logistic derivatives by what the larger one of a row's two labels has to be multiplied
+ * by to be within +-clip_norm * inverse_norm, up to rounding: their sizes add up to 1. */
+DPFAST_INLINE void weigh_labels_alike(ptrdiff_t n, const float *inverse_norm, double clip_norm,
+                                      double *DPFAST_RESTRICT s)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; i++) {
+        const double own = fabs(s[i]), other = 1.0 - own;
+        const double factor = clip_norm * (double)inverse_norm[i] / (own > other ? own : other);
+        s[i] *= factor < 1.0 ? factor : 1.0; /* NaN, for which this is 1, stays NaN */
+    }
+}
+
 /* From the derivatives of a block of rows to the factors s_i of x_i in the gradient: clipped to
  * +-clip_norm * inverse_norm (NULL: not clipped), then weighted, then scaled.  Returns the sum of
  * the derivatives before scaling, which belongs to the constant column. */
-DPFAST_INLINE double settle_derivatives(ptrdiff_t n, const float *inverse_norm, double clip_norm,
-                                        const double *weight, const double *row_scale,
-                                        double *DPFAST_RESTRICT s)
+DPFAST_INLINE double settle_derivatives(ptrdiff_t n, const float *inverse_norm, int consistent,
+                                        double clip_norm, const double *weight,
+                                        const double *row_scale, double *DPFAST_RESTRICT s)
 {
     double sum;
     ptrdiff_t i;
+    if (inverse_norm != NULL && consistent) {
+        weigh_labels_alike(n, inverse_norm, clip_norm, s);
+    }
     if (inverse_norm != NULL) {
         for (i = 0; i < n; i++) {
             const double limit = clip_norm * (double)inverse_norm[i];

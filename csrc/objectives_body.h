@@ -27,6 +27,7 @@ static dpfast_status LOCAL(accumulate)(const ROWS *rows, const double *minus_s,
     part.target = minus_s;
     part.weight = NULL;
     part.inverse_norm = NULL;
+    part.consistent = 0;
     return NAME(gradient)(&part, &squared, zeros, INFINITY, INFINITY, sum, &ignored);
 }
 

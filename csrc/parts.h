@@ -16,6 +16,7 @@ static inline dpfast_dense dense_part(const dpfast_dense *rows, ptrdiff_t start,
     part.weight = rows->weight != NULL ? rows->weight + start : NULL;
     part.row_scale = rows->row_scale != NULL ? rows->row_scale + start : NULL;
     part.inverse_norm = NULL;
+    part.consistent = 0;
     return part;
 }
 
@@ -30,6 +31,7 @@ static inline dpfast_csr csr_part(const dpfast_csr *rows, ptrdiff_t start, ptrdi
     part.weight = rows->weight != NULL ? rows->weight + start : NULL;
     part.row_scale = rows->row_scale != NULL ? rows->row_scale + start : NULL;
     part.inverse_norm = NULL;
+    part.consistent = 0;
     return part;
 }
 

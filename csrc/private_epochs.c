@@ -199,7 +199,7 @@ dpfast_status dpfast_dense_private_epoch(const dpfast_dense *rows, const dpfast_
     if (rows->d < 0 || rows->row_stride < rows->d || rows->target == NULL ||
         (rows->d > 0 && rows->x == NULL) || !isfinite(rows->intercept) ||
         (rows->scalar != DPFAST_FLOAT64 && rows->scalar != DPFAST_FLOAT32) ||
-        !valid(epoch, rows->n, loss, stream)) {
+        rows->consistent || !valid(epoch, rows->n, loss, stream)) {
         return DPFAST_ERR_ARGUMENT;
     }
     return private_epoch(rows, rows, ops->add_dense[rows->scalar], rows->n,
@@ -212,7 +212,7 @@ dpfast_status dpfast_csr_private_epoch(const dpfast_csr *rows, const dpfast_loss
 {
     const dpfast_private_epoch_ops *ops = &DPFAST_OF_ISA_IN_USE(dpfast_private_epoch_ops);
     if (rows->d < 0 || rows->indptr == NULL || rows->target == NULL ||
-        !isfinite(rows->intercept) || !valid(epoch, rows->n, loss, stream)) {
+        !isfinite(rows->intercept) || rows->consistent || !valid(epoch, rows->n, loss, stream)) {
         return DPFAST_ERR_ARGUMENT;
     }
     return private_epoch(rows, NULL, ops->add_csr, rows->n, rows->d + (rows->intercept != 0.0),

@@ -257,6 +257,7 @@ cdef class CodedRows(CsrRows):
         self._rows.target, self._rows.intercept = &target[0], intercept
         self._rows.weight = self._rows.row_scale = NULL
         self._rows.inverse_norm = NULL
+        self._rows.consistent = False
 
     cdef int _write(self) except -1:
         if self._written:

@@ -19,6 +19,7 @@ cdef extern from "dpfast.h" nogil:
         const double *weight
         const double *row_scale
         const float *inverse_norm
+        int consistent
         double intercept
 
     ctypedef enum dpfast_csr_defect:
@@ -152,6 +153,7 @@ cdef class CsrRows:
         self._rows.weight = NULL
         self._rows.row_scale = NULL
         self._rows.inverse_norm = NULL
+        self._rows.consistent = False
         self._rows.intercept = intercept
         if not sound:
             self._check_arrays()
@@ -204,14 +206,18 @@ cdef class CsrRows:
             self._rows.row_scale = &row_scale[0]
         self._row_scale = row_scale
 
-    def set_inverse_norm(self, const float[::1] inverse_norm):
-        """Lower bounds of the rows' inverse norms, which gradient clipping needs."""
+    def set_inverse_norm(self, const float[::1] inverse_norm, bint consistent=False):
+        """Lower bounds of the rows' inverse norms, which gradient clipping needs.
+
+        If `consistent`, clipped rows count less whichever their label is, see csrc/dense.h.
+        """
         if inverse_norm is None:
             self._rows.inverse_norm = NULL
         else:
             self._check_rows("inverse_norm", inverse_norm.shape[0])
             self._rows.inverse_norm = &inverse_norm[0]
         self._inverse_norm = inverse_norm
+        self._rows.consistent = consistent
 
     def entries(self, ptrdiff_t start, ptrdiff_t stop):
         """(offsets, columns, values) of the rows of the range, scaled; columns may be uint16.

@@ -25,7 +25,7 @@ from dpfast.groups import GroupClip, GroupedRows, index_groups
 from dpfast.losses import Loss
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape, gram_rows
-from dpfast.sums import RowAccess, as_vector
+from dpfast.sums import RowAccess, as_vector, check_consistent
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -157,6 +157,7 @@ class Problem(RowAccess):
         self._matrix = matrix
         self._rows = as_rows(matrix, self._target, intercept, alike=self._alike)
         self._inverse_norms: tuple[int, NDArray[np.float32]] | None = None
+        self._consistent = False
         self._line: _Line | None = None
         self._measured: _kernels.RowGroups | None = None
         # The sums below need the sizes; the bounds are filled in as they become known.
@@ -315,7 +316,7 @@ class Problem(RowAccess):
                 inverse[start:stop] = _rounded_down(exact)
 
         finish(self._map(work))
-        self._rows.set_inverse_norm(inverse)
+        self._rows.set_inverse_norm(inverse, self._consistent)
         self._inverse_norms = order, inverse
 
     def _l1_norms(self, start: int, stop: int) -> Vector:
@@ -348,7 +349,7 @@ class Problem(RowAccess):
         if self._row_scale is not None:
             rows.set_row_scale(self._row_scale[which])
         if inverse_norm is not None:
-            rows.set_inverse_norm(inverse_norm)
+            rows.set_inverse_norm(inverse_norm, self._consistent)
         return rows
 
     # ---- sums over chunks -----------------------------------------------------------------------
@@ -658,11 +659,17 @@ class Problem(RowAccess):
         self._line = None
 
     def clipped_by_lengths(
-        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
+        self,
+        lengths: Callable[[RowAccess], Vector],
+        longest: float = math.inf,
+        consistent: bool = False,
     ) -> Self:
-        return self._clipped_by(lengths(self), longest)
+        check_consistent(consistent, self.shape.loss)
+        return self._clipped_by(lengths(self), longest, consistent)
 
-    def _clipped_by(self, lengths: Vector, longest: float = math.inf) -> Self:
+    def _clipped_by(
+        self, lengths: Vector, longest: float = math.inf, consistent: bool = False
+    ) -> Self:
         norms = as_vector("lengths", lengths, self._rows.n_samples)
         weight = self._weight
         if longest < math.inf:
@@ -671,7 +678,7 @@ class Problem(RowAccess):
             norms = np.minimum(norms, longest)
         with np.errstate(divide="ignore", over="ignore"):
             inverse = _rounded_down((1.0 - 8.0 * UNIT) / norms)
-        twin = self._view(_weight=weight)
+        twin = self._view(_weight=weight, _consistent=consistent)
         # In place of those of the Euclidean norm.
         twin._inverse_norms = 2, inverse
         twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)

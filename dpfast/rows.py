@@ -39,7 +39,9 @@ class Rows(Protocol):
 
     def set_row_scale(self, row_scale: Vector | None) -> None: ...
 
-    def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None: ...
+    def set_inverse_norm(
+        self, inverse_norm: NDArray[np.float32] | None, consistent: bool = False
+    ) -> None: ...
 
     def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """Kernel object that holds rows [start, stop), and their range in it."""
@@ -92,6 +94,8 @@ class _WrittenRows:
         self.matrix = matrix
         self._target, self._intercept = target, intercept
         self._parts: dict[str, NDArray[Any] | None] = {}
+        self._inverse_norm: NDArray[np.float32] | None = None
+        self._consistent = False
         self.n_samples, self.n_features = matrix.shape
 
     def _kernel(self, start: int, stop: int) -> Any:
@@ -106,9 +110,11 @@ class _WrittenRows:
         """Factors of the rows; None: one."""
         self._parts["set_row_scale"] = row_scale
 
-    def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None:
+    def set_inverse_norm(
+        self, inverse_norm: NDArray[np.float32] | None, consistent: bool = False
+    ) -> None:
         """Lower bounds of the rows' inverse norms, for gradient clipping."""
-        self._parts["set_inverse_norm"] = inverse_norm
+        self._inverse_norm, self._consistent = inverse_norm, consistent
 
     def chunk(self, start: int, stop: int) -> tuple[Any, int, int]:
         """A kernel object over a converted copy of the chunk."""
@@ -116,6 +122,8 @@ class _WrittenRows:
         for setter, values in self._parts.items():
             if values is not None:
                 getattr(kernel, setter)(values[start:stop])
+        if self._inverse_norm is not None:
+            kernel.set_inverse_norm(self._inverse_norm[start:stop], self._consistent)
         return kernel, 0, stop - start
 
 

@@ -130,7 +130,10 @@ class RowSums(ABC):
 
     @abstractmethod
     def clipped_by_lengths(
-        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
+        self,
+        lengths: Callable[[RowAccess], Vector],
+        longest: float = math.inf,
+        consistent: bool = False,
     ) -> Self:
         """The same problem, whose gradients are clipped by other lengths of the rows.
 
@@ -144,6 +147,15 @@ class RowSums(ABC):
         longest : float, default=inf
             The weights of longer rows are divided by what they are too long by, instead of the
             bound of their derivatives.
+        consistent : bool, default=False
+            Multiply a row's derivative ``ℓ'`` by ``min(1, t / max(|ℓ'|, 1 - |ℓ'|))``, ``± t`` its
+            bounds, before it is clamped: by the same number whichever the row's label is, so that
+            the sum's expectation is 0 at weights that the labels follow.  For the logistic loss.
+
+        Raises
+        ------
+        ValueError
+            If `consistent` and the loss is another one.
         """
 
     @abstractmethod
@@ -382,6 +394,20 @@ class RowAccess(RowSums):
     @abstractmethod
     def with_labels(self, labels: ArrayLike) -> Self:
         """The same rows with the classes 0, 1, ... that losses of several classes look at."""
+
+
+def check_consistent(consistent: bool, loss: Loss) -> None:
+    """Refuse a weight that is the same for both labels where slopes do not add up to 1.
+
+    Raises
+    ------
+    ValueError
+    """
+    if consistent and not loss.multiclass:
+        raise ValueError(
+            f"consistent must be False for the {loss.name} loss; got True. The slopes of a row's "
+            "two labels add up to 1 for the logistic loss alone."
+        )
 
 
 def single_rows(problem: RowSums, what: str) -> RowAccess:

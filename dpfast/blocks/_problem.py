@@ -24,7 +24,7 @@ from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.sums import RowAccess, RowSums, as_vector
+from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -143,6 +143,7 @@ class BlockProblem(RowSums):
         self.make_target = target
         self._lengths: Callable[[RowAccess], Vector] | None = None
         self._longest = math.inf
+        self._consistent = False
         self._measure: Measure | None = None
 
     # ---- sums over blocks -----------------------------------------------------------------------
@@ -159,6 +160,7 @@ class BlockProblem(RowSums):
             self.make_target,
             self._lengths,
             self._longest,
+            self._consistent,
             self._measure,
             self.n_jobs,
             self.source.feature_names,
@@ -242,9 +244,14 @@ class BlockProblem(RowSums):
     # ---- other views ----------------------------------------------------------------------------
 
     def clipped_by_lengths(
-        self, lengths: Callable[[RowAccess], Vector], longest: float = math.inf
+        self,
+        lengths: Callable[[RowAccess], Vector],
+        longest: float = math.inf,
+        consistent: bool = False,
     ) -> Self:
-        return self._view(_lengths=lengths, _longest=longest)  # found in every pass
+        check_consistent(consistent, self.shape.loss)
+        # Found in every pass.
+        return self._view(_lengths=lengths, _longest=longest, _consistent=consistent)
 
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
@@ -276,6 +283,7 @@ class _Recipe:
     target: Callable[[NDArray[Any]], ArrayLike] | None
     lengths: Callable[[RowAccess], Vector] | None
     longest: float
+    consistent: bool
     measure: Measure | None
     n_jobs: int
     names: tuple[str, ...] | None
@@ -326,7 +334,7 @@ class _Recipe:
             return problem.measured_by(*self.measure)
         if self.lengths is None:
             return problem
-        return problem.clipped_by_lengths(self.lengths, self.longest)
+        return problem.clipped_by_lengths(self.lengths, self.longest, self.consistent)
 
 
 @one_blas_thread()

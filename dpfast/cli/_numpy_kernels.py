@@ -154,7 +154,11 @@ class NumpyRows:
     def set_row_scale(self, row_scale: Vector | None) -> None:
         self.row_scale = row_scale
 
-    def set_inverse_norm(self, inverse_norm: NDArray[np.float32] | None) -> None:
+    def set_inverse_norm(
+        self, inverse_norm: NDArray[np.float32] | None, consistent: bool = False
+    ) -> None:
+        if consistent:
+            raise NotImplementedError("rows that count less whichever their label is")
         self.inverse_norm = inverse_norm
 
     def blocks(self, start: int, stop: int) -> Iterator[slice]:

@@ -34,7 +34,7 @@ from dpfast.queries._linear import (
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
-from dpfast.sums import RowAccess, RowSums, single_rows
+from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -254,7 +254,15 @@ class CoordinateGradient(InCoordinates):
     than ``C``; nor than the largest slope L times the reach, which bounds ``‖z_i‖``.  The arguments
     are the transform and the weights ``w`` of the columns.
 
-    Sensitivity: ``k min(C, L limit) c``, c the largest weight.
+    Where labels follow the model at ``w``, the gradient's expectation is 0, but that of the clamped
+    one is not: the clamp cuts the slope ``1 - p`` of the less likely label, and not the ``p`` of the
+    other.  If `consistent`, slopes are first multiplied by ``ω_i = min(1, t / max(|ℓ'_i|, 1 -
+    |ℓ'_i|))``, ``t = C / ‖z_i‖``, which is the same for both labels, as ``|ℓ'_i|`` is one minus the
+    probability of the row's own: ``E[ω_i ℓ'_i | x_i] = 0``, conditionally unbiased bounded influence
+    [1]_.  It is the gradient of a convex loss, too.
+
+    Sensitivity: ``k min(C, L limit) c``, c the largest weight; `consistent` or not, since ``ω_i`` is
+    in [0, 1] and the clamp comes after it.
 
     Parameters
     ----------
@@ -263,13 +271,29 @@ class CoordinateGradient(InCoordinates):
         ``C``.
     limit : float
         Of the transform's reach.
+    consistent : bool, default=False
+        For the logistic loss.
+
+    Raises
+    ------
+    ValueError
+        If `consistent` and the loss is another one.
+
+    References
+    ----------
+    .. [1] Künsch, Stefanski and Carroll (1989), Conditionally unbiased bounded-influence estimation
+       in general regression models, with applications to generalized linear models, Journal of the
+       American Statistical Association 84.
     """
 
     slope: float
 
-    def __init__(self, shape: ProblemShape, clip_norm: float, limit: float) -> None:
+    def __init__(
+        self, shape: ProblemShape, clip_norm: float, limit: float, consistent: bool = False
+    ) -> None:
+        check_consistent(consistent, shape.loss)
         super().__init__(shape, limit)
-        self.clip_norm = clip_norm
+        self.clip_norm, self.consistent = clip_norm, consistent
         self.slope = shape.loss.lipschitz
         self.dimension = shape.dim
 
@@ -285,7 +309,8 @@ class CoordinateGradient(InCoordinates):
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
-        return rows.clipped_by_lengths(_lengths_in(self.shape, transform)), transform
+        lengths = _lengths_in(self.shape, transform)
+        return rows.clipped_by_lengths(lengths, consistent=self.consistent), transform
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w."""
