@@ -57,6 +57,8 @@ class Released:
         Where that was: mean and deviation of the margins.
     cut : float
         No row's derivative was larger.
+    consistent : bool
+        Whether rows were cut by weights, as in :class:`~dpfast.queries.CoordinateGradient`.
     """
 
     share: float
@@ -66,6 +68,7 @@ class Released:
     intercept: float
     length: float
     cut: float
+    consistent: bool = False
 
 
 def expected_intercept(
@@ -120,6 +123,9 @@ def _predicted_slopes(released: Released) -> Callable[[Matrix], Matrix]:
     predicted = _probability(released.intercept + released.length * nodes)
     cuts = released.cut * np.array(_CUTS)[:, None]
     positive, negative = np.minimum(1.0 - predicted, cuts), np.minimum(predicted, cuts)
+    if released.consistent:
+        alike = np.minimum(1.0, cuts / np.maximum(predicted, 1.0 - predicted))
+        positive, negative = alike * (1.0 - predicted), alike * predicted
     of_negative, both = negative @ weights, ((negative + positive) * weights).T
     return lambda probabilities: of_negative - probabilities @ both
 

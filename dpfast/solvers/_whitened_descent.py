@@ -79,6 +79,7 @@ class Settings:
     target_range: TargetRange | None = None
     groups: Groups | None = None
     rows_per_weight: float = math.inf
+    consistent: bool = False
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,7 @@ def _settled_intercept(
         intercept=float(asked[-1]),
         length=white * float(np.linalg.norm(asked[:free])),
         cut=settings.clip / white,
+        consistent=settings.consistent,
     )
     length = white * float(np.linalg.norm(v[:free]))
     constant = settings.ridge / unit * coordinates.transform[:, -1] @ coordinates.transform
