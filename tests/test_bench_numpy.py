@@ -76,13 +76,16 @@ def test_passes_agree_with_the_kernels(
             *map(np.asarray, problem.value_and_gradient(w, 0.1)),
             problem.clipped_gradient(w, 0.3)[0],
             problem.clipped_gradient(w, 0.3, clip_order=1)[0],
+            problem.clipped_by_lengths(
+                lambda _: np.linalg.norm(X, axis=1) + 0.5, consistent=loss == "logistic"
+            ).clipped_gradient(w, 0.3)[0],
         ]
 
     ours = results()
     with in_numpy():
         theirs = results()
     for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        # The last two are clipped by norms in float32.
+        # The last three are clipped by norms in float32.
         size = 1.0 + np.abs(a).max()
         np.testing.assert_allclose(b, a, rtol=0, atol=(1e-7 if k >= 11 else 1e-11) * size)
 

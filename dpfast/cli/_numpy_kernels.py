@@ -144,6 +144,7 @@ class NumpyRows:
         self.dim = self.n_features + (intercept != 0.0)
         self.row_scale: Vector | None = None
         self.inverse_norm: NDArray[np.float32] | None = None
+        self.consistent = False
         self.block_rows = max(64, _BLOCK_NUMBERS // self.n_features)
         self._scratch = np.empty((6, min(self.n_samples, self.block_rows)))
 
@@ -157,9 +158,7 @@ class NumpyRows:
     def set_inverse_norm(
         self, inverse_norm: NDArray[np.float32] | None, consistent: bool = False
     ) -> None:
-        if consistent:
-            raise NotImplementedError("rows that count less whichever their label is")
-        self.inverse_norm = inverse_norm
+        self.inverse_norm, self.consistent = inverse_norm, consistent
 
     def blocks(self, start: int, stop: int) -> Iterator[slice]:
         for first in range(start, stop, self.block_rows):
@@ -212,6 +211,10 @@ class NumpyRows:
             if clip_norm < math.inf:
                 assert self.inverse_norm is not None
                 limit = np.multiply(self.inverse_norm[rows], clip_norm, out=scratch[0])
+                if self.consistent:
+                    larger = np.abs(slope, out=scratch[1])
+                    np.maximum(larger, 1.0 - larger, out=larger)
+                    slope *= np.minimum(limit / larger, 1.0, out=larger)
                 np.minimum(slope, limit, out=slope)
                 np.negative(limit, out=limit)
                 np.maximum(slope, limit, out=slope)

@@ -254,15 +254,15 @@ class CoordinateGradient(InCoordinates):
     than ``C``; nor than the largest slope L times the reach, which bounds ``‖z_i‖``.  The arguments
     are the transform and the weights ``w`` of the columns.
 
-    Where labels follow the model at ``w``, the gradient's expectation is 0, but that of the clamped
-    one is not: the clamp cuts the slope ``1 - p`` of the less likely label, and not the ``p`` of the
+    Where labels follow the model at ``w``, the gradient's expectation is 0, but not that of the
+    clamped one: the clamp cuts the slope ``1 - p`` of the less likely label, not the ``p`` of the
     other.  If `consistent`, slopes are first multiplied by ``ω_i = min(1, t / max(|ℓ'_i|, 1 -
-    |ℓ'_i|))``, ``t = C / ‖z_i‖``, which is the same for both labels, as ``|ℓ'_i|`` is one minus the
-    probability of the row's own: ``E[ω_i ℓ'_i | x_i] = 0``, conditionally unbiased bounded influence
-    [1]_.  It is the gradient of a convex loss, too.
+    |ℓ'_i|))``, ``t = C / ‖z_i‖``, which is the same for both labels, as ``|ℓ'_i|`` is one minus
+    the probability of the row's own: ``E[ω_i ℓ'_i | x_i] = 0``, conditionally unbiased bounded
+    influence [1]_.  It is the gradient of a convex loss, too.
 
-    Sensitivity: ``k min(C, L limit) c``, c the largest weight; `consistent` or not, since ``ω_i`` is
-    in [0, 1] and the clamp comes after it.
+    Sensitivity: ``k min(C, L limit) c``, c the largest weight; `consistent` or not, since ``ω_i``
+    is in [0, 1] and the clamp comes after it.
 
     Parameters
     ----------

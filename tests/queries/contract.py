@@ -581,13 +581,16 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
-    for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
+    for loss, targets, consistent in (
+        (LOGISTIC, SIGNS, False), (LOGISTIC, SIGNS, True), (HUBER, NUMBERS, False)
+    ):  # fmt: skip
         for clip in (0.7, 50.0):
             cases.append(
                 Case(
-                    f"gradient in coordinates, {loss.name}, clip {clip}",
-                    lambda size, loss=loss, clip=clip: CoordinateGradient(
-                        shape_of(loss, size, 3), clip, 60.0
+                    f"gradient in coordinates, {loss.name}, clip {clip}"
+                    + (", consistent" if consistent else ""),
+                    lambda size, loss=loss, clip=clip, consistent=consistent: CoordinateGradient(
+                        shape_of(loss, size, 3), clip, 60.0, consistent
                     ),
                     lambda query: [
                         (transform, w)
@@ -600,6 +603,8 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+            if consistent:
+                continue
             cases.append(
                 Case(
                     f"gradient, {loss.name}, clip {clip}",

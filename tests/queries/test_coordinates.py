@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpfast import Loss, Problem, ProblemShape
+from dpfast.coded import CodedMatrix
 from dpfast.queries import (
     ColumnParts,
     CoordinateGradient,
@@ -74,6 +75,66 @@ def test_sums_against_whole_arrays(sparse):
     single = Problem(X[:1], y[:1], data_norm=0.7).clipped_by_lengths(lambda rows: lengths[:1])
     one = single.clipped_gradient(w, 1e-3)[0]
     assert np.linalg.norm(W.T @ one) <= 1e-3
+
+
+def _consistent_slopes(y, margin, limit):
+    own = 1.0 / (1.0 + np.exp(y * margin))
+    weight = np.minimum(1.0, limit / np.maximum(own, 1.0 - own))
+    return -y * np.minimum(weight * own, limit)
+
+
+@pytest.mark.parametrize("kind", ["dense", "single", "sparse", "coded"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clip", [0.2, 0.4, 1.5])
+def test_consistent_gradients_against_whole_arrays(kind, weighted, clip):
+    X, y = correlated(700)
+    X = np.where(np.abs(X) < 0.02, 0.0, X)
+    if kind == "single":
+        X = X.astype(np.float32)
+    weight = np.random.default_rng(1).uniform(0.0, 2.0, len(y)) if weighted else None
+    given = X
+    if kind == "sparse":
+        given = scipy.sparse.csr_array(X)
+    if kind == "coded":
+        codes = np.random.default_rng(2).integers(0, 4, len(y))
+        numbers = [(column, None) for column in X.T.copy()]
+        given = CodedMatrix([(codes.astype(np.uint8), np.eye(4)), *numbers])
+        X = np.hstack([np.eye(4)[codes], X])
+    problem = Problem(
+        given, y, data_norm=2.0, sample_weight=weight, max_weight=2.0 if weighted else None
+    )
+    rows = np.column_stack([X.astype(np.float64), np.ones(len(y))])
+    W = np.diag(np.linspace(0.5, 3.0, rows.shape[1]))
+    w = np.linspace(-2.0, 2.0, rows.shape[1])
+    limit = clip / np.linalg.norm(rows @ W, axis=1)
+    slope = _consistent_slopes(y, rows @ w, limit) * (1.0 if weight is None else weight)
+    computed = CoordinateGradient(problem.shape, clip, 1e6, True).evaluate(problem, W, w)
+    np.testing.assert_allclose(computed, (rows @ W).T @ slope, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("clip", [0.2, 0.6, 1.2])
+def test_consistent_gradients_vanish_where_labels_follow_the_model(isa, clip):
+    X, _ = correlated(300)
+    w = np.array([3.0, -2.0, 4.0, -1.0, 2.0, 1.0, -0.5])
+    W = np.diag(np.linspace(1.0, 2.0, 7))
+    p = 1.0 / (1.0 + np.exp(-(X @ w[:6] + w[6])))
+    # Every row has both labels, each with the weight of its probability.
+    both = Problem(
+        np.vstack([X, X]), np.repeat([1.0, -1.0], 300), data_norm=1.0,
+        sample_weight=np.concatenate([p, 1.0 - p]), max_weight=1.0,
+    )  # fmt: skip
+    consistent, clamped = (
+        CoordinateGradient(both.shape, clip, 1e6, flag).evaluate(both, W, w)
+        for flag in (True, False)
+    )
+    assert np.abs(consistent).max() < 1e-6 * 300
+    assert np.linalg.norm(clamped) > 0.5
+
+
+def test_consistent_gradients_are_for_the_logistic_loss():
+    shape = ProblemShape(100, 3, 1.0, Loss("huber"))
+    with pytest.raises(ValueError, match="consistent must be False for the huber loss"):
+        CoordinateGradient(shape, 1.0, 10.0, True)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -44,6 +44,15 @@ def test_slopes_that_were_cut_do_not_mislead(true, length, cut):
     assert abs(found - true) < 0.75 * abs(misled - true)
 
 
+def test_slopes_of_rows_that_count_less_have_their_zero_at_the_share():
+    """Whichever label a row has, it counts as much: the descent ends at the true intercept."""
+    true = -2.2
+    released = Released(0.2, 0.1, 0.0, 1e-4, true, 0.0, 0.25, consistent=True)
+    assert expected_intercept(released, 0.0, true) == pytest.approx(true, abs=0.01)
+    misled = expected_intercept(replace(released, consistent=False), 0.0, true)
+    assert misled > true + 0.3
+
+
 def test_slopes_that_were_not_cut_tell_the_share():
     """One gradient with little noise is as good as a count, wherever it was."""
     share, asked = 0.2, -0.3
