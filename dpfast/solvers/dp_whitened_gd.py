@@ -94,9 +94,9 @@ _COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
 _MOST_LEARNED = 0.8
 #: Up to so many weights the covariance of what noise does to them is kept.
 MOST_KNOWN = 500
-# From here on clipped rows count less whichever their label is: what that leaves out of the bias it
-# adds to the steps that the way to the minimum takes, of which there are too few below.
-_CONSISTENT = 35.0
+# From here on clipped rows count less whichever their label is, and so many steps are made: what
+# that takes from the bias it adds to the way to the minimum, and noise allows too few steps below.
+_CONSISTENT, _LEAST_STEPS = 20.0, 16
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
@@ -210,6 +210,9 @@ def plan(
         settings = _groups.automatic_settings(automatic, u)
     if linked:
         settings |= _log_link.automatic_settings(u)
+    consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
+    if consistent:
+        settings["iterations"] = max(settings["iterations"], _LEAST_STEPS)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -289,7 +292,6 @@ def plan(
         gram = Gram(shape, reach_2 * math.sqrt(shape.dim), limit)
         correlation = release(for_correlation, gram, _CORRELATION)
     for_gradients = 1.0 - for_moments - for_correlation - for_targets
-    consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     link = _log_link.planned(shape, u, limit, release) if linked else None
     if linked:

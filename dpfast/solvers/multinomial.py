@@ -113,6 +113,7 @@ def plan_multinomial(
     settings = base.settings
     steps = settings.iterations
     if options.get("iterations", "auto") == "auto":
+        steps = dp_whitened_gd.automatic_settings(u, shape)["iterations"]
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share = 1.0 - settings.learning_share - settings.correlation_share
