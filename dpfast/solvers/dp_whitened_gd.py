@@ -94,9 +94,9 @@ _COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
 _MOST_LEARNED = 0.8
 #: Up to so many weights the covariance of what noise does to them is kept.
 MOST_KNOWN = 500
-# From here on clipped rows count less whichever their label is, and so many steps are made: what
-# that takes from the bias it adds to the way to the minimum, and noise allows too few steps below.
-_CONSISTENT, _LEAST_STEPS = 20.0, 16
+# From here on clipped rows count less whichever their label is: what that takes from the bias it
+# adds to the way to the minimum, and noise allows too few steps below.
+_CONSISTENT = 20.0
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
@@ -130,6 +130,7 @@ def plan(
     shrinkage: float | str = "auto",
     james_stein: bool | str = "auto",
     target_rounds: int | str = "auto",
+    consistent: bool | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -174,6 +175,9 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 6 for losses
         of numbers without a log link, which has its own, and none for classes.
+    consistent : bool or "auto"
+        Whether clipped rows count less whichever their label is, see
+        :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
 
     Returns
     -------
@@ -203,16 +207,22 @@ def plan(
     counts = min(_MOST_COUNTED, max(_COUNTED, _COUNTED * _FEW / u))
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
-    automatic = partial(automatic_settings, shape=shape, counts=counts if settled else _COUNTED)
-    settings = automatic(u)
     grouped = clips_groups(shape)
+    if consistent == "auto":
+        consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
+    elif check_flag("consistent", consistent) and grouped:
+        raise ValueError("consistent must be False for groups of rows; got True.")
+    automatic = partial(
+        automatic_settings,
+        shape=shape,
+        counts=counts if settled else _COUNTED,
+        consistent=bool(consistent),
+    )
+    settings = automatic(u)
     if grouped:
         settings = _groups.automatic_settings(automatic, u)
     if linked:
         settings |= _log_link.automatic_settings(u)
-    consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
-    if consistent:
-        settings["iterations"] = max(settings["iterations"], _LEAST_STEPS)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -292,7 +302,7 @@ def plan(
         gram = Gram(shape, reach_2 * math.sqrt(shape.dim), limit)
         correlation = release(for_correlation, gram, _CORRELATION)
     for_gradients = 1.0 - for_moments - for_correlation - for_targets
-    query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
+    query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
     link = _log_link.planned(shape, u, limit, release) if linked else None
     if linked:
         longest = _log_link.longest_row(shape)
@@ -356,7 +366,7 @@ def plan(
             target_range=target_range,
             groups=groups,
             rows_per_weight=u,
-            consistent=consistent,
+            consistent=bool(consistent),
         ),
         expected=MappingProxyType(
             {
@@ -401,7 +411,9 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     return by_noise / (1.0 + by_noise / most)
 
 
-def automatic_settings(u: float, shape: ProblemShape, counts: float = _COUNTED) -> dict[str, Any]:
+def automatic_settings(
+    u: float, shape: ProblemShape, counts: float = _COUNTED, consistent: bool = False
+) -> dict[str, Any]:
     """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
 
     Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
@@ -418,6 +430,9 @@ def automatic_settings(u: float, shape: ProblemShape, counts: float = _COUNTED) 
     counts : float, default=0.3
         Weight of the counts of the classes.  What they add to the price of the columns' moments is
         taken from the gradients, and steps are as much shorter.
+    consistent : bool, default=False
+        Whether clipped rows count less whichever their label is.  That has no bias if the model is
+        right, so more is clipped, and the minimum is farther.
 
     Returns
     -------
@@ -432,10 +447,12 @@ def automatic_settings(u: float, shape: ProblemShape, counts: float = _COUNTED) 
     way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     if even or shape.loss.log_link:
         way = 1.0
-    most, steps = 16.0, max(10.0, 10.0 * (u / 20.0) ** 0.5)
+    most, least = 16.0, 16.0 if consistent else 10.0
+    steps, growth = 10.0 * (u / 20.0) ** 0.5, 0.25 if consistent else 0.4
     momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
     if u >= _MANY:
-        most, steps = 40.0, max(24.0, 24.0 * (u / 1500.0) ** 0.35)
+        most, least = 40.0, 32.0 if consistent else 24.0
+        steps = 24.0 * (u / 1500.0) ** 0.35
         momentum = 0.35 * math.log2(u / 60.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
@@ -445,8 +462,8 @@ def automatic_settings(u: float, shape: ProblemShape, counts: float = _COUNTED) 
     learned = min(_MOST_LEARNED, columns * (1.0 + counts**2) / (1.0 + _COUNTED**2))
     left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
     return {
-        "iterations": int(way * min(most, steps)),
-        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** 0.4)),
+        "iterations": int(way * min(most, max(least, steps))),
+        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** growth)),
         "rounds": 3 if u < _MANY else 5,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),

@@ -42,6 +42,7 @@ SETTINGS = {
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
     "correlation_clip": "length to which rows are cut while correlations are learned",
+    "consistent": "whether cut rows count less whichever their label is",
     "column_bound": "largest entry of a row that is reckoned with",
     "correlation_share": "share of the learning budget for correlations of columns",
     "cov_type": "whether the covariance trusts the model",

@@ -98,7 +98,13 @@ def plan_multinomial(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
     step = min(1.0, (u / _HOPELESS) ** 1.5)
-    automatic = {"step": step, "intercept_step": step, "shrinkage": 0.0, "james_stein": False}
+    automatic = {
+        "step": step,
+        "intercept_step": step,
+        "shrinkage": 0.0,
+        "james_stein": False,
+        "consistent": False,
+    }
     for name, value in automatic.items():
         if options.get(name, "auto") == "auto":
             options[name] = value
@@ -113,7 +119,6 @@ def plan_multinomial(
     settings = base.settings
     steps = settings.iterations
     if options.get("iterations", "auto") == "auto":
-        steps = dp_whitened_gd.automatic_settings(u, shape)["iterations"]
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share = 1.0 - settings.learning_share - settings.correlation_share
