@@ -440,10 +440,10 @@ def test_other_losses(loss):
 
 def test_clip_of_residuals():
     """The Huber loss is clipped as if its slopes were half of the targets' bound at most."""
-    clips = {
-        loss: plan(ProblemShape(5000, 6, 1.0, loss), "dp-whitened-gd", BUDGET).parameters
-        for loss in ("logistic", "huber")
-    }
+    clips = {}
+    for loss in ("logistic", "huber"):
+        shape = ProblemShape(5000, 6, 1.0, loss)
+        clips[loss] = plan(shape, "dp-whitened-gd", BUDGET, consistent=False).parameters
     ratio = clips["huber"]["clip_norm"] / clips["logistic"]["clip_norm"]
     assert ratio == pytest.approx(0.5)
 
@@ -520,11 +520,32 @@ def test_steps_follow_how_far_one_goes():
         for loss in ("logistic", "huber", "huberized-hinge", "pinball")
     )
     steps = {
-        shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET).settings.iterations
+        shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET, consistent=False).settings.iterations
         for shape in shapes
     }
     assert steps["logistic"] == steps["huber"] == 10 and steps["pinball"] == 32
     assert steps["huberized-hinge"] == 21
+
+
+@pytest.mark.parametrize(("n", "alike", "steps"), [(200, False, 10), (5000, True, 16)])
+def test_from_some_rows_a_weight_on_clipped_rows_count_less_whichever_their_label(n, alike, steps):
+    shape = ProblemShape(n, 9, 1.0)
+    settings = plan(shape, "dp-whitened-gd", BUDGET).settings
+    clamped = plan(shape, "dp-whitened-gd", BUDGET, consistent=False).settings
+    assert settings.consistent is settings.gradient.query.consistent is alike
+    assert settings.iterations == steps and not clamped.consistent
+    assert (settings.clip < clamped.clip) is alike
+    huber = plan(ProblemShape(n, 9, 1.0, "huber"), "dp-whitened-gd", BUDGET)
+    assert not huber.settings.consistent
+
+
+def test_labels_are_of_the_logistic_loss_and_of_single_rows():
+    with pytest.raises(ValueError, match="consistent must be False for the huber loss"):
+        plan(ProblemShape(5000, 9, 1.0, "huber"), "dp-whitened-gd", BUDGET, consistent=True)
+    grouped = ProblemShape(5000, 9, 1.0, unit="group", max_rows_per_group=5)
+    with pytest.raises(ValueError, match="consistent must be False for groups of rows"):
+        plan(grouped, "dp-whitened-gd", BUDGET, consistent=True)
+    assert not plan(grouped, "dp-whitened-gd", BUDGET).settings.consistent
 
 
 def test_the_fewer_rows_the_more_counts_of_classes_weigh():
