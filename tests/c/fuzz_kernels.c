@@ -385,6 +385,12 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
         (void)dpfast_line_search(n, e.per_row, e.target, e.target, e.weight, &loss, e.loss_clip, 3,
                                  steps, out);
     }
+    if (loss.id == DPFAST_LOSS_logistic) {
+        p->dense.consistent = p->csr.consistent = 1;
+        status = EITHER(p, gradient, &loss, e.w, e.clip, e.loss_clip, e.gradient, &loss_sum);
+        check_gradient(s, &e, dim, status, loss_sum);
+        p->dense.consistent = p->csr.consistent = 0;
+    }
     status = EITHER(p, gradient, &loss, e.w, e.clip, e.loss_clip, e.gradient, &loss_sum);
     check_gradient(s, &e, dim, status, loss_sum);
     if (s->tame && status == DPFAST_OK) {

@@ -143,6 +143,13 @@ static void check_shape(shape size, dpfast_index indptr_type, dpfast_index index
         CHECK(fabs(gradient[j] - expected[j]) <= 1e-14 * (double)(n + 1));
     }
     CHECK(fabs(loss - expected_loss) <= 1e-14 * (double)(n + d + 1));
+    dense.consistent = rows.consistent = 1;
+    CHECK(dpfast_dense_gradient(&dense, &logistic, w, 0.1, 0.9, expected, &loss) == DPFAST_OK);
+    CHECK(dpfast_csr_gradient(&rows, &logistic, w, 0.1, 0.9, gradient, &loss) == DPFAST_OK);
+    for (j = 0; j < dim; j++) {
+        CHECK(fabs(gradient[j] - expected[j]) <= 1e-14 * (double)(n + 1));
+    }
+    dense.consistent = rows.consistent = 0;
     CHECK(dpfast_csr_objective(&rows, &logistic, w, 0.9, &objective) == DPFAST_OK);
     CHECK(fabs(objective - loss) <= 1e-14 * (double)(n + 1));
 

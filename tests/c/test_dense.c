@@ -27,12 +27,14 @@ static double uniform(unsigned *state)
 static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
 {
     const ptrdiff_t dim = d + (intercept != 0.0);
-    const dpfast_loss logistic = {0, 0.0, 0.0};
+    const dpfast_loss logistic = {DPFAST_LOSS_logistic, 0.0, 0.0};
+    const dpfast_loss squared = {DPFAST_LOSS_squared, 0.0, 0.0};
     double *x = malloc((size_t)(n * d) * sizeof *x), *y = malloc((size_t)n * sizeof *y);
     double *scale = malloc((size_t)n * sizeof *scale), *w = malloc((size_t)dim * sizeof *w);
     float *inverse = malloc((size_t)n * sizeof *inverse);
     double *gradient = malloc((size_t)dim * sizeof *gradient);
     double *expected = calloc((size_t)dim, sizeof *expected);
+    double *alike = calloc((size_t)dim, sizeof *alike);
     double *margins = malloc((size_t)n * sizeof *margins), *norms = malloc((size_t)n * sizeof *norms);
     double *rows_out = malloc((size_t)(n * dim) * sizeof *rows_out);
     double loss = 0.0, objective = 0.0, expected_loss = 0.0;
@@ -58,14 +60,28 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
     rows.intercept = intercept;
 
     for (i = 0; i < n; i++) {
-        double z = intercept != 0.0 ? intercept * w[d] : 0.0, s;
+        double z = intercept != 0.0 ? intercept * w[d] : 0.0, s, counted;
         for (j = 0; j < d; j++) z += scale[i] * x[i * d + j] * w[j];
         s = -y[i] / (1.0 + exp(y[i] * z));
+        counted = s * fmin(1.0, 0.1 / fmax(1.0 / (1.0 + exp(z)), 1.0 / (1.0 + exp(-z))));
         s = s > 0.1 ? 0.1 : (s < -0.1 ? -0.1 : s); /* clip_norm 0.4 times inverse norm 0.25 */
         expected_loss += fmin(log1p(exp(-y[i] * z)), 0.9);
-        for (j = 0; j < d; j++) expected[j] += s * scale[i] * x[i * d + j];
-        if (intercept != 0.0) expected[d] += s * intercept;
+        for (j = 0; j < d; j++) {
+            expected[j] += s * scale[i] * x[i * d + j];
+            alike[j] += counted * scale[i] * x[i * d + j];
+        }
+        if (intercept != 0.0) {
+            expected[d] += s * intercept;
+            alike[d] += counted * intercept;
+        }
     }
+    rows.consistent = 1;
+    CHECK(dpfast_dense_gradient(&rows, &logistic, w, 0.4, 0.9, gradient, &loss) == DPFAST_OK);
+    for (j = 0; j < dim; j++) CHECK(fabs(gradient[j] - alike[j]) <= 1e-12 * (double)(n + 1));
+    CHECK(fabs(loss - expected_loss) <= 1e-12 * (double)(n + 1));
+    CHECK(dpfast_dense_gradient(&rows, &squared, w, 0.4, 0.9, gradient, &loss) ==
+          DPFAST_ERR_ARGUMENT);
+    rows.consistent = 0;
     CHECK(dpfast_dense_gradient(&rows, &logistic, w, 0.4, 0.9, gradient, &loss) == DPFAST_OK);
     for (j = 0; j < dim; j++) {
         CHECK(fabs(gradient[j] - expected[j]) <= 1e-12 * (double)(n + 1));
@@ -83,6 +99,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
         CHECK(dpfast_dense_row_norms(&rows, norms) == DPFAST_ERR_NONFINITE);
     }
     free(x); free(y); free(scale); free(w); free(inverse); free(gradient); free(expected);
+    free(alike);
     free(margins); free(norms); free(rows_out);
 }
 
