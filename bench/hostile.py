@@ -1,14 +1,23 @@
-"""Tables that break defaults: what users bring, and tuned benchmarks leave out.
+"""Tables that break defaults: ``python -m bench.hostile --data DIR``.
+
+What users bring, and tuned benchmarks leave out.
 
 Categories after Zipf of which some are empty, heavy tails, a constant column of the user's own,
 columns far narrower than their bounds, lone long rows, rare positives, no signal at all, from 50 to
 a million rows, and more columns than rows.  Settings are chosen on the tables with ``half="chosen
 on"`` alone, and judged by the others.
+
+A line a table and ε: the excess of the mean log-loss on the training rows above its minimum, with
+its standard error, and those of the share of positives as a constant, known exactly, and learned
+with the whole budget.  Flags: ``>const``, worse than the share known exactly, and ``rises``, worse
+than at the ε before, both by more than two standard errors.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +28,15 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from bench import problems
+from dpfast import Budget, Problem, solve
+from dpfast.column_blocks import ColumnBlock
+from dpfast.privacy.calibration import budget_mu
 
 Vector = NDArray[np.float64]
 Half = Literal["chosen on", "judged by"]
+
+EPSILONS = (0.05, 0.2, 1.0, 4.0, 16.0)
+DELTA = 1e-8
 
 
 @dataclass(frozen=True)
@@ -414,3 +429,90 @@ def kddcup(data: Path, largest: int) -> Table:
             columns[f"c{j}"] = np.log1p(np.maximum(values.astype(np.float64), 0.0))
             bounds[f"c{j}"] = [0.0, math.log1p(2.0**31)]
     return _encoded("KDD Cup 1999", columns, bounds, y, _By)
+
+
+# ---- what is lost on them -----------------------------------------------------------------------
+
+
+def problem_of(table: Table) -> Problem:
+    """The table with what is declared of it: categories and numbers, or nothing."""
+    return Problem(
+        table.X,
+        table.y,
+        "logistic",
+        data_norm=table.data_norm,
+        intercept=float(table.intercept),
+        columns=_declared(table),
+    )
+
+
+def _declared(table: Table) -> tuple[ColumnBlock, ...]:
+    if "undeclared" in table.name or (table.real and not table.indicators):
+        return ()
+    found, at, d = [], 0, table.X.shape[1]
+    for start, stop in (*sorted(table.indicators), (d, d)):
+        found += [ColumnBlock("number", j, j + 1) for j in range(at, start)]
+        found += [ColumnBlock("one-hot", start, stop)] if stop > start else []
+        at = stop
+    return tuple(found)
+
+
+def measure(problem: Problem, relation: str, epsilon: float, repetitions: int) -> Vector:
+    """Mean losses of private fits."""
+    budget, options = Budget(epsilon, DELTA), {"neighboring_relation": relation}
+    fits = (solve(problem, "auto", budget, **options, random_state=k) for k in range(repetitions))
+    return np.array([problem.objective(fit.w) for fit in fits]) / problem.shape.n_samples
+
+
+def constants(table: Table, epsilon: float, draws: int = 1_000) -> tuple[float, float]:
+    """Mean loss of the share of positives, and of what to expect of one with noise.
+
+    The latter is the mean of its posterior law from a flat prior, for the whole budget.
+    """
+    n, share = len(table.y), float(np.mean(table.y > 0.0))
+    noise = 1.0 / (budget_mu(Budget(epsilon, DELTA), "auto") * n)  # whichever the relation
+    noisy = share + noise * np.random.default_rng(0).standard_normal(draws)
+    shares = (np.arange(2_000) + 0.5) / 2_000
+    belief = -0.5 * np.square((noisy[:, None] - shares) / max(noise, 1.0 / 2_000))
+    belief = np.exp(belief - belief.max(axis=1, keepdims=True))
+    learned = belief @ shares / belief.sum(axis=1)
+
+    def loss(p: Any) -> float:
+        return float(np.mean(-share * np.log(p) - (1.0 - share) * np.log1p(-p)))
+
+    return loss(share), loss(learned)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="directory of the real tables")
+    parser.add_argument("--repetitions", type=int, default=8)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
+    parser.add_argument("--half", choices=("chosen on", "judged by"))
+    parser.add_argument("--names", nargs="+", help="of made tables; default: all")
+    parser.add_argument("--largest", type=int, default=40_000, help="rows of a table at most")
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    tables = [cut(table, given.largest) for table in made(given.half, given.names)]
+    if given.data is not None:
+        tables += real(given.data, given.half, largest=given.largest)
+    for table in tables:
+        problem, before = problem_of(table), np.array([np.inf, 0.0])
+        least = problems.least_loss(problem)
+        for epsilon in given.epsilons:
+            found = measure(problem, table.relation, epsilon, given.repetitions) - least
+            now = np.array([found.mean(), found.std(ddof=1) / math.sqrt(len(found))])
+            exact, learned = constants(table, epsilon)
+            flags = " >const" * bool(now[0] > exact - least + 2.0 * now[1])
+            flags += " rises" * bool(now[0] > before[0] + 2.0 * math.hypot(now[1], before[1]))
+            before = now
+            print(
+                f"| {table.half} | {table.name} | {epsilon:g} | {now[0]:.5f} ± {now[1]:.5f} | "
+                f"{exact - least:.5f}, {learned - least:.5f} |{flags}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

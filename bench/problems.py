@@ -143,18 +143,29 @@ def least_loss(problem: Any) -> float:
     from dpfast.objectives import Erm
     from dpfast.optimizers import OPTIMIZERS
 
-    ridge = 1e-9 * problem.shape.smoothness
-    tolerance = 1e-7 * min(problem.shape.lipschitz, problem.shape.row_norm)
-    w = OPTIMIZERS["newton"](Erm(problem, ridge), tolerance=tolerance).w
-    # Where the curvature is zero here and there, Newton's method may stop early.
+    shape = problem.shape
+    tolerance = 1e-7 * min(shape.lipschitz, shape.row_norm)
+    w = OPTIMIZERS["newton"](Erm(problem, 1e-9 * shape.smoothness), tolerance=tolerance).w
+    # Where the curvature is zero here and there, Newton's method may stop early, and to columns far
+    # narrower than others that ridge does matter: on in coordinates in which rows are white.
+    values, vectors = np.linalg.eigh(problem.gram() / shape.n_samples)
+    seen = values > 1e-13 * values[-1]
+    transform, ridge = vectors[:, seen] / np.sqrt(values[seen]), 1e-9 * shape.loss.smoothness
+
+    def of(v: Vector) -> tuple[float, Vector]:
+        value, gradient = problem.value_and_gradient(transform @ v, 0.0)
+        return value + 0.5 * ridge * float(v @ v), transform.T @ gradient + ridge * v
+
+    start = np.sqrt(values[seen]) * (vectors[:, seen].T @ w)
     further = scipy.optimize.minimize(
-        lambda v: problem.value_and_gradient(v, ridge),
-        w,
+        of,
+        start,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": tolerance},
+        options={"maxiter": 2000, "maxfun": 3000, "ftol": 1e-15, "gtol": 1e-9},
     ).x
-    return float(min(problem.objective(v) for v in (w, further))) / problem.shape.n_samples
+    points = (w, transform @ further)
+    return float(min(problem.objective(point) for point in points)) / shape.n_samples
 
 
 # ---- several rows a person ----------------------------------------------------------------------

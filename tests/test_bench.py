@@ -19,6 +19,8 @@ import bench.__main__ as cli
 from bench import (
     competitors,
     counts,
+    hostile,
+    hostile_losses,
     machine,
     priors,
     problems,
@@ -853,6 +855,75 @@ def test_priors_are_measured_against_fits_without_them():
     assert both < 0.9 * alone
     # Fits without a prior are the same; public rows with other labels are not.
     assert found["opposite"][0] == alone and found["opposite"][1] > public
+
+
+# ---- tables that break defaults ----------------------------------------------------------------
+
+
+def test_losses_on_hostile_tables_are_above_their_minimum(capsys):
+    names = ["500 rows", "60 rows", "one-hot, few rows"]
+    hostile.main(["--repetitions", "3", "--epsilons", "0.05", "30", "--names", *names])
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    found = {(line[2].strip(), float(line[3])): float(line[4].split("±")[0]) for line in lines}
+    assert {name for name, _ in found} == set(names)
+    for name in names:
+        assert 0.0 <= found[name, 30.0] < 0.1 * found[name, 0.05]
+    # By the cross entropy of the share of positives; a noisy one is worse.
+    exact, learned = (float(part) for part in lines[0][5].split(","))
+    (table,) = hostile.made(names=["500 rows"])
+    least = problems.least_loss(hostile.problem_of(table))
+    share = np.mean(table.y > 0.0)
+    entropy = -share * np.log(share) - (1.0 - share) * np.log(1.0 - share)
+    assert exact == pytest.approx(entropy - least, abs=1e-5) and learned > exact
+
+
+def test_hostile_tables_of_other_losses(capsys):
+    """Least squares, a rounded pinball loss, and three classes."""
+    losses = {"60 rows": "squares", "50 rows": "median", "three, 300 rows": "classes"}
+    for name, loss in losses.items():
+        options = ["--repetitions", "3", "--epsilons", "30", "--losses", loss, "--names", name]
+        hostile_losses.main(options)
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    assert [line[2].strip() for line in lines] == list(losses)
+    for line in lines:
+        excess = float(line[5].split("±")[0])
+        constant = float(line[6].split(",")[0])
+        assert -1e-9 < excess < constant
+
+
+@pytest.mark.parametrize("loss", ["squares", "huber", "median", "q90", "svm", "classes"])
+def test_losses_of_margins_and_their_slopes(loss):
+    """Against differences."""
+    rng = np.random.default_rng(0)
+    classes = loss in ("classes", "svm")
+    y = rng.integers(0, 3 if loss == "classes" else 2, 30).astype(float)
+    y = y if classes else rng.standard_normal(30)
+    margins, move = rng.standard_normal((2, 30, 3) if loss == "classes" else (2, 30))
+    _, slopes = hostile_losses.loss_of(loss, y, margins)
+    step = 1e-6
+    high, low = (hostile_losses.loss_of(loss, y, margins + s * move)[0] for s in (step, -step))
+    assert (high - low) / (2.0 * step) == pytest.approx(float(np.sum(slopes * move)), abs=1e-6)
+
+
+def test_declared_columns_of_hostile_tables():
+    (table,) = hostile.made(names=["one-hot, few rows"])
+    declared = hostile.problem_of(table).shape.columns
+    hot = [(block.start, block.stop) for block in declared if block.kind == "one-hot"]
+    assert hot == sorted(table.indicators) and len(declared) == len(hot) + 2
+    undeclared = replace(table, name="undeclared")
+    assert hostile.problem_of(undeclared).shape.columns == ()
+
+
+@pytest.mark.parametrize("narrow", [1.0, 1e-3])
+def test_the_least_loss_does_not_depend_on_units(narrow):
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.standard_normal((400, 3)) / 4.0, -1.0, 1.0)
+    y = np.where(rng.random(400) < 1.0 / (1.0 + np.exp(-8.0 * X[:, 0])), 1.0, -1.0)
+    least = [
+        problems.least_loss(Problem(X * scale, y, "logistic", data_norm=2.0))
+        for scale in (1.0, np.array([narrow, 1.0, narrow]))
+    ]
+    assert least[1] == pytest.approx(least[0], abs=1e-9) and 0.2 < least[0] < 0.6
 
 
 # ---- counts ------------------------------------------------------------------------------------
