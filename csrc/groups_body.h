@@ -43,7 +43,7 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
         return DPFAST_OK;
     }
     status = softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm,
-                            task->clip->row_norm, s, task->losses);
+                            0, task->clip->row_norm, s, task->losses);
     for (i = 0; i < m * task->n_classes; i++) {
         s[i] = -s[i];
     }

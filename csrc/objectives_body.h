@@ -204,7 +204,7 @@ dpfast_status NAME(multinomial)(const ROWS *rows, ptrdiff_t n_classes, const dou
         if (status == DPFAST_OK) {
             status = softmax_slopes(m, n_classes, part.target, part.weight,
                                     rows->inverse_norm != NULL ? rows->inverse_norm + start : NULL,
-                                    clip_norm, z, lost);
+                                    rows->consistent, clip_norm, z, lost);
         }
         for (k = 0; k < n_classes && status == DPFAST_OK; k++) {
             status = LOCAL(accumulate)(&part, z + k * m, zeros, partial);

@@ -9,9 +9,10 @@
 #include "status.h"
 
 /* z[k m + i], the margin of row i for class k, becomes minus the clipped and weighted derivative
- * of its loss by that margin; lost[i] its weighted loss. */
+ * of its loss by that margin; lost[i] its weighted loss.  If `consistent`, a row is scaled as that
+ * of its labels needs it whose derivatives are the longest. */
 static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const double *target,
-                                    const double *weight, const float *inverse_norm,
+                                    const double *weight, const float *inverse_norm, int consistent,
                                     double clip_norm, double *z, double *lost)
 {
     ptrdiff_t i, k;
@@ -43,17 +44,20 @@ static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, con
         /*@ admit \is_finite(target[i]) && 0 <= target[i] < n_classes; */
         const ptrdiff_t label = (ptrdiff_t)target[i];
         const double c = weight != NULL ? weight[i] : 1.0;
-        double sum = 0.0, square = 0.0, factor, length;
+        double sum = 0.0, square = 0.0, own, least, factor, length;
         for (k = 0; k < n_classes; k++) {
             sum += z[k * m + i];
         }
+        least = own = z[label * m + i] / sum;
         for (k = 0; k < n_classes; k++) {
-            const double slope = (k == label) - z[k * m + i] / sum;
+            const double p = z[k * m + i] / sum, slope = (k == label) - p;
+            least = p < least ? p : least;
             z[k * m + i] = slope;
             square += slope * slope;
         }
-        /* The gradient is the outer product of the slopes and the row. */
-        length = sqrt(square);
+        /* The gradient is the outer product of the slopes and the row.  Those of another label k
+         * have the square ||p||^2 - 2 p_k + 1; never less than the row's own, own >= least. */
+        length = sqrt(consistent ? square + 2.0 * (own - least) : square);
         factor = inverse_norm != NULL ? clip_norm * (double)inverse_norm[i] : INFINITY;
         factor = length > factor ? c * (factor / length) : c;
         for (k = 0; k < n_classes; k++) {

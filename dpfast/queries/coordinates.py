@@ -403,7 +403,12 @@ class ClassGradient(CoordinateGradient):
     ``√2``.  The labels are the rows' own (:meth:`dpfast.Problem.with_labels`).  The arguments are
     the transform and the weights, of shape (dim, K); the values are such a matrix, raveled.
 
-    Sensitivity: as for :class:`CoordinateGradient`, one release for all classes.
+    If `consistent`, s is scaled by what the longest of ``p - e_k`` needs, of square ``‖p‖² + 1 - 2
+    p_k``: the same whichever label the row has, so where labels follow the model the expectation
+    is 0, as for :class:`CoordinateGradient`.
+
+    Sensitivity: as for :class:`CoordinateGradient`, one release for all classes; `consistent` or
+    not, since the longest is not shorter than the row's own.
 
     Parameters
     ----------
@@ -414,10 +419,18 @@ class ClassGradient(CoordinateGradient):
         Of the transform's reach.
     n_classes : int
         K.
+    consistent : bool, default=False
     """
 
-    def __init__(self, shape: ProblemShape, clip_norm: float, limit: float, n_classes: int) -> None:
-        super().__init__(shape, clip_norm, limit)
+    def __init__(
+        self,
+        shape: ProblemShape,
+        clip_norm: float,
+        limit: float,
+        n_classes: int,
+        consistent: bool = False,
+    ) -> None:
+        super().__init__(shape, clip_norm, limit, consistent)
         self.slope = CLASS_SLOPE
         self.n_classes = n_classes
         self.dimension = n_classes * shape.dim

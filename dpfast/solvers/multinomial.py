@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_integer
+from dpfast._validation import check_flag, check_integer
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.privacy import Budget, affordable, relation_of
@@ -39,9 +39,8 @@ Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 _GRADIENT = "gradient of all classes"
-# Rows behind one weight, times µ, below which full steps follow the noise; fewer than for two
-# classes, whose shorter ones lost more than they saved here (scikit-learn's digits, ε from 0.2 on).
-_HOPELESS = 1.3
+# Rows behind one weight, times µ, below which there are fewer steps: each follows the noise.
+_FEW = 20.0
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
 
@@ -97,15 +96,13 @@ def plan_multinomial(
         )
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    step = min(1.0, (u / _HOPELESS) ** 1.5)
-    automatic = {
-        "step": step,
-        "intercept_step": step,
-        "shrinkage": 0.0,
-        "james_stein": False,
-        "consistent": False,
-    }
-    for name, value in automatic.items():
+    grouped = dp_whitened_gd.clips_groups(shape)
+    consistent = options.pop("consistent", "auto")
+    if consistent == "auto":
+        consistent = not grouped
+    elif check_flag("consistent", consistent) and grouped:
+        raise ValueError("consistent must be False for groups of rows; got True.")
+    for name, value in {"shrinkage": 0.0, "james_stein": False}.items():
         if options.get(name, "auto") == "auto":
             options[name] = value
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
@@ -114,10 +111,13 @@ def plan_multinomial(
         budget,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
+        consistent=False,
         **options,
     )
     settings = base.settings
-    steps = settings.iterations
+    steps, intercept_step = settings.iterations, settings.intercept_step
+    if options.get("intercept_step", "auto") == "auto":
+        intercept_step = settings.step  # counts know the intercepts, and no other settles them
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
@@ -131,7 +131,7 @@ def plan_multinomial(
     mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
         Budget(mu=mu * math.sqrt(share / steps)),
-        _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation),
+        _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent),
         neighboring_relation,
         where=_GRADIENT,
     )
@@ -158,7 +158,9 @@ def plan_multinomial(
             clip_norm=clip_norm,
             clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
             iterations=steps,
+            intercept_step=intercept_step,
             classes=n_classes,
+            consistent=consistent,
         ),
         expected=MappingProxyType({}),
     )
@@ -175,17 +177,23 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
 
 
 def _query(
-    shape: ProblemShape, clip_norm: float, limit: float, n_classes: int, neighboring_relation: str
+    shape: ProblemShape,
+    clip_norm: float,
+    limit: float,
+    n_classes: int,
+    neighboring_relation: str,
+    consistent: bool,
 ) -> Query:
     """The gradients of all classes."""
     if dp_whitened_gd.clips_groups(shape):
         return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
-    return ClassGradient(shape, clip_norm, limit, n_classes)
+    return ClassGradient(shape, clip_norm, limit, n_classes, consistent)
 
 
 def _more_steps(n_classes: int, u: float) -> float:
     """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
-    return 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
+    more = 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
+    return more * math.sqrt(min(1.0, u / _FEW))
 
 
 def is_multinomial(plan: Plan[Any]) -> bool:

@@ -698,23 +698,26 @@ def _cases() -> list[Case]:
         )
         for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS))
     ]
-    cases.append(
-        Case(
-            "gradient of classes",
-            lambda size: ClassGradient(shape_of(LOGISTIC, size, 2), 0.7, 60.0, 3),
-            lambda query: [
-                (stretched(query), w)
-                for w in (
-                    np.zeros((3, 3)),
-                    *(1e3 * np.random.default_rng(k).standard_normal((3, 3)) for k in range(6)),
-                )
-            ],
-            ball(2, CLASSES),
-            problem_of(LOGISTIC),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+    for consistent in (False, True):
+        cases.append(
+            Case(
+                "gradient of classes" + (", consistent" if consistent else ""),
+                lambda size, consistent=consistent: ClassGradient(
+                    shape_of(LOGISTIC, size, 2), 0.7, 60.0, 3, consistent
+                ),
+                lambda query: [
+                    (stretched(query), w)
+                    for w in (
+                        np.zeros((3, 3)),
+                        *(1e3 * np.random.default_rng(k).standard_normal((3, 3)) for k in range(6)),
+                    )
+                ],
+                ball(2, CLASSES),
+                problem_of(LOGISTIC),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
         )
-    )
     cases.append(
         Case(
             "targets in bins",

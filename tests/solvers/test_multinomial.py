@@ -1,8 +1,11 @@
 """Multinomial regression: kernel against its twin, sensitivity, the noiseless optimum, budgets."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.special
 from reference.multinomial import multinomial
 from sklearn.linear_model import LogisticRegression as Reference
 
@@ -137,12 +140,13 @@ def test_sums_do_not_depend_on_threads_or_storage(sparse):
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("max_weight", [1.0, 2.5])
-def test_worst_neighbors_are_as_far_apart_as_declared(trees, relation, max_weight):
+@pytest.mark.parametrize("consistent", [False, True])
+def test_worst_neighbors_are_as_far_apart_as_declared(relation, max_weight, consistent):
     """The clipped contributions of single rows, of any class, at weights far out."""
     shape = ProblemShape(3000, 2, 2.0, max_weight=max_weight)
     plan = plan_multinomial(shape, 3, Budget(1.0, 1e-6), neighboring_relation=relation)
     event, clip_norm = plan.events[-1], plan.settings.clip_norm
-    query = ClassGradient(shape, clip_norm, plan.settings.limit, 3)
+    query = ClassGradient(shape, clip_norm, plan.settings.limit, 3, consistent)
     rng = np.random.default_rng(0)
     transform = np.diag([3.0, 2.0, 1.0])
     X = 2.0 * np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 40)])
@@ -329,11 +333,61 @@ def test_bad_plans():
         plan_multinomial(ProblemShape(100, 2, 1.0, "huber"), 3, Budget(1.0, 1e-6))
 
 
+def consistent_slopes(w, X, labels, limits):
+    """Of every row, scaled as the one of its labels needs it whose slopes are the longest."""
+    probabilities = scipy.special.softmax(X @ w[:, :-1].T + w[:, -1], axis=1)
+    every = [np.linalg.norm(probabilities - one, axis=1) for one in np.eye(len(w))]
+    factors = np.minimum(1.0, limits / np.max(every, axis=0))
+    return factors[:, None] * (probabilities - np.eye(len(w))[labels.astype(int)]), factors
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("scalar", [np.float64, np.float32])
+def test_consistent_gradients_against_whole_arrays(sparse, scalar):
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((500, 3)).astype(scalar), rng.integers(0, 4, 500).astype(float)
+    w, lengths = rng.standard_normal((4, 4)), 1.0 + rng.random(500)
+    rows = scipy.sparse.csr_array(X) if sparse else X
+    problem = Problem(rows, np.ones(500), data_norm=9.0).with_labels(labels)
+    view = problem.clipped_by_lengths(lambda _: lengths, consistent=True)
+    slopes, factors = consistent_slopes(w, X.astype(float), labels, 0.6 / lengths)
+    expected = slopes.T @ np.column_stack([X, np.ones(500)])
+    np.testing.assert_allclose(multinomial_gradient(view, w, 0.6)[0], expected, atol=3e-5)
+    assert (factors < 1.0).mean() > 0.5
+
+
+def test_consistent_gradients_vanish_where_labels_follow_the_model():
+    """Every row with each label, as often as the model says; scaled by their own they do not."""
+    rng = np.random.default_rng(1)
+    X, w = rng.standard_normal((200, 2)), 2.0 * rng.standard_normal((3, 3))
+    probabilities = scipy.special.softmax(X @ w[:, :-1].T + w[:, -1], axis=1)
+    problem = Problem(
+        np.repeat(X, 3, axis=0), np.ones(600), data_norm=9.0,
+        sample_weight=probabilities.ravel(), max_weight=1.0,
+    ).with_labels(np.tile([0.0, 1.0, 2.0], 200))  # fmt: skip
+    consistent, scaled = (
+        multinomial_gradient(
+            problem.clipped_by_lengths(lambda _: np.full(600, 2.0), consistent=flag), w, 0.5
+        )[0]
+        for flag in (True, False)
+    )
+    assert np.abs(consistent).max() < 1e-4 and np.linalg.norm(scaled) > 1.0
+
+
+def test_groups_are_not_scaled_whichever_their_label():
+    grouped = ProblemShape(5000, 9, 1.0, unit="group", max_rows_per_group=5)
+    assert not plan_multinomial(grouped, 3, Budget(1.0, 1e-6)).settings.consistent
+    assert plan_multinomial(ProblemShape(5000, 9, 1.0), 3, Budget(1.0, 1e-6)).settings.consistent
+    with pytest.raises(ValueError, match="consistent must be False for groups of rows; got True"):
+        plan_multinomial(grouped, 3, Budget(1.0, 1e-6), consistent=True)
+
+
 def test_what_auto_stands_for():
     """Full steps but for the fewest rows; momentum, fewer steps for it, more for many classes."""
     for n, momentum in ((500, 0.0), (1_000_000, 0.78)):
         shape = ProblemShape(n, 10, 1.0)
-        two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6)).parameters
+        two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6), consistent=False).parameters
+        rows = dp_whitened_gd.rows_per_weight(shape, Budget(1.0, 1e-6), "replace_one", "auto")
         several = plan_multinomial(shape, 4, Budget(1.0, 1e-6)).parameters
         assert [several[k] for k in ("step", "intercept_step", "shrinkage")] == [1.0, 1.0, 0.0]
         assert several["momentum"] == two["momentum"] == pytest.approx(momentum)
@@ -341,6 +395,7 @@ def test_what_auto_stands_for():
         for classes, more in ((4, 1.25), (26, 2.0)):
             settled = plan_multinomial(shape, classes, Budget(1.0, 1e-6)).parameters
             more = more if momentum else 1.0
+            more *= math.sqrt(min(1.0, rows / 20.0))
             assert settled["iterations"] == round(more * (1.0 - 0.8 * momentum) * most)
     few = plan_multinomial(ProblemShape(100, 10, 1.0), 4, Budget(0.1, 1e-6)).parameters
     assert few["step"] == few["intercept_step"] < 0.1
