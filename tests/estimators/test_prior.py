@@ -23,13 +23,8 @@ from dpfast import (
 )
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import (
-    Coefficients,
-    from_rows,
-    known_rows,
-    plan_refit,
-    plan_with_prior,
-)
+from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
+from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
 WEIGHTS = np.array([3.0, -2.0, 0.0, 1.0, 0.0])
@@ -80,7 +75,7 @@ def problem(n=2000, seed=0):
 
 def run(rows, known, epsilon=1.0, seed=0):
     budget = Budget(epsilon, 1e-6)
-    settled = plan_with_prior(rows.shape, known, budget)
+    settled = plan_with_rows(rows.shape, known, budget)
     return carry_out(settled, rows, SecureGenerator(seed), Ledger(budget))
 
 
