@@ -57,7 +57,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import known_rows, plan_refit
-from dpfast.solvers.public_rows import FEW, from_rows, plan_with_rows
+from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -539,6 +539,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         how = {"neighboring_relation": relation, "accountant": accountant}
         if isinstance(self.prior, tuple):
             X, y = self._public_rows(shape)
+            if shape.dim > MOST_KNOWN:
+                return None
             plan = plan_with_rows(shape, from_rows(shape, X, targets(y)), budget, **how)
             return plan if plan.settings.rows_per_weight < FEW else None
         prior = self.prior

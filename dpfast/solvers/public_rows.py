@@ -36,18 +36,19 @@ from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
-from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 from dpfast.solvers.prior import check_shape
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _LINE, _GRADIENT = "gradient along the public weights", "gradient"
-#: Rows behind one weight, times µ, from which on public rows are left alone.
-FEW = 25.0
-# Rows behind one weight, times µ, up to which one gradient is released, and three, and a line
-# before them.
-_ONE, _THREE = 1.5, 5.0
+#: Rows behind one weight, times µ, from which on public rows are left alone; and weights beyond
+#: which they are, since beliefs hold a matrix each.
+FEW, MOST_KNOWN = 25.0, 500
+# Gradients that are released from so many rows behind one weight, times µ, on; below, it is one.
+_STEPS = ((12.0, 12), (5.0, 8), (1.5, 3))
+# Up to here the line is asked for before them.
+_LINE_FEW = 5.0
 # Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
 # since that is how the noise in a number falls, and at most the second.
 _FOR_LINE, _MOST_LINE = 1.25, 0.5
@@ -62,7 +63,7 @@ _SHARES, _PROBABLE = (0.9, 0.6, 0.3, 0.0), (0.3, 0.2, 0.2, 0.3)
 _VARIANCES = (0.0, 0.01, 0.05, 0.25, 1.0)
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does; and by this factor, so that steps do not overshoot.
-_BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.2, 2.5, 1.25
+_BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.4, 5.0, 1.25
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
 # Precision of the intercept in white coordinates before any rows are seen; other weights have 1.
@@ -217,7 +218,7 @@ def plan_with_rows(
         )
     mu = budget_mu(budget, accountant)
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    steps = 1 if u < _ONE else 3 if u < _THREE else 8
+    steps = next((steps for least, steps in _STEPS if u >= least), 1)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
     clip_norm = clip * math.sqrt(shape.dim) * _large_slope(shape, prior)
 
@@ -228,7 +229,7 @@ def plan_with_rows(
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
     line, for_line = None, 0.0
-    if u < _THREE:
+    if u < _LINE_FEW:
         for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
         along = RelativeGradient(shape, _LINE_CLIP, limit, 1 + (shape.intercept != 0.0))
         line = release(for_line, along, _LINE)
