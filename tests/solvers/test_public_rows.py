@@ -68,7 +68,7 @@ def test_what_gradients_say_decides_how_much_is_believed():
     # Nothing is known where noise hides all: the mean of the shares by their probabilities.
     assert shares[1.0, 1e-3] == pytest.approx(0.45, abs=0.02)
     assert shares[-1.0, 1e-3] == pytest.approx(0.45, abs=0.02)
-    assert shares[-1.0, 10.0] < 0.2 < shares[-1.0, 1.0] < 0.35
+    assert shares[-1.0, 10.0] < 0.2 < shares[-1.0, 1.0] < 0.4
     assert shares[1.0, 1.0] > 0.5 and shares[1.0, 10.0] > 0.7
 
 
