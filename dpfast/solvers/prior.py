@@ -43,8 +43,6 @@ _STANDS_OUT, _WIDEST = 2.0, 100.0
 _REMEMBERED, _FORGOTTEN = 0.9, 1.1
 # Deviations of the noise by which zero must be better than known coefficients.
 _DROPPED = 2.0
-# Variance of what a descent is wrong by over that of the noise alone: clipping errs, too.
-_CLIPPED = 4.0
 # Mean curvature of a loss over its largest, roughly.
 _BENT = 0.6
 
@@ -227,8 +225,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     # Without a prior, weights that noise alone would explain are drawn to zero, as in other fits.
     descent = replace(descent, james_stein=not believed)
     v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
-    # Of noise and clipping, and of minimizers of so many rows of one population.
-    variance = _CLIPPED * (flat_noise(descent, n) * change) ** 2
+    # Of the noise, and of minimizers of so many rows of one population.
+    variance = (flat_noise(descent, n) * change) ** 2
     variance += 1.0 / (_BENT * shape.loss.smoothness * n)
     covariance: Matrix = variance * np.eye(shape.dim)
     wider = math.inf
