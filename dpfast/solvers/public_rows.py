@@ -9,8 +9,8 @@ wrong to an unknown extent.  A run
    each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
    expect follow by Bayes' law.
 
-Where rows a weight are few, the first release is of the gradient along the public rows' weights and
-the constant alone, which have less noise than all.
+Where rows a weight are few, the first releases are of the gradient along the public rows' weights
+and the constant alone, which have less noise than all.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
 docs/guide/priors.md has what it brings, and where it does not.
@@ -47,11 +47,11 @@ _LINE, _GRADIENT = "gradient along the public weights", "gradient"
 FEW, MOST_KNOWN = 25.0, 500
 # Gradients that are released from so many rows behind one weight, times µ, on; below, it is one.
 _STEPS = ((12.0, 12), (5.0, 8), (1.5, 3))
-# Up to here the line is asked for before them.
-_LINE_FEW = 5.0
+# Up to here the line is asked for before them, so many times.
+_LINE_FEW, _LINES = 5.0, 3
 # Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
 # since that is how the noise in a number falls, and at most the second.
-_FOR_LINE, _MOST_LINE = 1.25, 0.5
+_FOR_LINE, _MOST_LINE = 1.25, 0.7
 # Slopes are taken to be up to so many times their root mean square among the public rows, and at
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
@@ -232,7 +232,7 @@ def plan_with_rows(
     if u < _LINE_FEW:
         for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
         along = RelativeGradient(shape, _LINE_CLIP, limit, 1 + (shape.intercept != 0.0))
-        line = release(for_line, along, _LINE)
+        line = release(for_line / _LINES, along, _LINE)
     query = CoordinateGradient(shape, clip_norm, limit, shape.loss.multiclass)
     gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
     return Plan(
@@ -249,7 +249,7 @@ def plan_with_rows(
             iterations=steps,
             clip=clip,
         ),
-        accesses=(*([] if line is None else [(line, 1)]), (gradient, steps)),
+        accesses=(*([] if line is None else [(line, _LINES)]), (gradient, steps)),
         expected=MappingProxyType({}),
     )
 
@@ -285,10 +285,11 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
         way, query = model.line(), settings.line.query
         assert isinstance(query, RelativeGradient)
         at = curator.fix(query, prior.transform @ way)
-        noisy = curator.release(settings.line, at, prior.transform @ point, slope)
         deviation = slope * settings.line.stddev / unit
-        told.append(_Told(point, slope * noisy / unit, deviation, slope * _LINE_CLIP, way))
-        point, share = model.expected(told, point)
+        for _ in range(_LINES):
+            noisy = curator.release(settings.line, at, prior.transform @ point, slope)
+            told.append(_Told(point, slope * noisy / unit, deviation, slope * _LINE_CLIP, way))
+            point, share = model.expected(told, point)
     query = settings.gradient.query
     assert isinstance(query, CoordinateGradient)
     at, norms = curator.fix(query, prior.transform), np.empty(settings.iterations)
