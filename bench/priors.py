@@ -20,13 +20,8 @@ from bench.problems import Dataset, bank, letter, numeric_adult, randhie, wine
 from dpfast import Budget, Ledger, Problem, plan, solve
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import (
-    Coefficients,
-    from_rows,
-    known_rows,
-    plan_refit,
-    plan_with_prior,
-)
+from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
+from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -98,7 +93,7 @@ def measure(
         ]
         for i, draw in enumerate(KINDS.values()):
             prior = from_rows(shape, *draw(data, np.random.default_rng(3)))
-            settled = plan_with_prior(shape, prior, budget)
+            settled = plan_with_rows(shape, prior, budget)
             fits = [
                 excess(carry_out(settled, problem, SecureGenerator(k), Ledger(budget)).w)
                 for k in range(repetitions)

@@ -56,7 +56,8 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.solvers.prior import FEW, from_rows, known_rows, plan_refit, plan_with_prior
+from dpfast.solvers.prior import known_rows, plan_refit
+from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 from dpfast.sums import RowSums, single_rows
 
 Vector = NDArray[np.float64]
@@ -538,7 +539,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         how = {"neighboring_relation": relation, "accountant": accountant}
         if isinstance(self.prior, tuple):
             X, y = self._public_rows(shape)
-            plan = plan_with_prior(shape, from_rows(shape, X, targets(y)), budget, **how)
+            if shape.dim > MOST_KNOWN:
+                return None
+            plan = plan_with_rows(shape, from_rows(shape, X, targets(y)), budget, **how)
             return plan if plan.settings.rows_per_weight < FEW else None
         prior = self.prior
         if isinstance(prior, PrivateLinearModel):

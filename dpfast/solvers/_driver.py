@@ -43,7 +43,8 @@ from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.solvers.papers import privgene, rrpsgd
-from dpfast.solvers.prior import RefitSettings, has_prior, run_refit, run_with_prior
+from dpfast.solvers.prior import RefitSettings, run_refit
+from dpfast.solvers.public_rows import PublicSettings, run_with_rows
 from dpfast.sums import RowSums
 
 #: Names of scikit-learn's solvers, and what to say of them.
@@ -374,8 +375,8 @@ def carry_out(
     run = SOLVERS[plan.solver].run
     if is_multinomial(plan):
         run = run_multinomial
-    elif has_prior(plan):
-        run = run_with_prior
+    elif isinstance(plan.settings, PublicSettings):
+        run = run_with_rows
     elif isinstance(plan.settings, RefitSettings):
         run = run_refit
     curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)

@@ -23,15 +23,11 @@ from dpfast import (
 )
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import (
-    Coefficients,
-    from_rows,
-    known_rows,
-    plan_refit,
-    plan_with_prior,
-)
+from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
+from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
+LINE = 3 * ["gradient along the public weights"]
 WEIGHTS = np.array([3.0, -2.0, 0.0, 1.0, 0.0])
 
 
@@ -80,7 +76,7 @@ def problem(n=2000, seed=0):
 
 def run(rows, known, epsilon=1.0, seed=0):
     budget = Budget(epsilon, 1e-6)
-    settled = plan_with_prior(rows.shape, known, budget)
+    settled = plan_with_rows(rows.shape, known, budget)
     return carry_out(settled, rows, SecureGenerator(seed), Ledger(budget))
 
 
@@ -105,13 +101,14 @@ def test_what_the_private_rows_contradict_counts_less():
     rows = problem(20_000)
     X, y = table(3000, 1)
     alike = from_rows(rows.shape, X, np.where(y == 1, 1.0, -1.0))
-    half = np.where(np.random.default_rng(2).random(3000) < 0.5, y, table(3000, 3)[1])
-    other = from_rows(rows.shape, X, np.where(half == 1, 1.0, -1.0))
-    gone = [
+    logits = X @ WEIGHTS[[2, 0, 1, 4, 3]] - 0.5
+    drawn = np.random.default_rng(2).logistic(size=3000) < logits
+    other = from_rows(rows.shape, X, np.where(drawn, 1.0, -1.0))
+    believed = [
         sum(run(rows, known, 0.05, seed).history["public_share"] for seed in range(4))
         for known in (alike, other)
     ]
-    assert gone[1] < 0.5 * gone[0]
+    assert believed[1] < 0.5 * believed[0]
 
 
 def test_without_private_rows_to_speak_of_the_public_ones_decide():
@@ -131,9 +128,7 @@ def test_it_costs_what_the_plan_says(relation):
     settings = {**DECLARED, "classes": [0, 1], "neighboring_relation": relation}
     model = LogisticRegression(**settings, epsilon=0.2, prior=table(50, 1)).fit(X, y)
     assert 0.199 < model.privacy_.epsilon <= 0.2
-    places = [event.where for event in model.privacy_.events]
-    assert places.count("slope towards the public rows") == 1
-    assert places[-1] == "slope towards the public rows"
+    assert [event.where for event in model.privacy_.events] == LINE + 3 * ["gradient"]
 
 
 @pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC, LinearRegression, HuberRegressor])
@@ -142,8 +137,8 @@ def test_every_loss_without_a_log_link_takes_one(cls, fit_intercept):
     X, y = table()
     named = {"classes": [0, 1]} if "classes" in cls().get_params() else {"target_bounds": (-1, 1)}
     settings = {**DECLARED, **named, "fit_intercept": fit_intercept, "prior": table(200, 1)}
-    model = cls(**settings, epsilon=0.06).fit(X, y)
-    assert model.privacy_.events[-1].where == "slope towards the public rows"
+    model = cls(**settings, epsilon=0.05).fit(X, y)
+    assert [event.where for event in model.privacy_.events][:3] == LINE
     assert np.corrcoef(model.coef_.ravel(), WEIGHTS)[0, 1] > 0.6
     assert (np.ravel(model.intercept_)[0] != 0.0) == fit_intercept
 

@@ -1,0 +1,431 @@
+"""Fits that begin with public rows, which cost nothing to look at.
+
+Public rows tell the coordinates to descend in, how the loss bends, and weights, which are right or
+wrong to an unknown extent.  A run
+
+1. weighs beliefs about the private weights against each other: that they are a share of the public
+   rows' weights, from nearly all to none, with a deviation, from none to as large as these are;
+2. releases few gradients, each at the weights that are then expected.  With the public rows' bends
+   each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
+   expect follow by Bayes' law.
+
+Where rows a weight are few, the first releases are of the gradient along the public rows' weights
+and the constant alone, which have less noise than all.
+
+Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
+docs/guide/priors.md has what it brings, and where it does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.privacy import Budget, affordable
+from dpfast.privacy.calibration import budget_mu
+from dpfast.queries import CoordinateGradient, RelativeGradient, bounded
+from dpfast.queries.coordinates import column_transform, reach_limit
+from dpfast.shape import ProblemShape
+from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers.prior import check_shape
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_LINE, _GRADIENT = "gradient along the public weights", "gradient"
+#: Rows behind one weight, times µ, from which on public rows are left alone; and weights beyond
+#: which they are, since beliefs hold a matrix each.
+FEW, MOST_KNOWN = 25.0, 500
+# Gradients that are released from so many rows behind one weight, times µ, on; below, it is one.
+_STEPS = ((12.0, 12), (5.0, 8), (1.5, 3))
+# Up to here the line is asked for before them, so many times.
+_LINE_FEW, _LINES = 5.0, 3
+# Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
+# since that is how the noise in a number falls, and at most the second.
+_FOR_LINE, _MOST_LINE = 1.25, 0.7
+# Slopes are taken to be up to so many times their root mean square among the public rows, and at
+# least this share of the largest there are.
+_LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
+# Clip norm of the line's rows in these units.
+_LINE_CLIP = 1.3
+# Beliefs: shares of the public rows' weights and their probabilities, and variances in units of the
+# mean square of these, or of weights of length 1 if they are shorter.
+_SHARES, _PROBABLE = (0.9, 0.6, 0.3, 0.0), (0.3, 0.2, 0.2, 0.3)
+_VARIANCES = (0.0, 0.01, 0.05, 0.25, 1.0)
+# What the private rows bend beyond the public ones: along every direction, by a part that their
+# number does not mend and one that it does; and by this factor, so that steps do not overshoot.
+_BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.4, 5.0, 1.25
+# Times that what is expected is found anew, with the bends on the way there.
+_GUESSES = 2
+# Precision of the intercept in white coordinates before any rows are seen; other weights have 1.
+_INTERCEPT_PRECISION = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What public rows tell, in the units of a problem.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (dim,)
+        The weights.
+    transform : ndarray of shape (dim, dim)
+        Coordinates in which the rows are nearly white.
+    X, y : ndarray
+        The public rows, with the constant, and their targets.
+    """
+
+    origin: Vector
+    transform: Matrix
+    X: Matrix
+    y: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSettings:
+    """What a run follows.
+
+    Attributes
+    ----------
+    prior : Known
+    line : Gaussian or None
+        The release along the public rows' weights and the constant.
+    gradient : Gaussian
+    """
+
+    prior: Known
+    line: Gaussian | None
+    gradient: Gaussian
+    rows_per_weight: float
+    public_rows: int
+    iterations: int
+    clip: float
+
+
+def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
+    """The prior of public rows.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Of the private problem.
+    X : ndarray of shape (m, n_features)
+        No longer than the private rows.
+    y : ndarray of shape (m,)
+        Targets as the loss takes them.
+
+    Returns
+    -------
+    Known
+    """
+    rows = X
+    if shape.intercept != 0.0:
+        rows = np.column_stack([X, np.full(len(X), shape.intercept)])
+    transform = _white(shape, rows)
+    v = _most_likely(shape, rows @ transform, y, _beforehand(shape))
+    return Known(transform @ v, transform, rows, y)
+
+
+def _beforehand(shape: ProblemShape) -> Vector:
+    """Precision of weights in white coordinates before any rows are seen."""
+    precision = np.ones(shape.dim)
+    if shape.intercept != 0.0:
+        precision[-1] = _INTERCEPT_PRECISION
+    return precision
+
+
+def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
+    """Coordinates in which these rows are nearly white, and others like them not much longer."""
+    m, d = len(rows), shape.n_features
+    center = rows[:, :d].mean(axis=0) if shape.intercept != 0.0 else np.zeros(d)
+    scale = np.sqrt(np.mean((rows[:, :d] - center) ** 2, axis=0))
+    # A column that hardly varies in these rows may do so in others.
+    entry = shape.data_norm / math.sqrt(shape.dim)
+    scale = np.where(scale < entry / math.sqrt(m), entry, scale)
+    z = (rows[:, :d] - center) / scale
+    moments = z.T @ z / (m + d)
+    np.fill_diagonal(moments, 1.0)
+    values, vectors = np.linalg.eigh(moments)
+    change = np.eye(shape.dim)
+    change[:d, :d] = vectors / np.sqrt(values)
+    return column_transform(shape, center, scale) @ change
+
+
+def _most_likely(shape: ProblemShape, z: Matrix, y: Vector, precision: Vector) -> Vector:
+    """Weights of the rows `z` that are normal beforehand, around 0."""
+
+    def value(v: Vector) -> float:
+        return float(shape.loss(z @ v, y)[0].sum() + 0.5 * precision @ v**2)
+
+    v = np.zeros(z.shape[1])
+    for _ in range(100):
+        _, slopes, bends = shape.loss(z @ v, y)
+        hessian = (z.T * bends) @ z + np.diag(precision)
+        gradient = z.T @ slopes + precision * v
+        move = np.linalg.solve(hessian, gradient)
+        if float(gradient @ move) < 1e-12 * len(y):
+            break
+        step, now = 1.0, value(v)
+        while value(v - step * move) > now and step > 1e-6:
+            step *= 0.5
+        v = v - step * move
+    return v
+
+
+def plan_with_rows(
+    shape: ProblemShape,
+    prior: Known,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+) -> Plan[PublicSettings]:
+    """Settle everything from public quantities, the prior among them.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    prior : Known
+    budget : Budget
+        Not pure.
+    neighboring_relation, accountant
+        As for :func:`dpfast.plan`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        If the budget or the loss does not suit.
+    """
+    check_shape(shape, budget, neighboring_relation)
+    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
+    if shape.alpha is not None or shape.dim > MOST_KNOWN:
+        raise ValueError(
+            f"X must have at most {MOST_KNOWN} columns, the intercept's included, and alpha must "
+            f"be None, for a fit with public rows; got {shape.dim} and {shape.alpha}."
+        )
+    mu = budget_mu(budget, accountant)
+    u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+    steps = next((steps for least, steps in _STEPS if u >= least), 1)
+    clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
+    clip_norm = clip * math.sqrt(shape.dim) * _large_slope(shape, prior)
+
+    def release(share: float, query: CoordinateGradient, where: str) -> Gaussian:
+        each = Budget(mu=mu * math.sqrt(share))
+        return Gaussian.calibrate(each, query, neighboring_relation, where=where)
+
+    limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
+    prior = replace(prior, transform=bounded(shape, prior.transform, limit))
+    line, for_line = None, 0.0
+    if u < _LINE_FEW:
+        for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
+        along = RelativeGradient(shape, _LINE_CLIP, limit, 1 + (shape.intercept != 0.0))
+        line = release(for_line / _LINES, along, _LINE)
+    query = CoordinateGradient(shape, clip_norm, limit, shape.loss.multiclass)
+    gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
+    return Plan(
+        solver=dp_whitened_gd.NAME,
+        shape=shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        settings=PublicSettings(
+            prior=prior,
+            line=line,
+            gradient=gradient,
+            rows_per_weight=u,
+            public_rows=len(prior.y),
+            iterations=steps,
+            clip=clip,
+        ),
+        accesses=(*([] if line is None else [(line, _LINES)]), (gradient, steps)),
+        expected=MappingProxyType({}),
+    )
+
+
+def _large_slope(shape: ProblemShape, prior: Known) -> float:
+    """How large slopes are but for few rows, as far as public rows tell."""
+    slopes = shape.loss(prior.X @ prior.origin, prior.y)[1]
+    found = _LARGE_SLOPE * math.sqrt(float(np.mean(slopes**2)))
+    return shape.loss.lipschitz * min(1.0, max(_LEAST_SLOPE, found / shape.loss.lipschitz))
+
+
+def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
+    """Release gradients where the minimum is expected, and expect it where they say.
+
+    Returns
+    -------
+    Outcome
+        Its history has the share of the public rows' weights that is believed in the end, and the
+        norms of the noisy mean gradients in the coordinates.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger cannot afford a release; its data is not touched.
+    """
+    settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
+    unit = shape.n_samples * shape.max_weight
+    model = _Model(shape, prior)
+    told: list[_Told] = []
+    point, share = model.expected(told, model.weights)
+    if settings.line is not None:
+        slope = _large_slope(shape, prior)
+        way, query = model.line(), settings.line.query
+        assert isinstance(query, RelativeGradient)
+        at = curator.fix(query, prior.transform @ way)
+        deviation = slope * settings.line.stddev / unit
+        for _ in range(_LINES):
+            noisy = curator.release(settings.line, at, prior.transform @ point, slope)
+            told.append(_Told(point, slope * noisy / unit, deviation, slope * _LINE_CLIP, way))
+            point, share = model.expected(told, point)
+    query = settings.gradient.query
+    assert isinstance(query, CoordinateGradient)
+    at, norms = curator.fix(query, prior.transform), np.empty(settings.iterations)
+    for step in range(settings.iterations):
+        mean = curator.release(settings.gradient, at, prior.transform @ point) / unit
+        told.append(_Told(point, mean, settings.gradient.stddev / unit, query.clip_norm))
+        norms[step] = np.linalg.norm(mean)
+        point, share = model.expected(told, point)
+    history: dict[str, Any] = {"public_share": share, "gradient_norm": norms}
+    return Outcome(prior.transform @ point, MappingProxyType(history))
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """A noisy mean gradient of clipped rows at a point, along some directions only if given."""
+
+    point: Vector
+    gradient: Vector
+    deviation: float
+    clip_norm: float
+    directions: Matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What public rows say of the gradients of private ones, in their coordinates."""
+
+    shape: ProblemShape
+    prior: Known
+
+    @cached_property
+    def rows(self) -> Matrix:
+        """The public rows in the coordinates."""
+        return np.asarray(self.prior.X @ self.prior.transform)
+
+    @cached_property
+    def weights(self) -> Vector:
+        """Of the public rows, in the coordinates."""
+        return np.asarray(np.linalg.solve(self.prior.transform, self.prior.origin), np.float64)
+
+    @cached_property
+    def free(self) -> int:
+        """Coordinates but for the constant."""
+        return self.shape.n_features
+
+    def line(self) -> Matrix:
+        """The direction of the public rows' weights, and the constant if there is one."""
+        way = np.zeros((self.shape.dim, 1 + self.shape.dim - self.free))
+        length = float(np.linalg.norm(self.weights[: self.free]))
+        way[: self.free, 0] = self.weights[: self.free] / max(length, 1e-12)
+        way[self.free :, 1:] = 1.0
+        return way
+
+    @cached_property
+    def beliefs(self) -> tuple[tuple[float, Vector, Matrix, float], ...]:
+        """Shares of the public weights; centers, roots of covariances, log of probabilities."""
+        shape, free, v = self.shape, self.free, self.weights
+        _, slopes, bends = shape.loss(self.rows @ v, self.prior.y)
+        # Of a likelihood, the slopes' squares are the bends on average; of other losses not.
+        unit = float(np.sum(slopes**2)) / max(float(np.sum(bends)), 1e-12)
+        hessian = (self.rows.T * bends) @ self.rows + np.diag(_beforehand(shape))
+        inverse = unit * np.linalg.inv(hessian)
+        constant = np.zeros(shape.dim)
+        if free < shape.dim:
+            constant[free:] = _most_likely(
+                shape, self.rows[:, free:], self.prior.y, _beforehand(shape)[free:]
+            )
+        size = (float(v[:free] @ v[:free]) + 1.0) / max(1, free)
+        found = []
+        for share, probable in zip(_SHARES, _PROBABLE, strict=True):
+            center = share * v + (1.0 - share) * constant
+            for variance in _VARIANCES:
+                covariance = share**2 * inverse + (variance * size + 1e-9) * np.eye(shape.dim)
+                # Without the public rows' weights the intercept is of other labels, too.
+                covariance[free:, free:] += (1.0 - share) ** 2
+                root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+                found.append((share, center, root, math.log(probable)))
+        return tuple(found)
+
+    def expected(self, told: list[_Told], guess: Vector) -> tuple[Vector, float]:
+        """Where the minimum is expected, and how much of the public rows' weights is believed.
+
+        How the loss bends on the way there, and how well that is known, depends on a guess: `guess`
+        and then what this tells.
+        """
+        for _ in range(_GUESSES):
+            guess, share = self._expected(self._precision(told, guess))
+        return guess, share
+
+    def _precision(self, told: list[_Told], guess: Vector) -> tuple[Matrix, Vector, float]:
+        """Of the minimum, by what was told; times where it is, and times its square."""
+        dim = self.shape.dim
+        precision, pull, square = np.zeros((dim, dim)), np.zeros(dim), 0.0
+        for each in told:
+            bends = self.bends(each, guess)
+            value = bends @ each.point - each.gradient
+            variance = each.deviation**2
+            if each.directions is None:
+                # The bends are not known exactly: what is far away tells less.
+                way = bends @ (each.point - guess)
+                variance += float(way @ way) / dim
+            precision += bends.T @ bends / variance
+            pull += bends.T @ value / variance
+            square += float(value @ value) / variance
+        return precision, pull, square
+
+    def _expected(self, known: tuple[Matrix, Vector, float]) -> tuple[Vector, float]:
+        """The beliefs' centers and shares, weighed by Bayes' law."""
+        precision, pull, square = known
+        evidence, centers = [], []
+        for _, center, root, probable in self.beliefs:
+            away = root.T @ (pull - precision @ center)
+            system = np.eye(len(pull)) + root.T @ precision @ root
+            move = np.linalg.solve(system, away)
+            missed = square - 2.0 * pull @ center + center @ precision @ center - away @ move
+            evidence.append(probable - 0.5 * (missed + np.linalg.slogdet(system)[1]))
+            centers.append(center + root @ move)
+        weights = np.exp(np.array(evidence) - max(evidence))
+        weights /= weights.sum()
+        shares = np.array([share for share, *_ in self.beliefs])
+        expected: Vector = weights @ np.array(centers)
+        return expected, float(weights @ shares)
+
+    def bends(self, told: _Told, goal: Vector) -> Matrix:
+        """How gradients at `told`'s point grow with the way from `goal`, rows being clipped."""
+        loss, y = self.shape.loss, self.prior.y
+        along = np.eye(self.shape.dim) if told.directions is None else told.directions
+        rows = self.rows @ along
+        reach = told.clip_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-100)
+        ways = [told.point + part * (goal - told.point) for part in (0.1, 0.5, 0.9)]
+        bends = np.mean([loss(self.rows @ way, y)[2] for way in ways], axis=0)
+        slopes = np.abs(loss(self.rows @ told.point, y)[1])
+        if loss.multiclass:
+            slopes = np.maximum(slopes, 1.0 - slopes)
+        bends *= np.minimum(1.0, reach / np.maximum(slopes, 1e-100))
+        more = _BENT + _UNKNOWN_BENDS * self.shape.dim / len(y)
+        even = more * float(np.mean(bends) * np.mean(rows**2))
+        found: Matrix = ((rows.T * bends) @ self.rows / len(y) + even * along.T) / (1.0 + more)
+        return found if told.directions is not None else _CAUTIOUS * found

@@ -1,0 +1,114 @@
+"""What public rows and gradients of private ones tell together, with noise and without."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Ledger, Problem
+from dpfast.random import SecureGenerator
+from dpfast.solvers import carry_out
+from dpfast.solvers.public_rows import from_rows, plan_with_rows, run_with_rows
+
+LOSSES = ("logistic", "huber", "huberized-hinge")
+
+
+def table(n, seed, loss="logistic"):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    margins = X @ [2.0, -1.0, 0.5] + 0.3
+    if loss == "huber":
+        return X, np.clip(0.3 * margins + 0.1 * rng.standard_normal(n), -1.0, 1.0)
+    return X, np.where(margins + rng.logistic(size=n) > 0, 1.0, -1.0)
+
+
+def budget(u, n):
+    """That of u rows behind one of the four weights, times µ, under "replace_one"."""
+    return Budget(mu=2.0 * u * 4 / n)
+
+
+def told(problem, known, u, noise=0.0):
+    """The run's outcome with noise of this many of its deviations."""
+    rng = np.random.default_rng(1)
+    settled = plan_with_rows(problem.shape, known, budget(u, problem.shape.n_samples))
+    curator = SimpleNamespace(
+        fix=lambda query, transform: query.prepare(problem, transform),
+        release=lambda mechanism, at, *point: (
+            mechanism.query(at, *point)
+            + noise * mechanism.stddev * rng.standard_normal(mechanism.query.dimension)
+        ),
+    )
+    return run_with_rows(settled, curator)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["right", "wrong"])
+def test_without_noise_it_ends_at_the_minimum(loss, sign):
+    """Whatever the public targets are: coordinates are right, and gradients say the rest."""
+    X, y = table(4000, 0, loss)
+    problem = Problem(X, y, loss, data_norm=2.0)
+    public, targets = table(300, 1, loss)
+    best = from_rows(problem.shape, X, y).origin
+    found = told(problem, from_rows(problem.shape, public, sign * targets), 24.0)
+    away = problem.objective(found.w) - problem.objective(best)
+    constant = problem.objective(np.zeros(4)) - problem.objective(best)
+    assert away < 0.05 * constant
+
+
+def test_what_gradients_say_decides_how_much_is_believed():
+    X, y = table(4000, 0)
+    problem = Problem(X, y, "logistic", data_norm=2.0)
+    public, labels = table(300, 1)
+    shares = {
+        (sign, u): told(problem, from_rows(problem.shape, public, sign * labels), u)
+        .history["public_share"]
+        for sign in (1.0, -1.0)
+        for u in (1e-3, 1.0, 10.0)
+    }  # fmt: skip
+    # Nothing is known where noise hides all: the mean of the shares by their probabilities.
+    assert shares[1.0, 1e-3] == pytest.approx(0.45, abs=0.02)
+    assert shares[-1.0, 1e-3] == pytest.approx(0.45, abs=0.02)
+    assert shares[-1.0, 10.0] < 0.2 < shares[-1.0, 1.0] < 0.4
+    assert shares[1.0, 1.0] > 0.5 and shares[1.0, 10.0] > 0.7
+
+
+@pytest.mark.parametrize("u", [0.3, 2.0, 10.0, 20.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_units_of_the_rows_do_not_matter(loss, u):
+    """Nor that of the constant: coordinates take them out."""
+    found = []
+    public, targets = table(300, 1, loss)
+    for factor in (1.0, 2.0):
+        X, y = table(4000, 0, loss)
+        units = np.array([factor, 1.0, 1.0 / factor])
+        problem = Problem(X * units, y, loss, data_norm=2.0 * factor)
+        known = from_rows(problem.shape, public * units, targets)
+        w = told(problem, known, u, noise=1.0).w
+        found.append(w * np.append(units, problem.shape.intercept))
+    np.testing.assert_allclose(found[0], found[1], rtol=0.05, atol=0.02)
+
+
+def test_rows_of_another_place_and_scale_do_not_throw_it_off():
+    """Public rows from a corner, in which columns hardly vary: steps must not overshoot."""
+    X, y = table(20_000, 0)
+    problem = Problem(X, y, "logistic", data_norm=2.0)
+    best = from_rows(problem.shape, X, y).origin
+    public, labels = table(300, 1)
+    known = from_rows(problem.shape, public * [0.5, 0.4, 1.0] + [0.5, 0.3, 0.0], labels)
+    constant = problem.objective(np.zeros(4)) - problem.objective(best)
+    settled = plan_with_rows(problem.shape, known, budget(20.0, 20_000))
+    for seed in range(3):
+        ledger = Ledger(settled.budget)
+        w = carry_out(settled, problem, SecureGenerator(seed), ledger).w
+        assert problem.objective(w) - problem.objective(best) < 0.2 * constant
+
+
+def test_many_columns_and_ridge_are_refused():
+    wide = Problem(np.zeros((3, 501)), np.array([1.0, -1.0, 1.0]), "logistic", data_norm=1.0)
+    known = from_rows(wide.shape, np.zeros((2, 501)), np.array([1.0, -1.0]))
+    with pytest.raises(ValueError, match="at most 500 columns"):
+        plan_with_rows(wide.shape, known, Budget(mu=1.0))
+    X, y = table(100, 0)
+    ridge = Problem(X, y, "logistic", data_norm=2.0, alpha=0.1)
+    with pytest.raises(ValueError, match="alpha must be None"):
+        plan_with_rows(ridge.shape, from_rows(ridge.shape, X, y), Budget(mu=1.0))
