@@ -442,15 +442,18 @@ def problem_of(table: Table) -> Problem:
         "logistic",
         data_norm=table.data_norm,
         intercept=float(table.intercept),
-        columns=_declared(table),
+        columns=() if _undeclared(table) else blocks(table.indicators, table.X.shape[1]),
     )
 
 
-def _declared(table: Table) -> tuple[ColumnBlock, ...]:
-    if "undeclared" in table.name or (table.real and not table.indicators):
-        return ()
-    found, at, d = [], 0, table.X.shape[1]
-    for start, stop in (*sorted(table.indicators), (d, d)):
+def _undeclared(table: Table) -> bool:
+    return "undeclared" in table.name or (table.real and not table.indicators)
+
+
+def blocks(indicators: Sequence[tuple[int, int]], columns: int) -> tuple[ColumnBlock, ...]:
+    """Categories where these are, numbers elsewhere."""
+    found, at = [], 0
+    for start, stop in (*sorted(indicators), (columns, columns)):
         found += [ColumnBlock("number", j, j + 1) for j in range(at, start)]
         found += [ColumnBlock("one-hot", start, stop)] if stop > start else []
         at = stop

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from bench import hostile, problems
 from dpfast import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
 from dpfast import QuantileRegressor as Quantile
-from dpfast.column_blocks import ColumnBlock
 from dpfast.privacy import Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 
@@ -78,15 +77,8 @@ class Table:
             middle, reach = 0.5 * (low + high), 0.5 * self.wide * (high - low)
             found["target_bounds"] = (middle - reach, middle + 1.1 * reach)
         if self.indicators:
-            found["column_blocks"] = _blocks(self.indicators, self.X.shape[1])
+            found["column_blocks"] = hostile.blocks(self.indicators, self.X.shape[1])
         return found
-
-
-def _blocks(indicators: Sequence[tuple[int, int]], columns: int) -> list[ColumnBlock]:
-    found = [ColumnBlock("one-hot", start, stop) for start, stop in indicators]
-    if indicators[-1][1] < columns:
-        found.append(ColumnBlock("number", indicators[-1][1], columns))
-    return found
 
 
 _ALL = ("squares", "huber", "median", "q90")
