@@ -1,7 +1,7 @@
 """How much of the deviance of counts is explained: ``python -m bench.counts --data DIR``.
 
 Share of what the best Poisson regression without privacy explains, mean of some fits with its
-standard error, by ε; 0 is a constant.  Not timed.
+standard error, by ε; 0 is a constant.  Not timed.  With ``--persons``, ε is for a person.
 """
 
 from __future__ import annotations
@@ -63,9 +63,22 @@ def _table(
 
 
 TABLES: tuple[Callable[[Path], Table], ...] = (visits, visits_randhie, rentals, claims)
+# Whose the rows are, and how many a person has at most.
+PERSONS = {visits: ("health_panel.csv", "id", 5), claims: ("claims_panel.csv", "policyID", 3)}
 
 
-def measure(table: Table, epsilon: float, repetitions: int) -> Vector:
+def persons_of(load: Callable[[Path], Table], data: Path) -> tuple[NDArray[np.int64], int]:
+    """The person of each row of a table, and the most rows that one has."""
+    file, who, most = PERSONS[load]
+    return text_columns(data, file, [who])[who].astype(np.float64).astype(np.int64), most
+
+
+def measure(
+    table: Table,
+    epsilon: float,
+    repetitions: int,
+    persons: tuple[NDArray[np.int64], int] | None = None,
+) -> Vector:
     """Share of the deviance explained that each of some private fits explains.
 
     Parameters
@@ -74,6 +87,8 @@ def measure(table: Table, epsilon: float, repetitions: int) -> Vector:
         Columns in [-1, 1], counts, and their public bound.
     epsilon : float
     repetitions : int
+    persons : tuple of ndarray and int, optional
+        See :func:`persons_of`; without them a record is a row.
 
     Returns
     -------
@@ -82,12 +97,13 @@ def measure(table: Table, epsilon: float, repetitions: int) -> Vector:
     X, y, highest = table
     best = NotPrivate(alpha=0.0, max_iter=1000).fit(X, y).score(X, y)
     settings = {"data_norm": np.sqrt(X.shape[1]), "target_bounds": (0.0, highest)}
-    return np.array(
-        [
-            PoissonRegressor(epsilon, 1e-6, **settings, random_state=k).fit(X, y).score(X, y) / best
-            for k in range(repetitions)
-        ]
-    )
+    groups, most = persons if persons is not None else (None, None)
+    settings |= {"max_rows_per_group": most}
+    found = np.empty(repetitions)
+    for k in range(repetitions):
+        model = PoissonRegressor(epsilon, 1e-6, **settings, random_state=k)
+        found[k] = model.fit(X, y, groups=groups).score(X, y) / best
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -95,11 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
     parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--persons", action="store_true", help="of tables that tell them")
     given = parser.parse_args(arguments)
-    for load in TABLES:
+    for load in (load for load in TABLES if load in PERSONS or not given.persons):
         table = load(given.data)
+        persons = persons_of(load, given.data) if given.persons else None
         for epsilon in _EPSILONS:
-            found = measure(table, epsilon, given.repetitions)
+            found = measure(table, epsilon, given.repetitions, persons)
             error = found.std(ddof=1) / np.sqrt(len(found))
             print(
                 f"| {load.__name__} | {table[0].shape} | {epsilon:g} | {found.mean():.3f} | "

@@ -933,6 +933,7 @@ def test_counts_are_measured_by_what_is_explained(tmp_path, monkeypatch, capsys)
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(ends, 4000) for name, ends in problems._CLAIMS.items()}
     columns["numclaims"] = rng.poisson(np.exp(0.3 * columns["agecat"] - 1.0))
+    columns["policyID"] = np.arange(4000) // 2
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     (tmp_path / "claims_panel.csv").write_text("\n".join(lines) + "\n")
@@ -943,3 +944,6 @@ def test_counts_are_measured_by_what_is_explained(tmp_path, monkeypatch, capsys)
     shares = [float(line[4]) for line in lines]
     assert shares[0] < shares[1] and 0.9 < shares[1] < 1.001
     assert lines[0][2].strip() == "(4000, 3)"
+    counts.main(["--data", str(tmp_path), "--repetitions", "3", "--persons"])
+    of_persons = [float(line.split("|")[4]) for line in capsys.readouterr().out.splitlines()]
+    assert of_persons[0] < of_persons[1] < shares[1]
