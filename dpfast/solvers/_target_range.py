@@ -1,9 +1,10 @@
 """Where the targets lie between bounds that may be far too wide: a range in private rounds.
 
-A round counts the targets in a few bins over the range of the one before.  What lies beyond the
-bins whose counts stand out of the noise is cut off, with room to spare; what is left of a range a
-thousand times too wide is as long as the targets' own after three rounds.  Where noise would hide
-most rows, the range stays as it was declared.
+A round counts the targets in bins over the range of the one before.  Normal laws of every place and
+width are weighed by how likely they make the noisy counts, and what lies beyond nearly all of the
+mixture, and beyond all bins whose counts stand out of the noise, is cut off, with room to spare.
+What is left of a range a thousand times too wide is as long as the targets' own after three rounds.
+Where noise hides most rows all laws stay likely, and the range is as it was declared.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
@@ -21,22 +24,34 @@ from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 _RANGE = "range of the targets"
-_BINS = 17
-ROUNDS = 6
+_BINS = 33
+ROUNDS = 4
 # Deviations of the noise by which a tail of the counts must stand out.
 _SEEN = 3.5
-# Share of the rows that the bins of a narrower range must hold.
-_HELD = 0.5
+# Share of the likely targets that a range leaves out on either side, and the room that it adds
+# there, in units of what is left.
+_LEFT_OUT, _ROOM = 0.02, 0.25
+# A range that is hardly narrower is not worth new bins: counts of the same ones add up.
+_NARROWER = 0.9
+# Targets are not normal: by which share of the rows a count may differ for that.
+_NOT_NORMAL = 0.03
+# Deviations of the laws: from a part of a bin to a part of all bins.
+_NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 14
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
-# rows stand out, between these ends.
-_ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(_BINS / 2.0), 0.01, 0.1
+# rows stand out, between these ends; and more if all rows would not stand out otherwise.
+_ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(17.0 / 2.0), 0.01, 0.1
+_ALL_SEEN, _MOST_FOR_FEW = 9.0, 0.3
+# All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
+_LEAST_SEEN = 6.0
 
 
 def share(rows: float) -> float:
     """Of the budget, in units of mu²; `rows` is ``µ n / √k``."""
-    return min(_MOST, max(_LEAST, ROUNDS * (_ROWS_SEEN / rows) ** 2))
+    usual = min(_MOST, max(_LEAST, ROUNDS * (_ROWS_SEEN / rows) ** 2))
+    return min(_MOST_FOR_FEW, max(usual, ROUNDS * (_ALL_SEEN / rows) ** 2))
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,8 @@ class TargetRange:
     bound : float
         Targets lie in ``[-bound, bound]``.
     rounds : int
+    rows : float
+        How many there are, by their weights at most.
     centered : bool
         Whether a constant can take up the center of a range; otherwise ranges are around zero.
     tail : float
@@ -58,8 +75,14 @@ class TargetRange:
     histogram: Gaussian
     bound: float
     rounds: int
+    rows: float
     centered: bool
     tail: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether there are rows enough to find them in bounds that are far too wide."""
+        return self.rows >= _LEAST_SEEN * self.histogram.stddev
 
 
 def planned(
@@ -75,9 +98,8 @@ def planned(
     With a `tail`, the range need not hold this share of the rows on either side.
     """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
-    return TargetRange(
-        histogram, bound, rounds, shape.intercept != 0.0, tail * shape.n_samples * shape.max_weight
-    )
+    rows = shape.n_samples * shape.max_weight
+    return TargetRange(histogram, bound, rounds, rows, shape.intercept != 0.0, tail * rows)
 
 
 def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
@@ -86,31 +108,53 @@ def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
     counts, alike = np.zeros(_BINS), 0
     for _ in range(target.rounds):
         counts, alike = counts + curator.release(target.histogram, low, high), alike + 1
-        noise = target.histogram.stddev * math.sqrt(alike)
-        first, last = _seen(counts, noise, target.tail * alike)
-        if first > last or counts[first : last + 1].sum() < _HELD * counts.sum():
-            continue  # counts of the same bins add up
-        width = (high - low) / _BINS
-        room = (last - first + 1) * width
-        inner = low + first * width - room, low + (last + 1) * width + room
+        noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
+        first, last = _likely(counts, noise, target.rows * alike)
+        seen = _seen(counts, noise, target.tail * alike)
+        if seen is not None:
+            first, last = min(first, seen[0]), max(last, seen[1])
+        room = max(1.0, _ROOM * (last - first))
+        inner = low + (first - room) * bin_width, low + (last + room) * bin_width
         if not target.centered:
             reach = max(abs(inner[0]), abs(inner[1]))
             inner = -reach, reach
-        low, high = max(low, inner[0]), min(high, inner[1])
-        counts, alike = np.zeros(_BINS), 0
+        inner = max(low, inner[0]), min(high, inner[1])
+        if inner[1] - inner[0] < _NARROWER * (high - low):
+            low, high = inner
+            counts, alike = np.zeros(_BINS), 0
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
-def _seen(counts: Vector, noise: float, tail: float = 0.0) -> tuple[int, int]:
-    """First and last bin of what stands out of the noise; (1, 0) if nothing does.
+def _likely(counts: Vector, noise: float, rows: float) -> tuple[float, float]:
+    """Between which places, in bins, nearly all targets are to be expected."""
+    laws = _normal_laws()
+    # Rows may weigh less than they might: no more than the counts can add up to.
+    rows = min(rows, max(0.0, float(counts.sum())) + _SEEN * math.sqrt(_BINS) * noise)
+    apart = np.square(counts - rows * laws).sum(axis=1)
+    belief = np.exp(-0.5 * (apart - apart.min()) / (noise**2 + (_NOT_NORMAL * rows) ** 2))
+    below = np.append(0.0, np.cumsum(belief @ laws)) / belief.sum()
+    first, last = np.interp([_LEFT_OUT, 1.0 - _LEFT_OUT], below, np.arange(_BINS + 1.0))
+    return float(first), float(last)
 
-    Beyond them the counts together do not stand out, or are those of a tail; or, where noise hides
-    all but single bins, none alone does.
+
+@lru_cache(maxsize=1)
+def _normal_laws() -> Matrix:
+    """Shares in the bins of many normal laws, one a row; the outer bins have the tails."""
+    centers = np.arange(0.0, _BINS + 0.25, 0.5)
+    widths = np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS)
+    center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
+    below = ndtr((np.arange(1.0, _BINS) - center) / width)
+    laws: Matrix = np.diff(below, axis=1, prepend=0.0, append=1.0)
+    return laws
+
+
+def _seen(counts: Vector, noise: float, tail: float = 0.0) -> tuple[int, int] | None:
+    """Ends, in bins, of what stands out of the noise; beyond them the counts together do not.
+
+    Or they are those of a tail; None if nothing stands out.
     """
     level = np.maximum(_SEEN * noise * np.sqrt(np.arange(1.0, len(counts) + 1.0)), tail)
     below = np.flatnonzero(np.cumsum(counts) > level)
-    above = len(counts) - 1 - np.flatnonzero(np.cumsum(counts[::-1]) > level)
-    if len(below) and len(above) and below[0] <= above[0]:
-        return int(below[0]), int(above[0])
-    alone = np.flatnonzero(counts > _SEEN * noise)
-    return (int(alone[0]), int(alone[-1])) if len(alone) else (1, 0)
+    above = len(counts) - np.flatnonzero(np.cumsum(counts[::-1]) > level)
+    stands_out = len(below) and len(above) and below[0] < above[0]
+    return (int(below[0]), int(above[0])) if stands_out else None

@@ -98,7 +98,7 @@ def plan(
         Smallest eigenvalue of the system that is solved, in units of the norm that the noise
         matrix typically has; > 0.
     target_rounds : int or "auto"
-        Rounds in which the range of the targets is learned, 0 for none; "auto" is 6 where privacy
+        Rounds in which the range of the targets is learned, 0 for none; "auto" is 4 where privacy
         is Gaussian, and none otherwise.
 
     Returns

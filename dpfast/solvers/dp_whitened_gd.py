@@ -67,6 +67,7 @@ from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import CATEGORY_EFFECT, Columns, Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
+from dpfast.solvers._target_range import TargetRange
 from dpfast.solvers._whitened_descent import (
     Place,
     Settings,
@@ -101,8 +102,9 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
-# Share of the targets, on either side, that the range they are in units of need not hold.
-_TAIL = 0.15
+# Share of the targets, on either side, that the range they are in units of need not hold: of kinks,
+# which look at one place of the law, and of residuals, whose tails have a part in the mean.
+_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -173,7 +175,7 @@ def plan(
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`.
     target_rounds : int or "auto"
-        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 6 for losses
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
         of numbers without a log link, which has its own, and none for classes.
     consistent : bool or "auto"
         Whether clipped rows count less whichever their label is, see
@@ -309,9 +311,8 @@ def plan(
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
     target_range = None
     if for_range > 0:
-        target_range = _target_range.planned(
-            shape, 1.0, for_range, for_targets, release, tail=_TAIL
-        )
+        tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release, tail=tail)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     groups = None
     if grouped:
@@ -346,7 +347,7 @@ def plan(
             curvature=largest,
             radius=radius,
             limit=limit,
-            regime="near a constant prediction" if stride < _FULL_STEP else "all weights",
+            regime=_regime(stride, target_range),
             clip_norm=clip_norm,
             rounds=turns,
             iterations=steps,
@@ -381,6 +382,14 @@ def plan(
             }
         ),
     )
+
+
+def _regime(step: float, target_range: TargetRange | None) -> str:
+    """What the budget is enough for."""
+    said = "near a constant prediction" if step < _FULL_STEP else "all weights"
+    if target_range is not None and not target_range.found:
+        said += "; not to find targets in bounds that are far too wide"
+    return said
 
 
 def clips_groups(shape: ProblemShape) -> bool:

@@ -17,7 +17,7 @@ from dpfast import (
 )
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
-from dpfast.solvers._target_range import _seen, learn_range, share
+from dpfast.solvers._target_range import _likely, _normal_laws, _seen, learn_range, share
 
 
 def learned(y, epsilon, seed=0, intercept=1.0):
@@ -53,18 +53,41 @@ def test_few_rows_leave_it_as_declared_or_still_hold_most_targets(epsilon):
         assert (center, half) == (0.0, 1.0) or np.mean(np.abs(y - center) > half) < 0.5
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@pytest.mark.parametrize("place", [-0.7, 0.2])
+def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
+    n = int(200 / epsilon)
+    y = place + 5e-4 * np.random.default_rng(5).standard_normal(n)
+    found = [learned(y, epsilon, seed) for seed in range(20)]
+    assert all(abs(center - place) < half < 0.05 for center, half in found)
+
+
+def test_rows_that_weigh_less_than_they_might_are_found():
+    rng = np.random.default_rng(6)
+    counts = 1000.0 * _normal_laws()[300] + rng.standard_normal(33)
+    assert np.allclose(_likely(counts, 1.0, 1000.0), _likely(counts, 1.0, 1e5), atol=0.5)
+
+
+def test_what_is_likely():
+    everywhere = _likely(np.zeros(33), 1e6, 100.0)
+    assert everywhere[0] < 2.0 and everywhere[1] > 31.0
+    counts = np.zeros(33)
+    counts[20] = 100.0
+    first, last = _likely(counts, 1.0, 100.0)
+    assert 19.0 < first < last < 22.0
+
+
 def test_what_stands_out():
     counts = np.zeros(16)
-    assert _seen(counts, 1.0) == (1, 0)
+    assert _seen(counts, 1.0) is None
     counts[6] = 5.0
-    # Alone, but not with the noise of the six bins before it.
-    assert _seen(counts, 1.0) == (6, 6)
+    assert _seen(counts, 1.0) is None  # with the noise of the six bins before it
     counts[5:9] = 100.0
     counts[2] = 3.0
-    assert _seen(counts, 1.0) == (5, 8)
+    assert _seen(counts, 1.0) == (5, 9)
     counts[12:] = 10.0
-    assert _seen(counts, 1.0) == (5, 15)
-    assert _seen(counts, 1.0, 50.0) == (5, 8)  # forty rows are a tail
+    assert _seen(counts, 1.0) == (5, 16)
+    assert _seen(counts, 1.0, 50.0) == (5, 9)  # forty rows are a tail
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
@@ -87,8 +110,8 @@ def test_other_quantiles_than_the_median_under_wide_bounds(quantile, factor):
 
 
 def test_more_rows_pay_less():
-    shares = [share(rows) for rows in (10, 2000, 1e4, 1e7)]
-    assert shares[0] == 0.1 > shares[1] > 0.02 > shares[2] == shares[3] == 0.01
+    shares = [share(rows) for rows in (10, 200, 2000, 1e4, 1e7)]
+    assert shares[0] == 0.3 > shares[1] == 0.1 > shares[2] > 0.02 > shares[3] == shares[4] == 0.01
 
 
 def table(n=20_000, d=4):
@@ -125,6 +148,15 @@ def test_more_budget_never_loses(kind):
         lost.append(np.mean(np.abs(y - model.fit(X, y).predict(X))))
     assert max(lost) < 0.5 * np.mean(np.abs(y - np.median(y)))
     assert all(after < 1.05 * before for before, after in pairwise(lost))
+
+
+def test_the_plan_says_whether_targets_are_found_in_wide_bounds():
+    def regime(n):
+        problem = Problem(np.zeros((n, 1)), np.zeros(n), "huber", data_norm=1.0)
+        return plan(problem, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
+
+    assert "not to find targets" in regime(60)
+    assert regime(5_000) == "all weights"
 
 
 def test_only_numbers_have_a_range():
