@@ -43,7 +43,7 @@ _NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 14
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out, between these ends; and more if all rows would not stand out otherwise.
 _ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(17.0 / 2.0), 0.01, 0.1
-_ALL_SEEN, _MOST_FOR_FEW = 9.0, 0.3
+_ALL_SEEN, _MOST_FOR_FEW = 9.0, 0.5
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
 
