@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ Matrix = NDArray[np.float64]
 
 _RANGE = "range of the targets"
 _BINS = 33
-ROUNDS = 4
+ROUNDS = 5
 # Deviations of the noise by which a tail of the counts must stand out.
 _SEEN = 3.5
 # Share of the likely targets that a range leaves out on either side, and the room that it adds
@@ -54,6 +55,14 @@ def share(rows: float) -> float:
     return min(_MOST_FOR_FEW, max(usual, ROUNDS * (_ALL_SEEN / rows) ** 2))
 
 
+class Place(NamedTuple):
+    """Where targets are: center and half the width of their range, and where a descent begins."""
+
+    center: float
+    half: float
+    start: float
+
+
 @dataclass(frozen=True)
 class TargetRange:
     """The accesses of the rounds, and the declared range.
@@ -70,6 +79,8 @@ class TargetRange:
         Whether a constant can take up the center of a range; otherwise ranges are around zero.
     tail : float
         Rows on either side that a range need not hold.
+    quantile : float or None
+        Of the targets, where a descent begins; None: at their mean.
     """
 
     histogram: Gaussian
@@ -78,6 +89,7 @@ class TargetRange:
     rows: float
     centered: bool
     tail: float = 0.0
+    quantile: float | None = None
 
     @property
     def found(self) -> bool:
@@ -92,24 +104,29 @@ def planned(
     share: float,
     release: Callable[[float, Query, str], Gaussian],
     tail: float = 0.0,
+    quantile: float | None = None,
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
 
     With a `tail`, the range need not hold this share of the rows on either side.
     """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
-    rows = shape.n_samples * shape.max_weight
-    return TargetRange(histogram, bound, rounds, rows, shape.intercept != 0.0, tail * rows)
+    rows, centered = shape.n_samples * shape.max_weight, shape.intercept != 0.0
+    return TargetRange(histogram, bound, rounds, rows, centered, tail * rows, quantile)
 
 
-def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
-    """Center and half the width of a range that holds nearly all targets."""
+def learn_range(target: TargetRange, curator: Curator) -> Place:
+    """A range that holds nearly all targets, and where among them a descent begins."""
     low, high = -target.bound, target.bound
-    counts, alike = np.zeros(_BINS), 0
+    counts, alike, start = np.zeros(_BINS), 0, 0.0
     for _ in range(target.rounds):
         counts, alike = counts + curator.release(target.histogram, low, high), alike + 1
         noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
-        first, last = _likely(counts, noise, target.rows * alike)
+        shares, (first, last) = _likely(counts, noise, target.rows * alike)
+        # Where rows hardly stand out, the middle is no worse a place.
+        trust = 1.0 / (1.0 + (_LEAST_SEEN * noise / (target.rows * alike)) ** 2)
+        start = bin_width * _start(shares, target.quantile) - 0.5 * (high - low)
+        start = 0.5 * (low + high) + trust * start
         seen = _seen(counts, noise, target.tail * alike)
         if seen is not None:
             first, last = min(first, seen[0]), max(last, seen[1])
@@ -122,19 +139,32 @@ def learn_range(target: TargetRange, curator: Curator) -> tuple[float, float]:
         if inner[1] - inner[0] < _NARROWER * (high - low):
             low, high = inner
             counts, alike = np.zeros(_BINS), 0
-    return 0.5 * (low + high), 0.5 * (high - low)
+    return Place(0.5 * (low + high), 0.5 * (high - low), start)
 
 
-def _likely(counts: Vector, noise: float, rows: float) -> tuple[float, float]:
-    """Between which places, in bins, nearly all targets are to be expected."""
+def _likely(counts: Vector, noise: float, rows: float) -> tuple[Vector, tuple[float, float]]:
+    """Shares of the targets to be expected in the bins, and places that hold nearly all of them."""
     laws = _normal_laws()
     # Rows may weigh less than they might: no more than the counts can add up to.
     rows = min(rows, max(0.0, float(counts.sum())) + _SEEN * math.sqrt(_BINS) * noise)
     apart = np.square(counts - rows * laws).sum(axis=1)
-    belief = np.exp(-0.5 * (apart - apart.min()) / (noise**2 + (_NOT_NORMAL * rows) ** 2))
-    below = np.append(0.0, np.cumsum(belief @ laws)) / belief.sum()
+    misfit = (_NOT_NORMAL * rows) ** 2
+    belief = np.exp(-0.5 * (apart - apart.min()) / (noise**2 + misfit))
+    shares = belief @ laws / belief.sum()
+    below = np.append(0.0, np.cumsum(shares))
     first, last = np.interp([_LEFT_OUT, 1.0 - _LEFT_OUT], below, np.arange(_BINS + 1.0))
-    return float(first), float(last)
+    # Counts that noise does not hide tell more than laws.
+    told = misfit / (misfit + noise**2)
+    return shares + told * (counts / rows - shares), (float(first), float(last))
+
+
+def _start(shares: Vector, quantile: float | None) -> float:
+    """The mean or a quantile of targets with these shares, in bins."""
+    shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
+    if quantile is None:
+        return float(shares @ np.arange(0.5, _BINS))
+    below = np.append(0.0, np.cumsum(shares))
+    return float(np.interp(quantile, below, np.arange(_BINS + 1.0)))
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._log_link import LogLink, Spread
-from dpfast.solvers._target_range import TargetRange
+from dpfast.solvers._target_range import Place, TargetRange
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -80,14 +80,6 @@ class Settings:
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where targets are, as released before: center and half the width of their range."""
-
-    center: float
-    half: float
 
 
 def descend(
@@ -148,7 +140,7 @@ def descend(
         scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
         unit, ridge = (scale, half), ridge * half / scale
         if shape.intercept != 0.0 and start is None:
-            v[-1] = spread.center / half
+            v[-1] = spread.start / half
     elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
         relative = min(spread.relative, spread.top / (spread.mean * settings.clip))

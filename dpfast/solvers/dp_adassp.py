@@ -98,7 +98,7 @@ def plan(
         Smallest eigenvalue of the system that is solved, in units of the norm that the noise
         matrix typically has; > 0.
     target_rounds : int or "auto"
-        Rounds in which the range of the targets is learned, 0 for none; "auto" is 4 where privacy
+        Rounds in which the range of the targets is learned, 0 for none; "auto" is 5 where privacy
         is Gaussian, and none otherwise.
 
     Returns
@@ -199,7 +199,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
     center, half = 0.0, settings.target_bound
     if settings.target_range is not None:
-        center, half = learn_range(settings.target_range, curator)
+        center, half, _ = learn_range(settings.target_range, curator)
     noisy = curator.release(settings.mechanism, center, half)
     upper, entries = upper_triangle(dim)
     gram = np.zeros((dim, dim))

@@ -67,9 +67,8 @@ from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import CATEGORY_EFFECT, Columns, Coordinates, Learning, learn
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
-from dpfast.solvers._target_range import TargetRange
+from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._whitened_descent import (
-    Place,
     Settings,
     descend,
     flat_noise,
@@ -175,7 +174,7 @@ def plan(
         Whether weights that noise alone would explain are drawn to zero in the end, see
         :func:`kept`.
     target_rounds : int or "auto"
-        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 4 for losses
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.
     consistent : bool or "auto"
         Whether clipped rows count less whichever their label is, see
@@ -312,7 +311,10 @@ def plan(
     target_range = None
     if for_range > 0:
         tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
-        target_range = _target_range.planned(shape, 1.0, for_range, for_targets, release, tail=tail)
+        begin = _quantile(shape.loss, stride)
+        target_range = _target_range.planned(
+            shape, 1.0, for_range, for_targets, release, tail, begin
+        )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     groups = None
     if grouped:
@@ -390,6 +392,16 @@ def _regime(step: float, target_range: TargetRange | None) -> str:
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
     return said
+
+
+def _quantile(loss: Loss, step: float) -> float | None:
+    """Of the targets, where the descent begins: halfway to the median if weights can be learned.
+
+    What they explain brings the residuals' quantile nearer to the middle than that of the targets.
+    """
+    if loss.name != "pinball" or loss.parameter is None:
+        return None
+    return loss.parameter if step < _FULL_STEP else 0.5 * (0.5 + loss.parameter)
 
 
 def clips_groups(shape: ProblemShape) -> bool:
@@ -510,7 +522,7 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     if link is not None:
         spread = _log_link.learn_spread(link, shape, curator)
     elif settings.target_range is not None:
-        spread = Place(*_target_range.learn_range(settings.target_range, curator))
+        spread = _target_range.learn_range(settings.target_range, curator)
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
     if link is not None and isinstance(spread, Spread):

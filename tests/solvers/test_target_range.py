@@ -11,6 +11,7 @@ from dpfast import (
     HuberRegressor,
     Ledger,
     LinearRegression,
+    Loss,
     Problem,
     QuantileRegressor,
     plan,
@@ -26,7 +27,7 @@ def learned(y, epsilon, seed=0, intercept=1.0):
     problem = Problem(X, y, "huber", data_norm=1.0, intercept=intercept)
     settled = plan(problem, "dp-whitened-gd", Budget(epsilon, 1e-6))
     curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
-    return learn_range(settled.settings.target_range, curator)
+    return learn_range(settled.settings.target_range, curator)[:2]
 
 
 @pytest.mark.parametrize("width", [1e-2, 0.1, 0.9])
@@ -65,15 +66,15 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
 def test_rows_that_weigh_less_than_they_might_are_found():
     rng = np.random.default_rng(6)
     counts = 1000.0 * _normal_laws()[300] + rng.standard_normal(33)
-    assert np.allclose(_likely(counts, 1.0, 1000.0), _likely(counts, 1.0, 1e5), atol=0.5)
+    assert np.allclose(_likely(counts, 1.0, 1000.0)[1], _likely(counts, 1.0, 1e5)[1], atol=0.5)
 
 
 def test_what_is_likely():
-    everywhere = _likely(np.zeros(33), 1e6, 100.0)
+    everywhere = _likely(np.zeros(33), 1e6, 100.0)[1]
     assert everywhere[0] < 2.0 and everywhere[1] > 31.0
     counts = np.zeros(33)
     counts[20] = 100.0
-    first, last = _likely(counts, 1.0, 100.0)
+    _, (first, last) = _likely(counts, 1.0, 100.0)
     assert 19.0 < first < last < 22.0
 
 
@@ -107,6 +108,17 @@ def test_other_quantiles_than_the_median_under_wide_bounds(quantile, factor):
     )
     constant = lost(y - np.quantile(y, quantile))
     assert lost(y - model.fit(X, y).predict(X)) < 0.5 * constant
+
+
+@pytest.mark.parametrize(("quantile", "place"), [(None, 0.5), (0.9, 0.525), (0.1, 0.475)])
+def test_a_descent_begins_at_the_mean_or_halfway_to_the_quantile(quantile, place):
+    y = np.random.default_rng(7).uniform(0.4375, 0.5625, 3000)
+    loss = Loss("huber", 1.0) if quantile is None else Loss("pinball", quantile)
+    problem = Problem(np.zeros((len(y), 1)), y, loss, data_norm=1.0, intercept=1.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6))
+    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(0))
+    found = learn_range(settled.settings.target_range, curator)
+    assert abs(found.start - place) < 0.01
 
 
 def test_more_rows_pay_less():
