@@ -132,6 +132,12 @@ class Loss:
         return bool(_TABLE[self.name]["even"])
 
     @property
+    def quantile(self) -> float | None:
+        """Which quantile of the targets the best constant is; None if it is another place."""
+        tilted = self.kind == "regression" and not (self.even or self.log_link)
+        return self.parameter if tilted else None
+
+    @property
     def quadratic(self) -> bool:
         """Whether ``ℓ`` is ``(z - y)²/2``."""
         return bool(_TABLE[self.name]["quadratic"])

@@ -399,9 +399,9 @@ def _quantile(loss: Loss, step: float) -> float | None:
 
     What they explain brings the residuals' quantile nearer to the middle than that of the targets.
     """
-    if loss.name != "pinball" or loss.parameter is None:
-        return None
-    return loss.parameter if step < _FULL_STEP else 0.5 * (0.5 + loss.parameter)
+    if loss.quantile is None or step < _FULL_STEP:
+        return loss.quantile
+    return 0.5 * (0.5 + loss.quantile)
 
 
 def clips_groups(shape: ProblemShape) -> bool:
