@@ -46,6 +46,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.curator import Curator
+from dpfast.errors import RepeatedFitWarning
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
 from dpfast.groups import GroupedRows, index_groups
 from dpfast.mechanisms import Access, Gaussian, Laplace
@@ -400,7 +401,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        model.privacy_ = FITS.note(rows, report)
+        model.privacy_, repeated = FITS.note(rows, report)
         found = {
             "privacy_": model.privacy_,
             "best_params_": best,
@@ -421,6 +422,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             found["classes_"] = model.classes_
         # All at once: an interrupt leaves no old result beside a new report.
         self.__dict__.update(found)
+        # Last, since a warning may be made an error: what was paid for is kept by now.
+        if repeated is not None:
+            warnings.warn(repeated, RepeatedFitWarning, stacklevel=2)
         return self
 
     # ---- what the search makes of its parameters -------------------------------------------------

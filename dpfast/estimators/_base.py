@@ -26,7 +26,7 @@ from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
-from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning
+from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._classes import (
     balanced,
     budget_left,
@@ -419,11 +419,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 distinction=(self._settings(), targets),
                 begun=begun,
             )
+        repeated = None
         if alone and not isinstance(X, Executor):
-            report = FITS.note(rows, report, stacklevel=3)
-        if alone:
-            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
-                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
+            report, repeated = FITS.note(rows, report)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -443,6 +441,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._estimated(plan, outcomes, targets[-1]),
             **self._fitted(plan, targets[-1], weights[:, :d] * unit, intercept),
         )
+        # Last, since a warning may be made an error: what was paid for is kept by now.
+        if repeated is not None:
+            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+        if alone:
+            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
         return self
 
     def _problems(

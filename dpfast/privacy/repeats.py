@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
+from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.open_accounts import ACTIVE, active_accountants
@@ -58,8 +57,11 @@ class FitLog:
         self._said: deque[frozenset[int]] = deque(maxlen=_REMEMBERED)
         self._lock = threading.Lock()
 
-    def note(self, X: Any, report: PrivacyReport, stacklevel: int = 2) -> PrivacyReport:
-        """Remember a fit, and warn the first time that its rows were fitted before.
+    def note(self, X: Any, report: PrivacyReport) -> tuple[PrivacyReport, str | None]:
+        """Remember a fit, with what to warn of the first time that its rows were fitted before.
+
+        The caller warns once the model is kept: a warning may be made an error, and what was paid
+        for is not lost to it.
 
         Nothing is done where an account adds up the fits, or where this one was paid for as a part
         of something larger.
@@ -69,23 +71,23 @@ class FitLog:
         X : ndarray or sparse matrix of shape (n_samples, n_features)
         report : PrivacyReport
             What the fit promised.
-        stacklevel : int, default=2
-            Of the warning.
 
         Returns
         -------
-        PrivacyReport
+        report : PrivacyReport
             The same, with a note on the fits before if there were any.
+        warning : str or None
+            The text of a `RepeatedFitWarning`; None if there is nothing new to say.
         """
         if _PUBLIC.get() or ACTIVE.get() == () or active_accountants():
-            return report
+            return report, None
         if not (sketch := self.sketch(X)):
-            return report
+            return report, None
         with self._lock:
             same = [fit.report for fit in self._fits if _overlap(fit.sketch, sketch)]
             self._fits.append(_Fit(sketch, report))
             if not same:
-                return report
+                return report, None
             news = not any(_overlap(said, sketch) for said in self._said)
             if news:
                 self._said.append(sketch)
@@ -93,22 +95,19 @@ class FitLog:
         # What holds for all rows of a group holds for each of them.
         mixed = len({each.unit for each in [*same, report]}) > 1
         whom = " for one row (some were for groups of rows)" if mixed else ""
-        if news:
-            warnings.warn(
-                f"These rows, or most of them, were fitted before in this process: {fits} fits "
-                f"together have epsilon = {epsilon:.3g}, delta = {delta:.3g}{whom} so far, and a "
-                "report states that of one fit alone. Cross-validation, searches and calibration "
-                "make many fits. Put a BudgetAccountant around what belongs together, or choose "
-                "parameters by PrivateSearchCV. (Said once; every further report notes the sum.)",
-                RepeatedFitWarning,
-                stacklevel=stacklevel + 1,
-            )
+        text = (
+            f"These rows, or most of them, were fitted before in this process: {fits} fits "
+            f"together have epsilon = {epsilon:.3g}, delta = {delta:.3g}{whom} so far, and a "
+            "report states that of one fit alone. Cross-validation, searches and calibration "
+            "make many fits. Put a BudgetAccountant around what belongs together, or choose "
+            "parameters by PrivateSearchCV. (Said once; every further report notes the sum.)"
+        )
         said = (
             "what other fits to these rows, or most of them, showed in the same process: with this "
             f"one there were {fits} so far, which together have epsilon = {epsilon:.3g}, delta = "
             f"{delta:.3g}{whom}"
         )
-        return replace(report, notes=(*report.notes, said))
+        return replace(report, notes=(*report.notes, said)), text if news else None
 
     def sketch(self, X: Any) -> frozenset[int]:
         """The smallest hashes of rows; empty where too few rows differ."""
@@ -125,7 +124,9 @@ class FitLog:
     def _hashes(self, X: Any, direction: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Hashes of some rows."""
         # In float32 the order in which a row was added up makes no difference.
-        projected = np.asarray(X @ direction, dtype=np.float32)
+        # Rows may be of any size, and no warning may tell of them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            projected = np.asarray(X @ direction, dtype=np.float32)
         bits: NDArray[np.uint64] = projected.view(np.uint32).astype(np.uint64)
         return (bits * np.uint64(0x9E3779B97F4A7C15 ^ (self._key | 1))) >> np.uint64(8)
 

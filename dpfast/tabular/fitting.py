@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpfast.blocks import Source
 from dpfast.curator import Curator
-from dpfast.errors import BudgetExceeded, UnsupportedEvent
+from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import (
     Budget,
@@ -274,7 +275,12 @@ class TableFit:
             source = Source(rows, block_rows(rows.n_features))
             estimator._fit(source, None, {}, accounts, alone=False)
         report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
-        return self._keep(schema, estimator, FITS.note(self._first_rows(), report, stacklevel=3))
+        report, repeated = FITS.note(self._first_rows(), report)
+        model = self._keep(schema, estimator, report)
+        # Last, since a warning may be made an error: what was paid for is kept by now.
+        if repeated is not None:
+            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+        return model
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers, over the exposure if any."""

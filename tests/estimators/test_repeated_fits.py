@@ -9,7 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from dpfast import Budget, BudgetAccountant, HuberRegressor, LogisticRegression, TableModel
-from dpfast.errors import RepeatedFitWarning
+from dpfast.errors import QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy.repeats import FITS, total
 
@@ -120,3 +120,40 @@ def test_a_regressor_on_the_rows_of_a_classifier(data):
     model().fit(X, y)
     texts, _ = said(lambda: HuberRegressor(data_norm=2.0, target_bounds=(0, 1)).fit(X, 1.0 * y))
     assert len(texts) == 1
+
+
+def table_model(X, y):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
+    bounds = dict.fromkeys("abc", (-3.0, 3.0)) | {"y": [0, 1]}
+    return TableModel(bounds, target="y"), lambda kept: kept.fit(frame)
+
+
+def private_search(X, y):
+    kept = PrivateSearchCV(model(), {"alpha": [0.1, 0.01]}, epsilon=1.0, delta=1e-6)
+    return kept, lambda kept: kept.fit(X, y)
+
+
+KEPT = {
+    "estimator": lambda X, y: (model(), lambda kept: kept.fit(X, y)),
+    "table": table_model,
+    "search": private_search,
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_warning_made_an_error_loses_no_model(kind, data):
+    kept, fit = KEPT[kind](*data)
+    fit(KEPT[kind](*data)[0])
+    with warnings.catch_warnings(), pytest.raises(RepeatedFitWarning):
+        warnings.simplefilter("error", RepeatedFitWarning)
+        fit(kept)
+    assert kept.privacy_.epsilon <= 1.0 and kept.privacy_.notes
+
+
+def test_bounds_far_too_wide_made_an_error_lose_no_model():
+    X = np.random.default_rng(1).uniform(-1.0, 1.0, (20_000, 3))
+    kept = LogisticRegression(epsilon=2.0, data_norm=300.0, classes=[False, True], random_state=0)
+    with warnings.catch_warnings(), pytest.raises(QuestionableSettingWarning):
+        warnings.simplefilter("error", QuestionableSettingWarning)
+        kept.fit(X, X[:, 0] > 0.0)
+    assert np.isfinite(kept.coef_).all()

@@ -37,17 +37,24 @@ def rows():
     return np.random.default_rng(0).normal(size=(2000, 5))
 
 
+def noted(log, X, report):
+    """Note a fit, and warn as its caller does."""
+    _, repeated = log.note(X, report)
+    if repeated is not None:
+        warnings.warn(repeated, RepeatedFitWarning, stacklevel=2)
+
+
 def quiet(log, X):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        log.note(X, report())
+        noted(log, X, report())
 
 
 def test_a_second_fit_is_said_once_with_the_sum(log, rows):
     quiet(log, rows)
     expected = gaussian_epsilon(0.2 * np.sqrt(2.0), 1e-6)
     with pytest.warns(RepeatedFitWarning, match=f"2 fits together have epsilon = {expected:.3g}"):
-        log.note(rows, report())
+        noted(log, rows, report())
     quiet(log, rows)
 
 
@@ -63,7 +70,7 @@ def test_the_same_rows_in_another_form(log, rows, change):
         "half": lambda: rows[1000:],
     }[change]()
     with pytest.warns(RepeatedFitWarning):
-        log.note(other, report())
+        noted(log, other, report())
 
 
 @pytest.mark.parametrize("folds", [2, 5])
@@ -74,12 +81,17 @@ def test_folds_are_the_same_rows(log, folds):
     for train, _ in KFold(folds).split(rows):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            log.note(rows[train], report())
+            noted(log, rows[train], report())
         said += len(caught)
     assert said == (folds > 2)
     if folds == 2:
         with pytest.warns(RepeatedFitWarning, match="3 fits together"):
-            log.note(rows, report())
+            noted(log, rows, report())
+
+
+@pytest.mark.parametrize("size", [1e200, 1e308])
+def test_rows_of_any_size_are_noted_without_a_warning(log, rows, size):
+    quiet(log, np.sign(rows) * size)
 
 
 def test_other_rows_are_others(log, rows):
@@ -127,7 +139,7 @@ def test_threads(log, rows):
 
     def work():
         with warnings.catch_warnings(record=True) as caught:
-            log.note(rows, report())
+            noted(log, rows, report())
         found.extend(caught)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
