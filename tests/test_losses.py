@@ -228,3 +228,9 @@ def test_an_exposure_is_a_weight_of_the_rate(name, power):
     weighted = exposure ** (2.0 - power) * loss(z, np.full(7, t / exposure))[0]
     np.testing.assert_allclose(np.ptp(offset - weighted), 0.0, atol=1e-12)
     assert np.ptp(weighted) > 0.1
+
+
+def test_the_quantile_that_a_loss_looks_for():
+    found = {name: Loss(name, *given).quantile for name, *given in (("pinball", 0.9), ("huber",))}
+    assert found == {"pinball": 0.9, "huber": None}
+    assert all(Loss(name).quantile is None for name in ("logistic", "squared", "poisson", "gamma"))

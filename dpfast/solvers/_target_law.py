@@ -104,14 +104,17 @@ def highest(noisy: Vector, noise: float) -> int:
     return int(out[-1]) if len(out) else 0
 
 
+def normal_shares(ends: Vector, centers: Vector, widths: Vector) -> NDArray[np.float64]:
+    """Shares between the ends of normal laws of every center and every width, one a row."""
+    center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
+    return np.asarray(np.diff(ndtr((ends - center) / width), axis=1), dtype=np.float64)
+
+
 def _lognormal(octaves: int) -> NDArray[np.float64]:
     """Shares in each octave of many lognormal laws, one a row."""
-    ends = np.arange(octaves + 1.0)
     centers = np.arange(-1.5, octaves + 0.75, 0.25)
     widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)
-    center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
-    below = ndtr((ends - center) / width)
-    cells: NDArray[np.float64] = np.diff(below, axis=1)
+    cells = normal_shares(np.arange(octaves + 1.0), centers, widths)
     kept: NDArray[np.float64] = cells[cells.sum(axis=1) > 0.3]
     return kept
 

@@ -17,15 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
+from dpfast.solvers._target_law import normal_shares
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Ends = tuple[float, float]
 
 _RANGE = "range of the targets"
 _BINS = 33
@@ -42,8 +43,9 @@ _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 14
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
-# rows stand out, between these ends; and more if all rows would not stand out otherwise.
-_ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(17.0 / 2.0), 0.01, 0.1
+# rows stand out of the noise of a quarter of the bins (8.5, nearly), between these ends; and more
+# if all rows would not stand out otherwise.
+_ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(8.5), 0.01, 0.1
 _ALL_SEEN, _MOST_FOR_FEW = 9.0, 0.5
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
@@ -121,17 +123,16 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     counts, alike, start = np.zeros(_BINS), 0, 0.0
     for _ in range(target.rounds):
         counts, alike = counts + curator.release(target.histogram, low, high), alike + 1
+        # From here on in units of the noise, and places in bins.
         noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
-        shares, (first, last) = _likely(counts, noise, target.rows * alike)
+        rows, tail = target.rows * alike / noise, target.tail * alike / noise
+        shares, nearly_all = _likely(counts / noise, rows)
         # Where rows hardly stand out, the middle is no worse a place.
-        trust = 1.0 / (1.0 + (_LEAST_SEEN * noise / (target.rows * alike)) ** 2)
-        start = bin_width * _start(shares, target.quantile) - 0.5 * (high - low)
-        start = 0.5 * (low + high) + trust * start
-        seen = _seen(counts, noise, target.tail * alike)
-        if seen is not None:
-            first, last = min(first, seen[0]), max(last, seen[1])
-        room = max(1.0, _ROOM * (last - first))
-        inner = low + (first - room) * bin_width, low + (last + room) * bin_width
+        trust = 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
+        apart = _start(shares, target.quantile) - 0.5 * _BINS
+        start = 0.5 * (low + high) + trust * bin_width * apart
+        first, last = _with_room(nearly_all, _seen(counts / noise, tail))
+        inner = low + first * bin_width, low + last * bin_width
         if not target.centered:
             reach = max(abs(inner[0]), abs(inner[1]))
             inner = -reach, reach
@@ -142,25 +143,33 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     return Place(0.5 * (low + high), 0.5 * (high - low), start)
 
 
-def _likely(counts: Vector, noise: float, rows: float) -> tuple[Vector, tuple[float, float]]:
-    """Shares of the targets to be expected in the bins, and places that hold nearly all of them."""
+def _with_room(likely: Ends, seen: Ends | None) -> Ends:
+    """Ends that hold what is likely and what was seen, with room on either side."""
+    first, last = likely if seen is None else (min(likely[0], seen[0]), max(likely[1], seen[1]))
+    room = max(1.0, _ROOM * (last - first))
+    return first - room, last + room
+
+
+def _likely(counts: Vector, rows: float) -> tuple[Vector, Ends]:
+    """Shares of the targets to be expected in the bins, and ends that hold nearly all of them."""
     laws = _normal_laws()
     # Rows may weigh less than they might: no more than the counts can add up to.
-    rows = min(rows, max(0.0, float(counts.sum())) + _SEEN * math.sqrt(_BINS) * noise)
+    rows = min(rows, max(0.0, float(counts.sum())) + _SEEN * math.sqrt(_BINS))
     apart = np.square(counts - rows * laws).sum(axis=1)
     misfit = (_NOT_NORMAL * rows) ** 2
-    belief = np.exp(-0.5 * (apart - apart.min()) / (noise**2 + misfit))
+    belief = np.exp(-0.5 * (apart - apart.min()) / (1.0 + misfit))
     shares = belief @ laws / belief.sum()
     below = np.append(0.0, np.cumsum(shares))
     first, last = np.interp([_LEFT_OUT, 1.0 - _LEFT_OUT], below, np.arange(_BINS + 1.0))
     # Counts that noise does not hide tell more than laws.
-    told = misfit / (misfit + noise**2)
+    told = misfit / (1.0 + misfit)
     return shares + told * (counts / rows - shares), (float(first), float(last))
 
 
 def _start(shares: Vector, quantile: float | None) -> float:
     """The mean or a quantile of targets with these shares, in bins."""
-    shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
+    shares = np.maximum(shares, 0.0)
+    shares /= shares.sum()
     if quantile is None:
         return float(shares @ np.arange(0.5, _BINS))
     below = np.append(0.0, np.cumsum(shares))
@@ -170,21 +179,18 @@ def _start(shares: Vector, quantile: float | None) -> float:
 @lru_cache(maxsize=1)
 def _normal_laws() -> Matrix:
     """Shares in the bins of many normal laws, one a row; the outer bins have the tails."""
-    centers = np.arange(0.0, _BINS + 0.25, 0.5)
+    ends = np.concatenate([[-math.inf], np.arange(1.0, _BINS), [math.inf]])
     widths = np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS)
-    center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
-    below = ndtr((np.arange(1.0, _BINS) - center) / width)
-    laws: Matrix = np.diff(below, axis=1, prepend=0.0, append=1.0)
-    return laws
+    return normal_shares(ends, np.arange(0.0, _BINS + 0.25, 0.5), widths)
 
 
-def _seen(counts: Vector, noise: float, tail: float = 0.0) -> tuple[int, int] | None:
-    """Ends, in bins, of what stands out of the noise; beyond them the counts together do not.
+def _seen(counts: Vector, tail: float = 0.0) -> Ends | None:
+    """Ends of what stands out of the noise; beyond them the counts together do not.
 
     Or they are those of a tail; None if nothing stands out.
     """
-    level = np.maximum(_SEEN * noise * np.sqrt(np.arange(1.0, len(counts) + 1.0)), tail)
+    level = np.maximum(_SEEN * np.sqrt(np.arange(1.0, len(counts) + 1.0)), tail)
     below = np.flatnonzero(np.cumsum(counts) > level)
     above = len(counts) - np.flatnonzero(np.cumsum(counts[::-1]) > level)
     stands_out = len(below) and len(above) and below[0] < above[0]
-    return (int(below[0]), int(above[0])) if stands_out else None
+    return (float(below[0]), float(above[0])) if stands_out else None

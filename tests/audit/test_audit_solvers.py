@@ -35,7 +35,7 @@ SHORT = {
     "dp-whitened-gd-persons-logistic-replace_one-approximate": (4000, 0.3),
     "dp-gd-parts of persons-squared-replace_one-pure": (3000, 0.6),
     "dp-whitened-gd-persons in blocks-logistic-replace_one-approximate": (4000, 0.2),
-    "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.15),
+    "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.4),
     "dp-svrg-steps-logistic-replace_one-approximate": (5000, 0.2),
 }  # fmt: skip
 

@@ -627,7 +627,9 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
     if LOSSES[loss].log_link:
         # Targets of all rows settle the unit of all gradients: only one canary may be exchanged.
         return Pair(*canaries(loss, relation, columns=1, rest=19), options)
-    return Pair(*canaries(loss, relation, columns=20), options)
+    # Few rows would spend half of the budget on the range of numbers instead of the gradient.
+    rest = 100 if LOSSES[loss].kind == "regression" else 0
+    return Pair(*canaries(loss, relation, columns=20, rest=rest), options)
 
 
 def _learned(loss: str, relation: str, kind: str) -> Pair:

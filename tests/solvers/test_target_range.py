@@ -66,29 +66,29 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
 def test_rows_that_weigh_less_than_they_might_are_found():
     rng = np.random.default_rng(6)
     counts = 1000.0 * _normal_laws()[300] + rng.standard_normal(33)
-    assert np.allclose(_likely(counts, 1.0, 1000.0)[1], _likely(counts, 1.0, 1e5)[1], atol=0.5)
+    assert np.allclose(_likely(counts, 1000.0)[1], _likely(counts, 1e5)[1], atol=0.5)
 
 
 def test_what_is_likely():
-    everywhere = _likely(np.zeros(33), 1e6, 100.0)[1]
+    everywhere = _likely(np.zeros(33), 1e-4)[1]
     assert everywhere[0] < 2.0 and everywhere[1] > 31.0
     counts = np.zeros(33)
     counts[20] = 100.0
-    _, (first, last) = _likely(counts, 1.0, 100.0)
+    _, (first, last) = _likely(counts, 100.0)
     assert 19.0 < first < last < 22.0
 
 
 def test_what_stands_out():
     counts = np.zeros(16)
-    assert _seen(counts, 1.0) is None
+    assert _seen(counts) is None
     counts[6] = 5.0
-    assert _seen(counts, 1.0) is None  # with the noise of the six bins before it
+    assert _seen(counts) is None  # with the noise of the six bins before it
     counts[5:9] = 100.0
     counts[2] = 3.0
-    assert _seen(counts, 1.0) == (5, 9)
+    assert _seen(counts) == (5, 9)
     counts[12:] = 10.0
-    assert _seen(counts, 1.0) == (5, 16)
-    assert _seen(counts, 1.0, 50.0) == (5, 9)  # forty rows are a tail
+    assert _seen(counts) == (5, 16)
+    assert _seen(counts, 50.0) == (5, 9)  # forty rows are a tail
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
