@@ -42,8 +42,9 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from dpfast._arrays import validated
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.curator import Curator
 from dpfast.errors import RepeatedFitWarning
@@ -369,8 +370,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         candidates = self._candidates()
         score, worst = self._scorer()
         check_flag("refit", self.refit)
-        rows, target = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr"
+        labels = is_classifier(self.estimator)
+        rows, target = validated(
+            self, X, y, labels=labels, dtype=[np.float64, np.float32], accept_sparse="csr"
         )
         indexed = None if groups is None else index_groups(groups, len(target), len(target))
         count = len(target) if indexed is None else indexed.count
@@ -478,6 +480,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_target(self, candidates: list[dict[str, Any]], y: NDArray[Any]) -> None:
         """Refuse labels that a candidate does not declare: no run must fail by the rows it gets."""
+        y = self.estimator._checked_y(y)
         for params in candidates:
             targets, _ = clone(self.estimator).set_params(**params)._resolve_targets(y)
             targets[-1](y)

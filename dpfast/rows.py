@@ -18,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._arrays import numbers_in
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
 
@@ -243,7 +244,8 @@ def check_matrix(X: Any) -> Any:
     """
     if isinstance(X, CodedMatrix):
         return X
-    array = X if scipy.sparse.issparse(X) else np.asarray(X)
+    given = numbers_in("X", X)
+    array = given if scipy.sparse.issparse(given) else np.asarray(given)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"X must hold real numbers; got an array of dtype {array.dtype}.")
     if array.ndim != 2:

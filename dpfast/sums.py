@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._arrays import as_float64
 from dpfast._validation import check_integer, check_real
 from dpfast.groups import GroupClip
 from dpfast.losses import Loss
@@ -433,12 +434,10 @@ def as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
     ------
     TypeError, ValueError
     """
-    raw = np.asarray(values)
-    if raw.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers; got an array of dtype {raw.dtype}.")
+    raw = as_float64(name, values)
     if raw.ndim != 1 or (length is not None and len(raw) != length):
         expected = "(n,)" if length is None else f"({length},)"
         raise ValueError(f"{name} must have shape {expected}; got {raw.shape}.")
     if not np.all(np.isfinite(raw)):
         raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity.")
-    return np.ascontiguousarray(raw, dtype=np.float64)
+    return np.ascontiguousarray(raw)

@@ -38,7 +38,7 @@ LAYERS = [
     {"privacy"},
     {"random"},
     {"_files", "_show_versions", "chunks", "_blas", "lattice", "coded"},
-    {"_validation", "errors", "_kernels", "_version", "_compiled"},
+    {"_arrays", "_validation", "errors", "_kernels", "_version", "_compiled"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))

@@ -13,14 +13,13 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
+from dpfast._arrays import as_float64, check_alike, check_labels, validated, vector_in
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.coded import CodedMatrix
@@ -40,7 +39,6 @@ from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check
 from dpfast.estimators._messages import (
     hints,
     unknown_parameters,
-    unreadable,
     with_promise,
 )
 from dpfast.estimators._one_vs_rest import planned
@@ -58,7 +56,7 @@ from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import known_rows, plan_refit
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
-from dpfast.sums import RowSums, single_rows
+from dpfast.sums import RowSums, as_vector, single_rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -79,6 +77,7 @@ class FitParameters(TypedDict, total=False):
 _OF_ROWS = ("sample_weight", "groups")
 # The solver that fits with a prior.
 _WITH_PRIOR = "dp-whitened-gd"
+_LARGEST = float(np.finfo(np.float64).max)
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
@@ -97,8 +96,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None, "groups": None}
     # Parameters of the estimator that go to the solver by their own names.
     _solver_parameters: ClassVar[tuple[str, ...]] = ("alpha", "optimizer")
-    # Whether targets are numbers.
-    _y_numeric: ClassVar[bool]
+    # Whether targets are labels, not numbers.
+    _takes_labels: ClassVar[bool]
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -379,7 +378,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             problem = self._over_blocks(X, y, fit_params, targets[-1])
         else:
             counted = self._row_weights(fit_params)
-            rows, labels = self._validated(X, y, y_numeric=self._y_numeric)
+            rows, labels = self._validated(X, y, labels=self._takes_labels)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
             problem = Problem(
@@ -474,18 +473,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         }
 
     def _validated(self, *data: Any, **how: Any) -> Any:
-        """Rows, and targets if there are any, checked by scikit-learn."""
+        """Rows, and targets if there are any, checked."""
         if isinstance(data[0], CodedMatrix):
             return self._coded(*data, **how)
-        try:
-            return validate_data(self, *data, **how, **_READ)
-        except (TypeError, ValueError) as error:
-            if (text := unreadable(data[0], error)) is None:
-                raise
-            raise type(error)(text) from None  # the cause quotes a value
+        return validated(self, *data, **how, **_READ)
 
     def _coded(
-        self, X: CodedMatrix, y: Any = None, *, reset: bool = True, y_numeric: bool = False
+        self, X: CodedMatrix, y: Any = None, *, reset: bool = True, labels: bool = False
     ) -> Any:
         """The same for rows in codes, which were checked when they were made."""
         if reset:
@@ -497,9 +491,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         if not reset:
             return X
-        y = column_or_1d(y, warn=True)
-        if y_numeric:
-            y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+        y = vector_in("y", y, labels=labels)
         if len(y) != X.shape[0]:
             raise ValueError(f"y must have {X.shape[0]} entries, as X has rows; got {len(y)}.")
         return X, y
@@ -711,13 +703,34 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
         return CoefficientInterval(low, high, below, above, level)
 
+    def _compared(
+        self, y: Any, sample_weight: Any, n_rows: int
+    ) -> tuple[NDArray[Any], Vector | None]:
+        """Targets or labels, and weights, to compare with the predictions for so many rows."""
+        if is_dask(y, sample_weight):
+            y, sample_weight = (
+                None if part is None else np.asarray(part) for part in (y, sample_weight)
+            )
+        found = self._checked_y(vector_in("y", y, labels=self._takes_labels))
+        if len(found) != n_rows:
+            raise ValueError(f"y must have {n_rows} entries, as X has rows; got {len(found)}.")
+        if sample_weight is None:
+            return found, None
+        weight = as_vector("sample_weight", sample_weight, n_rows)
+        most = float(weight.max(initial=0.0))
+        if weight.min(initial=0.0) < 0.0 or most == 0.0:
+            raise ValueError(
+                "sample_weight must hold numbers >= 0, one of them at least > 0; got others."
+            )
+        return found, np.ldexp(weight, -int(np.frexp(most)[1]))  # their sum stays finite
+
     def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
         """``X @ coef + intercept`` of the rows to predict for."""
         check_is_fitted(self)
         if is_dask(X):
             X = from_dask(X)
         if not isinstance(X, Executor):
-            return self._validated(X, reset=False) @ coef + intercept
+            return _affine_map(self._validated(X, reset=False), coef, intercept)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -730,7 +743,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     """Linear classifiers: two classes by one problem, more by one against the rest."""
 
     _solver_parameters = ("alpha", "optimizer", "objective", "objective_options")
-    _y_numeric = False
+    _takes_labels = True
 
     classes: ArrayLike | None = None
     objective: str = "erm"
@@ -744,7 +757,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return tags
 
     def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_classification_targets(y)
+        check_labels("y", y)
         return y
 
     def _parts(self) -> int:
@@ -893,12 +906,31 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         labels: NDArray[Any] = self.classes_[index]
         return labels
 
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the rows whose class is predicted, the accuracy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        predicted = self.predict(X)
+        found, weight = self._compared(y, sample_weight, len(predicted))
+        check_alike("y", found, self.classes_)
+        return float(np.average(found == predicted, weights=weight))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
 
-    _y_numeric = True
+    _takes_labels = False
 
     target_bounds: tuple[float, float] | None = None
 
@@ -909,7 +941,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return tags
 
     def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(y, dtype=np.float64)
+        return as_float64("y", y)
 
     def _targets_in(self, low: float, high: float) -> Targets:
         """How targets of this public range are brought into that of the loss."""
@@ -950,6 +982,30 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         check_is_fitted(self)
         prediction: Vector = self._affine(X, self.coef_, self.intercept_)
         return prediction
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        predicted = self.predict(X)
+        found, weight = self._compared(y, sample_weight, len(predicted))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._explained(found, predicted, weight)
+
+    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
+        from sklearn.metrics import r2_score  # takes long to import
+
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
 def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:
@@ -993,4 +1049,15 @@ def _pair(bounds: Any) -> tuple[float, float]:
 
 def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any) -> Any:
     """``X @ coef + intercept`` of one block."""
-    return block.X @ coef + intercept
+    return _affine_map(block.X, coef, intercept)
+
+
+def _affine_map(X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
+    """``X @ coef + intercept``; beyond float64 it is the largest number, with the right sign."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        margins = X @ coef + intercept
+        beyond = ~np.isfinite(margins)
+        if beyond.any():
+            scaled = (X * 2.0**-600) @ coef * 2.0**600
+            margins = np.where(beyond, np.clip(scaled, -_LARGEST, _LARGEST), margins)
+    return margins

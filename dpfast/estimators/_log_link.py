@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
 
+from dpfast._arrays import vector_in
 from dpfast._validation import check_real
 from dpfast.blocks import Executor, is_dask
 from dpfast.estimators._base import PrivateLinearRegressor
@@ -19,6 +19,8 @@ from dpfast.losses import Loss
 from dpfast.sums import as_vector
 
 Vector = NDArray[np.float64]
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -85,8 +87,15 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         float
             Not private: it is computed from `y`.
         """
-        weight = None if sample_weight is None else column_or_1d(sample_weight)
-        return self.deviance_explained(column_or_1d(y), self.predict(X), weight)
+        return super().score(X, y, sample_weight)
+
+    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
+        if np.all(y == y[0]):
+            raise ValueError(
+                "y must hold different numbers for a share of deviance explained; got one number "
+                "in all rows, which has no deviance. Score more rows."
+            )
+        return self.deviance_explained(y, predicted, sample_weight)
 
     def deviance_explained(
         self, y: Vector, mean: Vector, sample_weight: Vector | None = None
@@ -157,7 +166,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
                 "the rows, and noise is in proportion to the weight of the longest: declare it, "
                 "known without looking at the data (longer ones weigh as much as it)."
             )
-        targets = column_or_1d(y)
+        targets = vector_in("y", y)
         lengths = as_vector("exposure", exposure, len(targets))
         if lengths.min() <= 0.0:
             raise ValueError("exposure must hold numbers > 0; got others.")
@@ -167,7 +176,9 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
             if self.max_weight is None:
                 raise ValueError("max_weight must be given with sample_weight; got None.")
             weight = weight * as_vector("sample_weight", given, len(targets))
-        return targets / lengths, {**others, "sample_weight": weight}
+        with np.errstate(over="ignore"):
+            rates = targets / lengths
+        return np.clip(rates, -_LARGEST, _LARGEST), {**others, "sample_weight": weight}
 
     def _highest_exposure(self) -> float | None:
         if self.max_exposure is None:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 _STEPS = (
     "private solvers fix their steps beforehand, from public numbers; see solver_options and "
     "'dpfast solvers NAME'"
@@ -59,44 +57,3 @@ def with_promise(text: str, model: Any) -> str:
         if not re.search(rf"(^|[\s,]){name}=", rest)
     ]
     return f"{kind}({', '.join([*shown, *[rest] * (rest != ')')])}{')' * (rest == ')')}"
-
-
-def unreadable(X: Any, error: Exception) -> str | None:
-    """What to say of rows that scikit-learn refused; None if it says enough."""
-    try:
-        text = _text_in(X)
-    except Exception:  # no table at all
-        return None
-    if text is None and "contains NaN" in str(error):
-        return (
-            f"{str(error).splitlines()[0]} Put a number there that is known beforehand, and a "
-            "column that says where; dpfast.TableModel does, as declared. (An imputer that looks "
-            "at the rows is a release that nobody pays for.)"
-        )
-    return text
-
-
-def _text_in(X: Any) -> str | None:
-    """What to say of rows that hold text or dates where numbers are needed; None if they do not."""
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        kinds = zip(X.columns, list(X.dtypes), strict=True)
-        found = [repr(name) for name, kind in kinds if not _is_numeric(kind)]
-        where = f"the columns {', '.join(found[:8])}{', ...' * (len(found) > 8)} hold"
-    else:
-        values = np.asarray(X, dtype=object).ravel()
-        found = [""] * any(isinstance(value, str | bytes) for value in values)
-        where = "some columns hold"
-    if not found:
-        return None
-    return (
-        f"X must hold numbers; {where} text, categories or dates. Encode them by what is publicly "
-        "known of them: dpfast.preprocessing.PublicOneHotEncoder(categories), or "
-        "dpfast.TableModel, which takes tables as they are."
-    )
-
-
-def _is_numeric(kind: Any) -> bool:
-    """Whether a column's type, of pandas or polars, is one of numbers or truth values."""
-    if hasattr(kind, "is_numeric"):
-        return bool(kind.is_numeric()) or str(kind) == "Boolean"
-    return getattr(kind, "kind", "O") in "biuf"

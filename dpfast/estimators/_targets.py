@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._arrays import check_alike
 from dpfast.losses import Loss
 
 Vector = NDArray[np.float64]
@@ -54,8 +55,10 @@ class Signs:
         Raises
         ------
         ValueError
-            If a label was not declared; it is private, and not quoted.
+            If a label was not declared, or is text where the classes are none; it is private, and
+            not quoted.
         """
+        check_alike("y", y, self.classes)
         if not np.all(np.isin(y, self.classes)):
             raise ValueError(
                 f"y must hold only the declared classes {self.classes.tolist()}; it has at least "

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from dpfast._arrays import validated
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.groups import index_groups
@@ -75,7 +76,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """
         budget = Budget(self.epsilon, self.delta)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
-        X = validate_data(self, X, dtype=DTYPES)
+        X = validated(self, X, dtype=DTYPES)
         low, high = self._bounds()
         rng = SecureGenerator(self.random_state)
         ledger = Ledger(budget)
@@ -112,5 +113,5 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     def _read(self, X: Any) -> NDArray[Any]:
         """Rows to transform."""
         check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(self, X, dtype=DTYPES, reset=False)
+        rows: NDArray[Any] = validated(self, X, dtype=DTYPES, reset=False)
         return rows

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpfast._arrays import refuse_masked, validated
 from dpfast._validation import check_choice, check_real
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import UndeclaredValueWarning
@@ -176,7 +177,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         TypeError, ValueError
             If the bounds or the range are not as documented, or do not match the columns.
         """
-        validate_data(self, X, dtype=(np.float64, np.float32))
+        validated(self, X, dtype=(np.float64, np.float32))
         self._columns()
         return self
 
@@ -192,7 +193,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
         low, high, feature_range = self._columns()
         return scale_to_range(X, low, high, feature_range)
 
@@ -255,7 +256,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         TypeError, ValueError
             If `data_norm` is not a positive number.
         """
-        validate_data(self, X, dtype=(np.float64, np.float32), accept_sparse="csr")
+        validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr")
         self._radius()
         return self
 
@@ -271,7 +272,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ndarray or CSR of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
+        X = validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
         first, second = _shortening(X, self._radius())
         # In float64, or the factor is rounded before the product is, and may be subnormal.
         if scipy.sparse.issparse(X):
@@ -434,6 +435,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def _values(self, X: Any, *, reset: bool) -> list[NDArray[Any] | Distinct]:
         """The columns of `X`; a pandas frame is not made one array of objects."""
+        refuse_masked("X", X)
         if hasattr(X, "iloc") and hasattr(X, "columns") and min(X.shape) > 0:
             validate_data(self, X, skip_check_array=True, reset=reset)
             return [] if reset else [_frame_column(X.iloc[:, j]) for j in range(X.shape[1])]

@@ -90,11 +90,10 @@ class TestRows:
         [
             lambda X: pd.DataFrame(X).assign(sex="secret"),
             lambda X: pd.DataFrame(X).assign(sex=pd.Categorical(["secret"] * len(X))),
-            lambda X: pd.DataFrame(X).assign(sex=pd.Timestamp("2020-01-01")),
             lambda X: pl.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0, "sex": ["secret"] * len(X)}),
             lambda X: [[1.0, "secret"]] * len(X),
         ],
-        ids=["text", "category", "date", "polars", "list"],
+        ids=["text", "category", "polars", "list"],
     )
     def test_text_points_to_the_encoder_and_is_not_quoted(self, of, data):
         X, y = data
