@@ -179,8 +179,8 @@ class Problem(RowAccess):
 
     # ---- construction ---------------------------------------------------------------------------
 
-    def _infer(self, name: str, what: str, strict: bool) -> None:
-        """Warn that a public quantity is taken from the data, or refuse."""
+    def _bound_of(self, name: str, what: str, largest: float, strict: bool) -> float:
+        """The largest of something as its bound, with a warning, or refuse."""
         message = (
             f"{name} was not given, so {what} is taken from the data. The privacy guarantee does "
             f"not cover that: pass a bound known without looking at the data (what is beyond it is "
@@ -190,6 +190,13 @@ class Problem(RowAccess):
             raise ValueError(f"{name} must be given when strict=True; got None. {message}")
         warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
         self.leaks = (*self.leaks, f"{name} was taken from the data")
+        bound = largest or 1.0  # where all are zero, any bound will do
+        if not 1e-100 <= bound <= 1e100:
+            raise ValueError(
+                f"{name} must be given where {what} is beyond [1e-100, 1e100]; got None. What is "
+                "beyond the bound is scaled down."
+            )
+        return bound
 
     def _settle_weights(
         self, sample_weight: ArrayLike | None, max_weight: float | None, strict: bool
@@ -206,8 +213,8 @@ class Problem(RowAccess):
         if weight.min() < 0.0:
             raise ValueError("sample_weight must hold numbers >= 0; got a negative one.")
         if max_weight is None:
-            self._infer("max_weight", "the largest weight", strict)
-            max_weight = float(weight.max()) or 1.0
+            largest = float(weight.max())
+            max_weight = self._bound_of("max_weight", "the largest weight", largest, strict)
         elif weight.max() > max_weight:
             weight = np.minimum(weight, max_weight)
         self.shape = replace(self.shape, max_weight=max_weight)
@@ -235,9 +242,7 @@ class Problem(RowAccess):
         if largest > _LARGEST_ENTRY and self._shorten_huge_rows():
             largest = self._largest_norm()
         if data_norm is None:
-            self._infer("data_norm", "the largest row norm", strict)
-            # All-zero rows: any bound will do.
-            data_norm = largest or 1.0
+            data_norm = self._bound_of("data_norm", "the largest row norm", largest, strict)
         self.shape = replace(self.shape, data_norm=data_norm)
         self._row_scale: Vector | None = None
         if largest <= data_norm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ _TURNED_ROWS = 2048
 _BATCH_BYTES = 2**24
 # Of every column of a Parquet file at a time; 0 would hold a row group as a whole.
 _BUFFER_BYTES = 2**18
+# What of an error in a CSV file tells nothing of its entries.
+_TOLD = re.compile(
+    r"(In CSV column #\d+: )?(Row #\d+: )?"
+    r"CSV (conversion error to \w+|parse error: Expected \d+ columns, got \d+)"
+)
 
 
 def import_arrow() -> Any:
@@ -323,7 +329,10 @@ class CsvReader(_ColumnReader):
         try:
             return work()
         except (arrow.ArrowInvalid, arrow.ArrowKeyError) as error:
-            raise DataError(f"{self.path}: {error}") from error
+            # What follows quotes an entry, or a row.
+            told = _TOLD.search(str(error))
+            text = told[0] if told else f"reading fails with {type(error).__name__}"
+            raise DataError(f"{self.path}: {text}.") from None
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""

@@ -105,6 +105,7 @@ def declared(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> Vector
     labels = classes.tolist()
     if unknown := [label for label in class_weight if label not in labels]:
         raise ValueError(
-            f"class_weight must have keys among the classes {labels}; got {unknown[0]!r}."
+            f"class_weight must have keys among the {len(labels)} classes; got {unknown[0]!r}, "
+            "which is none of them. Pass classes=[...], and weights of some of these."
         )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])

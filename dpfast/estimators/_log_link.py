@@ -51,9 +51,16 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         family = self._family()
         positive = family.target_range[0] > 0.0
         if low < 0.0 or (positive and low == 0.0):
+            given = self.target_bounds is not None
             raise ValueError(
-                f"target_bounds[0] must be {'> 0' if positive else '>= 0'} for the loss "
-                f"{family.name!r}; got {low:g}. The targets' lowest possible value is meant."
+                f"{'target_bounds[0]' if given else 'y'} must be {'> 0' if positive else '>= 0'} "
+                f"for the loss {family.name!r}; got {f'{low:g}' if given else 'other targets'}. "
+                "Declare target_bounds: the targets' lowest possible value, and their highest."
+            )
+        if high == 0.0:
+            raise ValueError(
+                f"target_bounds must be given for targets that are all 0, for the loss "
+                f"{family.name!r}; got None. The highest one is not known from them."
             )
         return LogMean.of(family, low, high, centered=self.fit_intercept)
 

@@ -84,7 +84,8 @@ class Affine:
 
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""
-        scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
+        with np.errstate(over="ignore"):  # a warning would tell of a target
+            scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
         return np.clip(scaled, -1.0, 1.0)
 
 

@@ -70,7 +70,7 @@ def _positions(values: NDArray[Any] | Distinct, categories: Sequence[Any]) -> ND
         if isinstance(values, Distinct):
             codes = _positions(np.array(values.texts, dtype=object), categories)
             return np.asarray(codes[values.places])
-        return _positions_of_numbers(values.astype(np.float64), categories)
+        return _positions_of_numbers(_numbers(values), categories)
     index = Index(categories)
     if isinstance(values, Distinct) or values.dtype.kind not in "biufc":
         return index.codes(values if isinstance(values, Distinct) else _texts(values))
@@ -81,6 +81,16 @@ def _positions(values: NDArray[Any] | Distinct, categories: Sequence[Any]) -> ND
             "column to text, or give the categories as numbers."
         )
     return index.codes(values)
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "a column with numbers as categories must hold numbers; got others. Give the "
+            "categories as text, or convert the column."
+        ) from None  # the cause quotes an entry
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
