@@ -54,9 +54,7 @@ _IMPUTE = (
     "Put a number there that is known beforehand, and a column that says where; dpfast.TableModel "
     "does, as declared. (An imputer that looks at the rows is a release that nobody pays for.)"
 )
-_LEAVE_OUT = (
-    "Leave out such rows, or fill them by a rule that is fixed without looking at the data."
-)
+LEAVE_OUT = "Leave out such rows, or fill them by a rule that is fixed without looking at the data."
 # What scikit-learn says without quoting an entry. Names of columns and numbers of rows are public.
 _QUOTES_NOTHING = re.compile(
     r"^(X has \d+ features|The feature names|Feature names|np\.matrix is not supported|"
@@ -144,7 +142,7 @@ def vector_in(name: str, values: Any, *, labels: bool = False) -> NDArray[Any]:
     if not labels:
         vector = as_float64(name, vector)
     if vector.dtype.kind == "f" and not np.all(np.isfinite(vector)):
-        raise ValueError(f"Input {name} contains NaN or infinity. {_LEAVE_OUT}")
+        raise ValueError(f"Input {name} contains NaN or infinity. {LEAVE_OUT}")
     return vector
 
 
@@ -430,7 +428,7 @@ def _check_label_kind(name: str, values: Any) -> None:
     types = {type(value) for value in values.ravel()}
     names = sorted({kind.__name__ for kind in types})
     if any(missing in names for missing in _MISSING):
-        raise ValueError(f"{name} must hold {_LABELS}; at least one is missing. {_LEAVE_OUT}")
+        raise ValueError(f"{name} must hold {_LABELS}; at least one is missing. {LEAVE_OUT}")
     if not all(issubclass(kind, str) for kind in types):
         raise ValueError(
             f"{name} must hold {_LABELS}; got dtype object with entries of type "
@@ -444,7 +442,7 @@ def _holds_text(array: NDArray[Any]) -> bool:
 
 
 def _known_beforehand(name: str) -> str:
-    return _IMPUTE if name == "X" else _LEAVE_OUT
+    return _IMPUTE if name == "X" else LEAVE_OUT
 
 
 def _passed_on(error: Exception) -> str:

@@ -211,7 +211,10 @@ class Problem(RowAccess):
             return self._parts_of_records(None)
         weight = self._per_row("sample_weight", sample_weight)
         if weight.min() < 0.0:
-            raise ValueError("sample_weight must hold numbers >= 0; got a negative one.")
+            raise ValueError(
+                "sample_weight must hold numbers >= 0; got a negative one. A weight of 0 leaves a "
+                "row out."
+            )
         if max_weight is None:
             largest = float(weight.max())
             max_weight = self._bound_of("max_weight", "the largest weight", largest, strict)

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._arrays import as_float64
+from dpfast._arrays import LEAVE_OUT, as_float64
 from dpfast._validation import check_integer, check_real
 from dpfast.groups import GroupClip
 from dpfast.losses import Loss
@@ -437,7 +437,9 @@ def as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
     raw = as_float64(name, values)
     if raw.ndim != 1 or (length is not None and len(raw) != length):
         expected = "(n,)" if length is None else f"({length},)"
-        raise ValueError(f"{name} must have shape {expected}; got {raw.shape}.")
+        raise ValueError(
+            f"{name} must have shape {expected}; got {raw.shape}. Give one number for each row."
+        )
     if not np.all(np.isfinite(raw)):
-        raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity.")
+        raise ValueError(f"{name} must hold finite numbers only; got NaN or infinity. {LEAVE_OUT}")
     return np.ascontiguousarray(raw)

@@ -713,7 +713,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         found = self._checked_y(vector_in("y", y, labels=self._takes_labels))
         if len(found) != n_rows:
-            raise ValueError(f"y must have {n_rows} entries, as X has rows; got {len(found)}.")
+            raise ValueError(
+                f"y must have {n_rows} entries, as X has rows; got {len(found)}. Give X and y of "
+                "the same rows."
+            )
         if sample_weight is None:
             return found, None
         weight = as_vector("sample_weight", sample_weight, n_rows)

@@ -176,7 +176,9 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
         targets = vector_in("y", y)
         lengths = as_vector("exposure", exposure, len(targets))
         if lengths.min() <= 0.0:
-            raise ValueError("exposure must hold numbers > 0; got others.")
+            raise ValueError(
+                "exposure must hold numbers > 0; got others. Leave out rows never watched."
+            )
         weight = np.minimum(lengths, highest) ** (2.0 - self.deviance_power)
         given = fit_params.get("sample_weight")
         if given is not None:
