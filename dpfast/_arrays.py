@@ -1,14 +1,15 @@
 """Arrays as they are meant: what would be read as other numbers is refused, and no entry is quoted.
 
-Whether something is refused follows from containers and types alone, except for what is missing;
-messages name shapes and types. What scikit-learn says is passed on where it is known to quote
-nothing (:func:`validated`).
+Mostly it follows from containers and types alone whether something is refused; entries count where
+they are missing, infinite or no label. Messages name shapes and types. What scikit-learn says is
+passed on where it is known to quote nothing (:func:`validated`).
 """
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -179,6 +180,8 @@ def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
     ------
     ValueError
     """
+    if not values.size:
+        return
     found, declared = (_holds_text(array) for array in (values, classes))
     if found != declared:
         words = {True: "texts", False: "numbers or truth values"}
@@ -301,8 +304,8 @@ def _as_given(name: str, values: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         pass  # what it says may quote an entry
     raise ValueError(
-        f"{name} must have rows of the same length; got a {type(values).__name__} that NumPy makes "
-        "no array of. Look for rows that are longer or shorter, or for lists within entries."
+        f"{name} must be of one shape; got a {type(values).__name__} that NumPy makes no array of. "
+        "Look for rows that are longer or shorter than others, or for lists within entries."
     )
 
 
@@ -325,7 +328,7 @@ def _shape(values: Any) -> str:
 
 def _kind(values: Any) -> str:
     """Kind of the entries of an array, a series or a sparse matrix."""
-    return _kind_of(values.dtype, lambda: values.ravel() if hasattr(values, "ravel") else values)
+    return _kind_of(values.dtype, lambda: np.asarray(values).ravel())
 
 
 def _kind_of(dtype: Any, entries: Callable[[], Iterable[Any]]) -> str:
@@ -380,8 +383,8 @@ def _column(table: Any, i: int) -> Any:
 
 def _check_columns(name: str, table: Any) -> None:
     columns = _columns(table)
-    names = [column for column, _ in columns]
-    repeated = _listed(column for column in dict.fromkeys(names) if names.count(column) > 1)
+    counts = Counter(column for column, _ in columns)
+    repeated = _listed(column for column, count in counts.items() if count > 1)
     if repeated:
         raise ValueError(
             f"{name} must have columns of different names; got more than one of {repeated}. Rename "
@@ -425,7 +428,7 @@ def _check_label_kind(name: str, values: Any) -> None:
         remedy = "Complex data not supported." if kind == "c" else remedy
         error = ValueError if kind == "c" else TypeError
         raise error(f"{name} must hold {_LABELS}; got {words}{_shape(values)}. {remedy}")
-    types = {type(value) for value in values.ravel()}
+    types = {type(value) for value in np.asarray(values).ravel()}
     names = sorted({kind.__name__ for kind in types})
     if any(missing in names for missing in _MISSING):
         raise ValueError(f"{name} must hold {_LABELS}; at least one is missing. {LEAVE_OUT}")
@@ -438,7 +441,7 @@ def _check_label_kind(name: str, values: Any) -> None:
 
 def _holds_text(array: NDArray[Any]) -> bool:
     kind = array.dtype.kind
-    return kind in "UT" or (kind == "O" and all(isinstance(value, str) for value in array.flat))
+    return kind in "UT" or (kind == "O" and isinstance(array.flat[0], str))  # all or none is
 
 
 def _known_beforehand(name: str) -> str:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from dpfast._arrays import refuse_masked
 from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
@@ -403,6 +404,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if target in column_names(data):
             raise ValueError(f"y must be None: the table has the target {target!r} as a column.")
         columns = {name: data[name] for name in column_names(data)}
+        refuse_masked("y", y)
         return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}
 
     def _say(self, tally: Tally) -> None:
@@ -640,6 +642,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
 def _named(data: Any, names: list[str]) -> dict[str, Any]:
     """The columns of an array, which are those of the bounds in their order."""
+    refuse_masked("X", data)
     array = np.asarray(data, dtype=None if isinstance(data, np.ndarray) else object)
     if array.ndim != 2 or array.shape[1] != len(names):
         raise ValueError(

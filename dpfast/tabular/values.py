@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._arrays import refuse_masked
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
 
@@ -211,9 +212,11 @@ def plain_values(name: str, column: Any) -> Values:
 
     Raises
     ------
-    DataError
-        If it is not one-dimensional, or holds what is neither text, number, truth value nor date.
+    DataError, ValueError
+        If it is not one-dimensional, or holds what is neither text, number, truth value nor date,
+        or masked entries.
     """
+    refuse_masked(f"column {name!r}", column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if array.ndim != 1:
         raise DataError(

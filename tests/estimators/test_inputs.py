@@ -18,6 +18,7 @@ from dpfast import (
     LogisticRegression,
     PoissonRegressor,
     Problem,
+    TableModel,
 )
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.preprocessing import BoundedScaler, PublicOneHotEncoder
@@ -104,7 +105,7 @@ ROWS = {
     "arrays inside": (with_entry(X, X[0]), "X must .*; got other objects"),
     "beyond float64": (with_entry(X, 10**400), "X and y must hold numbers that float64"),
     "beyond float64, long": (X * np.longdouble("1e400"), "Input X contains infinity"),
-    "ragged": ([[1.0, NUMBER], [2.0]] * (N // 2), "X must have rows of the same length"),
+    "ragged": ([[1.0, NUMBER], [2.0]] * (N // 2), "X must be of one shape"),
     "one dimension": (X[:, 1], r"X must have two dimensions.*got shape \(30,\)"),
     "a series": (FRAME["b"], r"X must have two dimensions.*got shape \(30,\)"),
     "complex": (X * 1j, "X must .*; got complex numbers"),
@@ -146,6 +147,7 @@ TARGETS = {
     "NA inside": (with_entry(Y, pd.NA), "y must .*missing"),
     "NA": (pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "Input y contains NaN"),
     "arrays inside": (with_entry(Y, X[0]), "y must "),
+    "series of objects": (pd.Series(with_entry(Y, DAYS), dtype=object), "y must "),
     "records": (records(Y), "y must .*; got records"),
     "bytes": (Y.astype("S"), "y must .*; got "),
     "two columns": (np.column_stack([Y, Y]), "y must have one entry for each row"),
@@ -232,16 +234,20 @@ def test_what_is_taken_from_the_data_is_not_quoted():
         refused(work, message)
 
 
-def test_searches_problems_and_scalers_are_as_strict():
+def test_searches_problems_scalers_and_tables_are_as_strict():
     masked = ROWS["masked"][0]
+    bounds = {"a": [-3, 3], "b": [-3, 3], "c": [-3, 3], "y": [0, 1], "target": "y"}
     search = PrivateSearchCV(classifier(), {"alpha": [0.1, 0.2]})
     for work in (
         lambda: search.fit(masked, Y),
         lambda: Problem(masked, Y, "squared", data_norm=1.0),
         lambda: BoundedScaler((-1, 1)).fit(masked),
         lambda: PublicOneHotEncoder([[0, 1]] * 3).fit(masked),
+        lambda: TableModel(bounds).fit(masked, Y),
     ):
         refused(work, "X must .*without a mask")
+    table = {"a": masked[:, 1], "b": Y, "c": Y, "y": Y}
+    refused(lambda: TableModel(bounds).fit(table), "column 'a' must .*without a mask")
     refused(lambda: search.fit(X, Y + 0.5), "y must .*; got numbers with fractions")
     encoder = PublicOneHotEncoder([[0, 1]]).fit([[0]])
     refused(lambda: encoder.transform(pd.DataFrame({"x0": [TEXT]})), "must hold numbers")
