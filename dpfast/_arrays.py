@@ -96,6 +96,8 @@ def as_float64(name: str, values: Any) -> NDArray[np.float64]:
         As for :func:`numbers_in`.
     """
     values = numbers_in(name, values)
+    if scipy.sparse.issparse(values):
+        raise TypeError(f"{name} must be dense; got a sparse matrix. Use .toarray().ravel().")
     try:
         with np.errstate(over="ignore"):
             return np.asarray(values, dtype=np.float64)

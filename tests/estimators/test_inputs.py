@@ -199,9 +199,10 @@ def test_targets(kind):
         (np.full(N, -NUMBER), "must hold numbers >"),
         (np.full(N, np.longdouble("1e400")), "must hold finite numbers"),
         ({"a": NUMBER}, "must be an array, .*; got dict"),
+        (scipy.sparse.csr_array(np.ones((N, 1))), "must be dense; got a sparse matrix"),
         (NUMBER, "must be an array, .*; got float"),
     ],
-    ids=["masked", "dates", "complex", "text", "negative", "infinite", "dict", "scalar"],
+    ids=["masked", "dates", "complex", "text", "negative", "infinite", "dict", "sparse", "scalar"],
 )
 def test_weights_and_exposures(values, message, fitted):
     model = regressor(PoissonRegressor, max_weight=1.0)
