@@ -255,7 +255,7 @@ def test_bad_parameters_spend_nothing(classification, settings, error, message, 
     ],
 )
 def test_bad_data(X, y, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         fitted(X, y)
 
 
