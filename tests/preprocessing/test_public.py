@@ -286,7 +286,7 @@ class TestPublicOneHotEncoder:
         np.testing.assert_array_equal(one_hot([1, 3], ["1", "2"]), [[1, 0, 0], [0, 0, 1]])
 
     def test_text_against_number_categories(self):
-        with pytest.raises(ValueError, match="Column 'x0': .* must hold numbers"):
+        with pytest.raises(ValueError, match=r"Column 'x0': .* must hold numbers"):
             PublicOneHotEncoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))
 
     @pytest.mark.parametrize(
