@@ -48,7 +48,7 @@ def no_fits_before():
 def second_opinion():
     """The price of every ledger is held against lower bounds by other libraries, if installed.
 
-    ``DPFAST_OPINIONS=0`` does without.
+    ``DPFAST_OPINIONS=0`` does without, ``all`` compares more than a few of each test.
     """
     if opinions is None:
         yield

@@ -10,6 +10,7 @@ price, from below, of an instance: mechanisms with a known law that do what the 
 """
 
 import math
+import os
 import warnings
 from dataclasses import dataclass, replace
 from functools import cache, reduce, wraps
@@ -39,6 +40,7 @@ from dpfast.privacy import (
 from dpfast.privacy.accountants import AdditiveAccountant
 from dpfast.privacy.ledger import merged
 
+MOST = 6  # claims of a test that are compared, spread over it; DPFAST_OPINIONS=all compares all
 ERROR = 2e-3  # of the interval, relative to epsilon
 
 
@@ -388,6 +390,9 @@ class Claims:
         for ledger in self._made:  # whether or not the test has asked them
             ledger.guarantee()
         new = {key: claim for key, claim in self._kept.items() if key not in self._compared}
+        if os.environ.get("DPFAST_OPINIONS") != "all":
+            spread = -(-len(new) // MOST)
+            new = dict(list(new.items())[:: max(1, spread)])
         self._compared |= new.keys()
         found = (refuted(key[0], claim) for key, claim in new.items())
         return [words for words in found if words is not None]
