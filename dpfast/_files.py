@@ -10,7 +10,9 @@ import itertools
 import json
 import math
 import os
+import re
 import secrets
+import stat
 import sys
 import time
 import zlib
@@ -399,7 +401,7 @@ def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
     parquet = import_parquet()
     import pyarrow
 
-    name = os.fspath(path)
+    name = _reread(path)
     with open(path, "rb") as stream:
         try:
             yield parquet.ParquetFile(stream)
@@ -409,6 +411,18 @@ def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
             ) from error
         except (pyarrow.ArrowInvalid, KeyError) as error:
             raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
+
+
+def _reread(path: str | os.PathLike[str]) -> str:
+    """The name of a file that can be read more than once, as tables are."""
+    name = os.fspath(path)
+    kind = os.stat(path).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # opening a directory says what it is
+        raise DataError(
+            f"{name} must be a file, which can be read more than once; got a pipe or a device. "
+            "Write its rows to a file first."
+        )
+    return name
 
 
 def _csv_chunks(
@@ -557,14 +571,13 @@ def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], 
 
     Whatever is wrong with its form becomes a DataError.
     """
-    name = os.fspath(path)
+    name = _reread(path)
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
         plain = gzip.GzipFile(fileobj=raw, mode="rb") if name.endswith(".gz") else raw
         stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding="utf-8-sig", newline="")
         reader = csv.reader(stream, strict=True, skipinitialspace=True)
         try:
-            # A pipe has no size, and no position.
             yield reader, lambda: raw.tell() / size if size else 0.0
         except csv.Error as error:
             raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
@@ -573,13 +586,17 @@ def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], 
                 f"{name} is not UTF-8 text ({error.reason}). Save it as 'CSV UTF-8'."
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{name} is not a complete gzip file: {error}.") from error
+            raise DataError(f"{name} is not a complete gzip file.") from error
 
 
 def _check_header(
     path: str | os.PathLike[str], header: list[str], columns: Collection[str]
 ) -> None:
     found = f"The file has: {show_names(header)}."
+    words = {word.strip().casefold() for name in header for word in re.split("[;|\t]", name)}
+    if words.isdisjoint(map(str.casefold, columns)):
+        # Nothing says that the first line is names: it could be a record, which is not shown.
+        found = f"The first line has {len(header)} fields, and none of these names."
     if missing := [name for name in columns if name not in header]:
         raise DataError(
             f"{os.fspath(path)} lacks the columns {show_names(missing)}. {found} "

@@ -226,7 +226,10 @@ class TestFit:
     @pytest.mark.parametrize(
         ("row", "expected"),
         [
-            ("x,A,1,yes", "column 'age', row 2 of the data: expected a finite number; got 'x'"),
+            (
+                "x,A,1,yes",
+                "column 'age', row 2 of the data: expected a finite number; got other text",
+            ),
             (",A,1,yes", "Nothing is declared for missing values of this column"),
             ("30,A,1,YEP", "column 'label', row 2 of the data: expected the class 'no' or 'yes'"),
             ("30,A,yes", "line 3: 3 fields where the header has 4"),
@@ -249,6 +252,28 @@ class TestFit:
             (tmp_path / "no" / "model.json", "there is no directory"),
         ):
             assert_one_error_line(capsys, cli.main(fit_arguments("-o", str(output))), expected)
+
+    @pytest.mark.parametrize("place", ["x.csv", "b.json", "account", "account.lock"])
+    def test_nothing_that_is_read_is_overwritten(self, tmp_path, capsys, monkeypatch, place):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "x.csv").write_text("kept")
+        (tmp_path / "b.json").write_text("kept")
+        command = ["fit", "x.csv", "--bounds", "b.json", "--epsilon", "1", "--delta", "1e-6"]
+        command += ["--account", "account", "--account-budget", "3,1e-5"]
+        code = cli.main([*command, "-o", f"./{place}"])
+        assert_one_error_line(capsys, code, "must not be written in the place of what is read")
+        assert (tmp_path / "x.csv").read_text() == (tmp_path / "b.json").read_text() == "kept"
+
+    def test_predictions_and_certificates_do_not_replace_what_they_are_of(
+        self, fit_arguments, tmp_path, capsys
+    ):
+        assert cli.main(fit_arguments()) == 0
+        model = str(tmp_path / "model.json")
+        before = (tmp_path / "model.json").read_bytes()
+        for command in (("predict", model, "x.csv"), ("predict", "x.csv", model),
+                        ("certify", model)):  # fmt: skip
+            assert cli.main([*command, "-o", model]) == 2
+        assert (tmp_path / "model.json").read_bytes() == before
 
     def test_interruption(self, fit_arguments, tmp_path, capsys, monkeypatch):
         (tmp_path / "model.json").write_text("old")
@@ -396,6 +421,14 @@ class TestProgram:
             check=False,
         )
         assert "Traceback" not in done.stderr
+
+    def test_a_command_goes_on_when_its_reader_has_gone(self, monkeypatch):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as stream:
+            monkeypatch.setattr("sys.stdout", stream)
+            for _ in range(2):
+                _screen.say("a line")
 
     def test_warnings_and_errors_are_one_line_each(self, monkeypatch, capsys):
         def load():

@@ -234,6 +234,7 @@ class TestFit:
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
+            (("--set", "inference=true"), "inference must be false for 'dpfast fit'"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),
             (("--account", "a.json", "--account-budget", "3"), "expected epsilon and delta as in"),

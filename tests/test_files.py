@@ -106,13 +106,26 @@ class TestReadCsv:
             read_csv(write(text), ["a"])
 
     def test_missing_columns(self, write):
-        with pytest.raises(DataError, match=r"lacks the columns 'x', 'y'\. The file has: 'a;b'"):
-            read_csv(write("a;b\n1;2\n"), ["x", "y"])
+        with pytest.raises(DataError, match=r"lacks the columns 'A', 'b'\. The file has: 'a;b'"):
+            read_csv(write("a;b\n1;2\n"), ["A", "b"])
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+    @pytest.mark.parametrize("name", ["pipe", "pipe.parquet"])
+    def test_a_pipe_is_refused_and_not_waited_for(self, tmp_path, name):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(DataError, match="which can be read more than once; got a pipe"):
+            table_header(tmp_path / name)
+
+    def test_a_record_in_the_place_of_names_is_not_shown(self, write):
+        message = "lacks the columns 'age', 'ill'. The first line has 2 fields"
+        with pytest.raises(DataError, match=message) as caught:
+            read_csv(write("34,secret\n35,secret\n"), ["age", "ill"])
+        assert "34" not in str(caught.value) and "secret" not in str(caught.value)
 
     def test_many_columns_are_cut_short_in_messages(self, write):
         header = ",".join(f"c{j}" for j in range(100))
         with pytest.raises(DataError, match="'c11' and 88 more"):
-            read_csv(write(header + "\n"), ["x"])
+            read_csv(write(header + "\n"), ["x", "c0"])
 
     def test_repeated_column(self, write):
         with pytest.raises(DataError, match="'a' more than once"):

@@ -86,7 +86,7 @@ class ArrayReader:
         self._groups = None if groups is None else _opened("groups", refuse_masks(groups), 1)
         self.grouped = groups is not None
         self.n_samples, self.n_features = map(int, self._X.shape)
-        self.weighted = sample_weight is not None
+        self.weighted, self.targeted = sample_weight is not None, y is not None
         self.in_memory = not isinstance(self._X, NpyFile | _Mapped)
         beside = {"y": self._y, "sample_weight": self._weight, "groups": self._groups}
         for name, part in beside.items():
@@ -212,6 +212,7 @@ class BatchReader:
         if first is None:
             raise ValueError("open_batches must yield at least one batch with a row; got none.")
         self.weighted, self.grouped = first.weight is not None, first.groups is not None
+        self.targeted = first.y is not None
         found = int(first.X.shape[1])
         if n_features is not None and check_integer("n_features", n_features, low=1) != found:
             raise ValueError(

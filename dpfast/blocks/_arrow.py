@@ -25,7 +25,7 @@ _BUFFER_BYTES = 2**18
 # What of an error in a CSV file tells nothing of its entries.
 _TOLD = re.compile(
     r"(In CSV column #\d+: )?(Row #\d+: )?"
-    r"CSV (conversion error to \w+|parse error: Expected \d+ columns, got \d+)"
+    r"CSV (conversion error to \w+|parse error: (Row #\d+: )?Expected \d+ columns, got \d+)"
 )
 
 
@@ -65,17 +65,19 @@ class _ColumnReader:
         doubles = sorted({column for column in found if found.count(column) > 1})
         if doubles:
             raise DataError(f"{name} has the columns {doubles} more than once.")
+        wanted = [c for c in (*(columns or ()), target, weight, groups) if c is not None]
         if columns is None:
             columns = [column for column in found if column not in (target, weight, groups)]
-        wanted = (*columns, target, weight, groups)
-        missing = [c for c in wanted if c is not None and c not in found]
-        if missing:
-            raise DataError(f"{name} has no columns {missing}; it has {found[:20]}.")
+        if missing := [c for c in wanted if c not in found]:
+            # If it has none of them, what it has may be a record, in a file without names.
+            has = f"{len(found)} others" if missing == wanted else found[:20]
+            raise DataError(f"{name} has no columns {missing}; it has {has}.")
         if not columns:
             raise DataError(f"{name} has no columns but the target, the weights and the groups.")
         self.feature_names: tuple[str, ...] | None = tuple(columns)
         self.target, self.weight, self.groups = target, weight, groups
         self.n_features, self.weighted = len(columns), weight is not None
+        self.targeted = target is not None
         self.grouped = groups is not None
         self._schema = schema
         self.dtype = self._dtype(schema)
@@ -398,10 +400,15 @@ class DatasetReader(_ColumnReader):
         assert self.groups is not None
         yield from self._batches([self.groups])
 
-    def _batches(self, columns: list[str]) -> Any:
-        return self._dataset.to_batches(
-            columns=columns, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
-        )
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        try:
+            yield from self._dataset.to_batches(
+                columns=columns, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
+            )
+        except import_arrow().ArrowInvalid as error:
+            told = _TOLD.search(str(error))
+            text = told[0] if told else f"reading fails with {type(error).__name__}"
+            raise DataError(f"{self.name}: {text}.") from None
 
     def describe(self) -> Any:
         """Files by name and time, if there are files."""

@@ -70,6 +70,8 @@ class Executor(ABC):
     n_groups: int | None = None
     #: Whether the blocks have weights.
     weighted: bool
+    #: Whether the blocks have targets.
+    targeted: bool = True
     #: Names of the columns, if they have any.
     feature_names: tuple[str, ...] | None
     #: Whether `map` can leave blocks out without reading them.

@@ -84,7 +84,7 @@ class DaskBlocks(Executor):
         rows = _partitions("X", X, dask)
         self.feature_names = _names(X)
         self.n_features = int(X.shape[1])
-        self.weighted = sample_weight is not None
+        self.weighted, self.targeted = sample_weight is not None, y is not None
         self._dtype = _check_numbers(X)
         columns = [rows]
         for what, part in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):

@@ -114,6 +114,11 @@ class BlockProblem(RowSums):
                 "data_norm must be given for rows in blocks; got None. It is a public bound of the "
                 "rows' norms, known without looking at the data (longer rows are scaled down)."
             )
+        if not source.targeted:
+            raise ValueError(
+                "source must have targets; got none. Make it with y, or with target= and the name "
+                "of their column."
+            )
         if source.weighted != (max_weight is not None):
             raise ValueError(
                 f"max_weight must be {'given' if source.weighted else 'None'} for rows "

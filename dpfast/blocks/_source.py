@@ -54,6 +54,8 @@ class Reader(Protocol):
     n_samples: int
     n_features: int
     weighted: bool
+    #: Whether pieces have targets.
+    targeted: bool
     #: Whether pieces have groups.
     grouped: bool
     feature_names: tuple[str, ...] | None
@@ -109,6 +111,7 @@ class Source(Executor):
         self._read_ahead = check_flag("read_ahead", read_ahead) and not reader.in_memory
         self.n_samples, self.n_features = reader.n_samples, reader.n_features
         self.weighted, self.feature_names = reader.weighted, reader.feature_names
+        self.targeted = reader.targeted
         self.seekable = reader.seekable
         if block_rows is None:
             block_rows = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * self.n_features))

@@ -48,9 +48,17 @@ class UndeclaredError(Exception):
 # --- results -------------------------------------------------------------------------------------
 
 
+class _Console(Console):
+    """A console that goes on without its reader: what was begun, a fit perhaps, is finished."""
+
+    def on_broken_pipe(self) -> None:
+        """Drop this output and all that follows, instead of ending the process."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def console() -> Console:
     """Standard output, as plain text in the width of the terminal."""
-    return Console(markup=False, highlight=False, emoji=False)
+    return _Console(markup=False, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
@@ -210,9 +218,19 @@ def located(error: DataError, path: str) -> DataError:
     return error if str(error).startswith(path) else DataError(f"{path}: {error}")
 
 
-def check_writable(path: str) -> None:
-    """Refuse a result file that cannot be written, before the work is done."""
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def check_writable(path: str, *inputs: str | None) -> None:
+    """Refuse a result file that cannot be written, or would replace what is read for it."""
     target = Path(path)
+    for given in inputs:
+        if given is not None and (target == Path(given) or _same(target, Path(given))):
+            raise ValueError(
+                f"{path} must not be written in the place of what is read, or of the account; give "
+                "another name."
+            )
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
     if not target.parent.is_dir():

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, check, print, write, draw."""
     for path in filter(None, (arguments.output, arguments.plot)):
-        check_writable(path)
+        check_writable(path, arguments.model)
     if arguments.plot and not arguments.plot.endswith(PICTURES):
         raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
     model = TableModel.load(arguments.model)

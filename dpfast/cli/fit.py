@@ -125,7 +125,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit, write the model, show the report."""
     # All that can be refused is refused before anything is spent.
     budget = Budget(arguments.epsilon, arguments.delta)
-    check_writable(arguments.output)
+    lock = arguments.account and f"{arguments.account}.lock"
+    read = (arguments.data, arguments.test, arguments.bounds, arguments.account, lock)
+    check_writable(arguments.output, *read)
     model = model_of(
         arguments,
         own={"solver": arguments.solver, "alpha": arguments.alpha, "n_jobs": arguments.jobs},
@@ -133,6 +135,11 @@ def run(arguments: argparse.Namespace) -> None:
         undeclared="ignore",  # said of the test rows, with the name of their file
         in_memory=True if arguments.in_memory else "auto",
     )
+    if getattr(model.estimator, "inference", False):
+        raise ValueError(
+            "inference must be false for 'dpfast fit': a model file has no place for standard "
+            "errors, which would be paid for and lost. Fit with dpfast.TableModel in Python."
+        )
     test_rows = _check_test(arguments, model)
     account = open_account(arguments)
     with ExitStack() as stack:

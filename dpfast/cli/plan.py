@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.plot:
         if not arguments.plot.endswith(PICTURES):
             raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
-        check_writable(arguments.plot)
+        check_writable(arguments.plot, arguments.bounds)
     planned, events = _planned(arguments)
     shape, relation = planned.shape, arguments.neighboring_relation
     if arguments.plot:

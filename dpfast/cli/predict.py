@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, predict, write, say what was done."""
     model = TableModel.load(arguments.model)
-    check_writable(arguments.output)
+    check_writable(arguments.output, arguments.model, arguments.data)
     if arguments.output.endswith(PARQUET):
         import_parquet()
     columns = _Columns(model, arguments.threshold)

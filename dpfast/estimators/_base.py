@@ -42,7 +42,7 @@ from dpfast.estimators._messages import (
     with_promise,
 )
 from dpfast.estimators._one_vs_rest import planned
-from dpfast.estimators._prior import CoefficientPrior
+from dpfast.estimators._prior import CoefficientPrior, check_order
 from dpfast.estimators._targets import Affine, Signs, Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -532,6 +532,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "got None."
             )
         (targets,), _ = self._resolve_targets(None)
+        check_order(self.prior, self)
         how = {"neighboring_relation": relation, "accountant": accountant}
         if isinstance(self.prior, tuple):
             X, y = self._public_rows(shape)
@@ -737,6 +738,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
+            )
+        names, given = getattr(self, "feature_names_in_", None), X.feature_names
+        if names is not None and given is not None and [*names] != [*given]:
+            raise ValueError(
+                f"X must have the columns {[*names]}, in the order of fit; got {[*given]}. Give "
+                "them in that order."
             )
         return np.concatenate(list(X.map(partial(_on_rows, coef=coef, intercept=intercept))))
 

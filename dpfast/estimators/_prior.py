@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
 
+from dpfast._files import show_names
 from dpfast._validation import check_real
 from dpfast.estimators._targets import Targets
 from dpfast.shape import ProblemShape
@@ -95,6 +97,35 @@ class CoefficientPrior:
                 "matrix. What is known exactly has a small variance, not 0."
             )
         return 0.5 * (full + full.T)
+
+
+def check_order(prior: Any, model: Any) -> None:
+    """Refuse public rows, or a fitted model, of other columns, another task, or turned classes.
+
+    Raises
+    ------
+    ValueError
+    """
+    rows = prior[0] if isinstance(prior, tuple) else None
+    columns = getattr(rows, "column_names", getattr(rows, "columns", None))  # Arrow's, or others'
+    theirs: Any = getattr(prior, "feature_names_in_", columns)
+    own: Any = getattr(model, "feature_names_in_", None)
+    if own is not None and theirs is not None and [*theirs] != [*own]:
+        raise ValueError(
+            f"prior must have the columns of X in their order, {show_names([*own])}; got "
+            f"{show_names([*theirs])}."
+        )
+    if hasattr(prior, "fit") and is_classifier(prior) != is_classifier(model):
+        raise ValueError(
+            "prior must be a model of the same task, classes or numbers, with coefficients on one "
+            f"scale; got {type(prior).__name__} for {type(model).__name__}."
+        )
+    theirs, own = getattr(prior, "classes_", ()), getattr(model, "classes", ())
+    if {*theirs} == {*own} and [*theirs] != [*own]:
+        raise ValueError(
+            f"prior must have the classes of this model in their order, {[*own]}; got {[*theirs]}, "
+            "whose coefficients have the opposite sign."
+        )
 
 
 def _numbers(name: str, values: Any) -> Vector:

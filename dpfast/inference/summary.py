@@ -38,6 +38,9 @@ class Summary:
     ratio: str
     notes: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        self.estimates.conf_int(self.level)  # refuses a level that is none at once
+
     @property
     def headings(self) -> tuple[str, ...]:
         """Of the columns of numbers."""

@@ -517,6 +517,10 @@ budget)
             facts = os.lstat(self._path)
         except FileNotFoundError:
             return
+        if stat.S_ISDIR(facts.st_mode):
+            raise BudgetFileError(
+                f"{str(self._path)!r} must be a file; got a directory. Nothing was spent."
+            )
         if stat.S_ISLNK(facts.st_mode) or facts.st_nlink > 1:
             raise BudgetFileError(
                 f"{str(self._path)!r} must be a file of one name; got "

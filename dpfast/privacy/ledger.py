@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 _SCHEMA = "dpfast.ledger"
 _VERSION = 2
 
+_NOTHING = "Nothing was spent."
+_MEANWHILE = (
+    "What this fit paid for before stays spent; others were charged to the account since it began. "
+    "Fit one after another."
+)
+
 SAMPLERS_SHARE = 1e-13
 """Of a delta, what is set aside for the finite range of samplers."""
 
@@ -228,10 +234,15 @@ class Ledger:
             bills = self._bills(new)
             paid = () if self.log is None else self.log.paid(new) or ()
             open_bills = [bill for bill in bills if not paid or bill[0].identity not in paid]
-            for accountant, charged in open_bills:
-                accountant.check(*charged)  # so that no outer one pays for an inner one's refusal
-            for accountant, charged in open_bills:
-                accountant.charge(charged, () if self.adaptive else self._plan)
+            try:
+                for accountant, charged in open_bills:
+                    accountant.check(*charged)  # no outer one pays for an inner one's refusal
+                for accountant, charged in open_bills:
+                    accountant.charge(charged, () if self.adaptive else self._plan)
+            except BudgetExceeded as error:
+                if not self._events:
+                    raise
+                raise BudgetExceeded(str(error).replace(_NOTHING, _MEANWHILE)) from None
             self._paid += [accountant for accountant, charged in bills if charged is not new]
             if self.log is not None:
                 self.log.spend(new, [accountant.identity for accountant, _ in open_bills])

@@ -117,15 +117,14 @@ class Column(ABC):
         text = json.dumps({**self.declaration(), "missing": INDICATOR}, default=str)
         return text if len(text) <= 80 else f'{{..., "missing": "{INDICATOR}"}}'
 
-    def _check_missing(self, mask: NDArray[np.bool_], values: Values) -> None:
+    def _check_missing(self, mask: NDArray[np.bool_]) -> None:
         """Refuse missing values where nothing was declared for them."""
         if self.missing is None and mask.any():
-            row = int(np.argmax(mask))
             raise WrongValue(
                 self.name,
-                row,
+                int(np.argmax(mask)),
                 "a value",
-                "" if isinstance(values, np.ndarray) else values[row],
+                "a missing one",
                 "Nothing is declared for missing values of this column. Declare it as "
                 f"{self._with_indicator()} (they get a column of their own), give a value in place "
                 f'of "{INDICATOR}", or remove these rows.',
@@ -186,9 +185,9 @@ class _Scaled(Column):
         return (1, 4) if self.missing is None else (1, 5)
 
     def _cut(
-        self, numbers: NDArray[np.float64], low: float, high: float, values: Values, tally: Tally
+        self, numbers: NDArray[np.float64], low: float, high: float, tally: Tally
     ) -> NDArray[np.float64]:
-        self._check_missing(np.isnan(numbers), values)
+        self._check_missing(np.isnan(numbers))
         tally.count(tally.cut, self.name, (numbers < low) | (numbers > high))
         return np.clip(numbers, low, high)
 
@@ -217,7 +216,7 @@ class NumberColumn(_Scaled):
     def coder(self) -> Coder:
         def code(values: Values, tally: Tally) -> Codes:
             numbers = parse_numbers(self.name, values, self.missing_values)
-            return self._moved(self._cut(numbers, self.low, self.high, values, tally))
+            return self._moved(self._cut(numbers, self.low, self.high, tally))
 
         return code
 
@@ -278,7 +277,7 @@ class DateColumn(_Scaled):
 
         def code(values: Values, tally: Tally) -> Codes:
             days = parse_dates(self.name, values, self.missing_values, known)
-            return self._cut(days, low, high, values, tally)
+            return self._cut(days, low, high, tally)
 
         return code
 
@@ -326,7 +325,7 @@ class _Listed(Column):
             self._check_type(values)
             codes = index.codes(values)
             tally.count(tally.undeclared, self.name, codes == index.unknown)
-            self._check_missing(codes == index.missing, values)
+            self._check_missing(codes == index.missing)
             return codes
 
         return code

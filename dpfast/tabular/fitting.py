@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.blocks import Source
+from dpfast.chunks import thread_count
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
 from dpfast.preprocessing.private_range_scaler import RangeSearch
@@ -122,6 +123,9 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
         If a parameter is not as it must be, or no plan serves them all.
     """
     budget = Budget(estimator.epsilon, estimator.delta)
+    # What the estimator cannot take is refused before a range is paid for.
+    estimator._resolve_targets(None)
+    thread_count(estimator.n_jobs)
     shape = _shape(estimator, schema, n_samples, in_memory)
     if not schema.learns:
         plan, events = estimator._planned(shape, budget)
@@ -255,12 +259,13 @@ class TableFit:
         schema, spent = plan.schema, None
         accounts: tuple[()] | None = None
         if plan.search is not None:
+            rng = SecureGenerator(self._random_state)
             # Two parts of one plan: whoever stands behind it pays for both at once.
             whole = Ledger(plan.budget, estimator.accountant)
             whole.check(*plan.events)
             whole.spend_all(plan.events)
             accounts = ()
-            spent, ranges = self._learn(plan.search)
+            spent, ranges = self._learn(plan.search, rng)
             schema = schema.with_learned(ranges)
             rows = rows.with_schema(schema)
             if isinstance(schema.target, RangeTarget):
@@ -274,6 +279,7 @@ class TableFit:
                 rows = rows.by_person()
             source = Source(rows, block_rows(rows.n_features))
             estimator._fit(source, None, {}, accounts, alone=False)
+        _name_estimates(estimator, schema)
         report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
         report, repeated = FITS.note(self._first_rows(), report)
         model = self._keep(schema, estimator, report)
@@ -300,7 +306,9 @@ class TableFit:
         few = min(self._rows.n_samples, block_rows(self._rows.n_features))
         return encode(self.plan.schema, self._rows.records(0, few))
 
-    def _learn(self, search: RangeSearch) -> tuple[Ledger, dict[str, tuple[float, float]]]:
+    def _learn(
+        self, search: RangeSearch, rng: SecureGenerator
+    ) -> tuple[Ledger, dict[str, tuple[float, float]]]:
         """The ledger that paid for the ranges of columns, and the ranges."""
         fields, low, high = _learned_fields(self.plan.schema)
         rows = self._rows
@@ -319,7 +327,6 @@ class TableFit:
 
         assert self.plan.learning is not None
         ledger = Ledger(self.plan.learning, accounts=())
-        rng = SecureGenerator(self._random_state)
         ends = search.run(Curator(count, ledger, rng), low, high)
         pairs = zip(*(end.tolist() for end in ends), strict=True)
         return ledger, dict(zip(fields, pairs, strict=True))
@@ -332,6 +339,14 @@ class TableFit:
         return PrivacyReport.from_ledger(
             whole, reproducible=report.reproducible, notes=report.notes
         )
+
+
+def _name_estimates(estimator: Any, schema: TableSchema) -> None:
+    """Give standard errors, if there are any, the names of the encoded columns."""
+    found = vars(estimator).get("_estimates")
+    if found is not None:
+        names = (*schema.feature_names, *found.names[len(schema.feature_names) :])
+        estimator._estimates = replace(found, names=names)
 
 
 def _counted(chosen: NDArray[np.bool_], share: NDArray[np.int64] | None) -> int:

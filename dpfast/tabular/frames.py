@@ -34,6 +34,12 @@ def column_names(data: Any) -> list[str]:
         return table_header(data)
     if isinstance(data, Mapping):
         return list(data)
+    for method in ("collect", "compute"):  # lazy ones of polars and dask
+        if hasattr(data, method):
+            raise TypeError(
+                f"a table must be in memory, or the name of its file; got {type(data).__name__}, "
+                f"whose rows are not there yet: pass what its {method}() gives."
+            )
     for attribute in ("column_names", "columns"):  # Arrow, then pandas and polars
         names = getattr(data, attribute, None)
         if names is not None and not callable(names):
@@ -93,7 +99,17 @@ def _values(name: str, column: Any) -> Values:
 
 
 def _common_length(columns: Mapping[str, Any]) -> int:
-    lengths = {name: len(column) for name, column in columns.items()}
+    lengths = {}
+    for name, column in columns.items():
+        try:
+            if isinstance(column, str | bytes):
+                raise TypeError
+            lengths[name] = len(column)
+        except TypeError:
+            raise DataError(
+                f"column {name!r}: expected a list or an array with a value for each row; got "
+                f"{type(column).__name__}."
+            ) from None
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns of the table must have one length; got {lengths}.")
     return next(iter(lengths.values()), 0)

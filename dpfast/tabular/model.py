@@ -385,7 +385,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             if self.max_rows_per_group is not None:
                 raise ValueError(
                     "max_rows_per_group must be None without a person column; got "
-                    f"{self.max_rows_per_group!r}."
+                    f"{self.max_rows_per_group!r}. Name the column by person."
                 )
         else:
             settings["max_rows_per_group"] = self.max_rows_per_group
@@ -599,6 +599,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file: JSON with coefficients, declaration and privacy report.
 
+        Standard errors (``inference=True``) have no place in it, which a warning says; a pickle
+        holds them.
+
         Raises
         ------
         OSError
@@ -607,6 +610,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         inner = self.estimator_
         kept = own_parameters(inner)
+        if vars(inner).get("_estimates") is not None:
+            warnings.warn(
+                "a model file has no place for standard errors: they are in this object and its "
+                "pickles alone, and to fit again for them would be paid for again.",
+                UserWarning,
+                stacklevel=2,
+            )
         coef, intercept, together = stored(inner)
         write_model(
             path,

@@ -98,14 +98,16 @@ class RowCoder:
     def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
         values = chunk[name]
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.any(values % 1.0 > 0):
-            row = int(np.argmax(values % 1.0 > 0))
-            raise WrongValue(name, row, "whose row it is, no fraction", values[row], _NAMELESS)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+            wrong = np.isinf(values) | ((values != np.floor(values)) & ~np.isnan(values))
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise WrongValue(name, row, "whose row it is", "no whole number", _NAMELESS)
         texts = [text.strip() for text in texts_of(values)]
         missing = {text for text in set(texts) if folded(text) in MISSING}
         if missing:
             row = next(row for row, text in enumerate(texts) if text in missing)
-            raise WrongValue(name, row, "whose row it is", texts[row], _NAMELESS)
+            raise WrongValue(name, row, "whose row it is", "a missing one", _NAMELESS)
         known = self._persons
         return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
 
@@ -176,7 +178,7 @@ class TableRows:
     """
 
     exponent = 0.0
-    seekable, in_memory = True, False
+    seekable, in_memory, targeted = True, False, True
     feature_names: tuple[str, ...] | None = None
 
     def __init__(self, coder: RowCoder, chunks: Iterable[Chunk]) -> None:

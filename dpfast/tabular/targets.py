@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from dpfast.preprocessing.matching import Index
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.values import TruthIndex, Values, WrongValue, parse_numbers
+from dpfast.tabular.values import TruthIndex, Values, WrongValue, kind_of, parse_numbers
+
+_MOST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class ClassTarget:
                 self.name,
                 row,
                 f"the class {shown}{' or ...' if len(self.classes) > 8 else ''}",
-                values[row],
+                kind_of(values[row]),
                 "Correct the row, or the classes in the bounds. (A target that is a number is "
                 'declared as {"range": [low, high]}.)',
             )
@@ -112,9 +114,11 @@ class RangeTarget:
         if (gone := np.isnan(found)).any():
             row = int(np.argmax(gone))
             raise WrongValue(
-                self.name, row, "a finite number", "", "Remove the rows without a target."
+                self.name, row, "a finite number", "none", "Remove the rows without a target."
             )
-        found /= exposure
+        with np.errstate(over="ignore"):
+            found /= exposure
+        np.clip(found, -_MOST, _MOST, out=found)
         if tally is not None:
             tally.count(tally.cut, self.name, (found < self.low) | (found > self.high))
         return found
@@ -153,7 +157,7 @@ class Weight:
         found = parse_numbers(self.name, values, ())
         if (wrong := ~(found >= 0.0)).any():
             row = int(np.argmax(wrong))
-            raise WrongValue(self.name, row, "a weight >= 0", values[row])
+            raise WrongValue(self.name, row, "a weight >= 0", kind_of(found[row]))
         return found
 
 
@@ -182,5 +186,5 @@ class Exposure:
         found = parse_numbers(self.name, values, ())
         if (wrong := ~(found > 0.0)).any():
             row = int(np.argmax(wrong))
-            raise WrongValue(self.name, row, "an exposure > 0", values[row])
+            raise WrongValue(self.name, row, "an exposure > 0", kind_of(found[row]))
         return found

@@ -64,7 +64,7 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
         If a value is neither a finite number nor missing; the message names column and row.
     """
     if not isinstance(values, np.ndarray):
-        found = _each(name, values, float, missing, "a finite number")
+        found = _each(name, values, _number, missing, "a finite number")
     elif values.dtype.kind == "M":
         raise DataError(
             f'column {name!r}: expected numbers; got dates. Declare {{"dates": [first, last]}}.'
@@ -75,7 +75,7 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
             found[found == float(text)] = math.nan
     if np.isinf(found).any():
         row = int(np.argmax(np.isinf(found)))
-        raise WrongValue(name, row, "a finite number", values[row])
+        raise WrongValue(name, row, "a finite number", "an infinite one")
     return found
 
 
@@ -175,27 +175,46 @@ def _each(
         try:
             result[row] = read(text)
         except ValueError:
-            raise WrongValue(name, row, expected, text) from None
+            raise WrongValue(name, row, expected, kind_of(text)) from None
     return result
 
 
+def _number(text: str) -> float:
+    """As ``float``, which reads 12_5 as 125."""
+    if "_" in text:
+        raise ValueError
+    return float(text)
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words that do not quote it: it is private."""
+    if isinstance(value, str):
+        return "other text" if value.strip() else "an empty field"
+    if value != value:
+        return "an empty field"
+    if isinstance(value, np.datetime64):
+        return "a date"
+    return "a truth value" if isinstance(value, np.bool_) else "another number"
+
+
 class WrongValue(DataError):
-    """A value that does not fit the declaration of its column."""
+    """A value that does not fit the declaration of its column; it says where, and quotes nothing.
+
+    `got` is what stands there in general words, see :func:`kind_of`.
+    """
 
     def __init__(
-        self, column: str, row: int, expected: str, value: Any, remedy: str | None = None
+        self, column: str, row: int, expected: str, got: str, remedy: str | None = None
     ) -> None:
-        text = str(value)
-        got = repr(text if len(text) <= 60 else f"{text[:60]}...") if text.strip() else None
         remedy = remedy or (
             "Correct the row, or declare what the column holds: a range, categories, dates or "
             'truth values, and "missing_values" for what stands for none.'
         )
         super().__init__(
-            f"column {column!r}, row {row + 1} of the data: expected {expected}; got "
-            f"{got or 'an empty field'}. {remedy}"
+            f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}. "
+            f"{remedy}"
         )
-        self.arguments = column, row, expected, value, remedy
+        self.arguments = column, row, expected, got, remedy
 
     def below(self, rows: int) -> WrongValue:
         """The same error, where so many rows stand above those that were looked at."""
@@ -203,8 +222,8 @@ class WrongValue(DataError):
 
     def at(self, row: int) -> WrongValue:
         """The same error in another row."""
-        column, _, expected, value, remedy = self.arguments
-        return WrongValue(column, row, expected, value, remedy)
+        column, _, expected, got, remedy = self.arguments
+        return WrongValue(column, row, expected, got, remedy)
 
 
 def plain_values(name: str, column: Any) -> Values:
@@ -276,14 +295,29 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
         raise DataError(
             f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
         )
-    plain = [None if _is_null_type(type(x)) or x != x else x for x in entries]
+    plain = [None if _is_null(x) else x for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
         days = [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in plain]
         return np.array(days, dtype="datetime64[s]")
     truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
     if kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds):
-        return np.array([math.nan if x is None else float(x) for x in plain])
+        return np.array([math.nan if x is None else _float(x) for x in plain])
     return ["" if x is None else str(x) for x in plain]
+
+
+def _float(number: Any) -> float:
+    """A number in float64; infinity if it is too large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _is_null(entry: Any) -> bool:
+    """Whether an entry is no value; comparing a signaling NaN would raise an error."""
+    if isinstance(entry, Decimal):
+        return entry.is_nan()
+    return _is_null_type(type(entry)) or bool(entry != entry)
 
 
 def _is_null_type(kind: type) -> bool:

@@ -248,8 +248,8 @@ def test_arguments(rows):
         BlockProblem(source, data_norm=1.0, max_weight=1.0)
     with pytest.raises(ValueError, match="max_weight must be given for rows with weights"):
         BlockProblem(from_npy(X, y, weight), data_norm=1.0)
-    with pytest.raises(DataError, match="there are no targets"):
-        BlockProblem(from_npy(X), data_norm=1.0).objective(np.zeros(6))
+    with pytest.raises(ValueError, match="source must have targets"):
+        BlockProblem(from_npy(X), data_norm=1.0)
     with pytest.raises(ValueError, match="count must be"):
         BlockSizes(0, (1,))
     with pytest.raises(ValueError, match="distinct must hold"):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpfast import Budget, LogisticRegression, Problem, solve
+from dpfast import Budget, BudgetAccountant, LogisticRegression, Problem, solve
 from dpfast.blocks import (
     BlockProblem,
     _source,
@@ -342,6 +342,53 @@ def test_csv_that_is_wrong(tmp_path):
     path.write_text("a,y\n1.5,0\n,1\n")
     with pytest.raises(DataError, match=r"column 'a': a value is missing"):
         list(from_csv(path, "y").blocks())
+
+
+def test_errors_about_lines_quote_none(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import dataset
+
+    path = tmp_path / "a.csv"
+    for lines, message in (
+        ("a,y\n1.5,0\n77,1,3\n", "Expected 2 columns, got 3"),
+        ("77,1\n77,0\n", r"has no columns \['y'\]; it has 2 others"),
+    ):
+        path.write_text(lines)
+        with pytest.raises(DataError, match=rf"a\.csv.* {message}\.$") as caught:
+            list(from_csv(path, "y").blocks())
+        assert "77" not in str(caught.value)
+    path.write_text("a,y\n" + "1.5,0\n" * 300_000 + "secret,1\n")
+    source = from_dataset(dataset.dataset(path, format="csv"), "y")
+    with pytest.raises(DataError, match=r"the dataset: .*conversion error") as caught:
+        list(source.blocks())
+    assert "secret" not in str(caught.value)
+
+
+def test_a_source_without_targets_is_refused_before_anything_is_spent(table):
+    X, _ = table
+    model = LogisticRegression(data_norm=2.0, classes=[0, 1])
+    with BudgetAccountant(Budget(1.0, 1e-6)) as accountant:
+        for source in (from_npy(X), from_batches(lambda: [(X, None)])):
+            with pytest.raises(ValueError, match="source must have targets"):
+                model.fit(source)
+    assert accountant.events == ()
+
+
+def test_predictions_take_no_columns_in_another_order(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.random(200), "b": rng.random(200), "y": np.arange(200) % 2})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    model = LogisticRegression(data_norm=2.0, classes=[0, 1], random_state=0)
+    model.fit(from_parquet(tmp_path / "a.parquet", "y"))
+    expected = model.predict_proba(from_parquet(tmp_path / "a.parquet", columns=["a", "b"]))
+    assert expected.shape == (200, 2)
+    with pytest.raises(
+        ValueError, match=r"must have the columns \['a', 'b'\], in the order of fit"
+    ):
+        model.predict(from_parquet(tmp_path / "a.parquet", columns=["b", "a"]))
 
 
 def test_the_digest_is_that_of_schema_and_files(table, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -333,6 +334,20 @@ class TestCoefficients:
     def test_what_is_refused(self, prior, error, message):
         with pytest.raises(error, match=message):
             self.fitted(prior=prior)
+
+    def test_columns_and_classes_in_another_order_are_refused(self):
+        X, y = table(200)
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        turned = frame[list("bacde")]
+        first = LogisticRegression(**self.PUBLIC).fit(frame, y)
+        for prior in (first, (frame, y)):
+            with pytest.raises(ValueError, match="prior must have the columns of X in their order"):
+                LogisticRegression(**self.PUBLIC, prior=prior).fit(turned, y)
+            LogisticRegression(**self.PUBLIC, prior=prior).fit(frame, y)
+        with pytest.raises(ValueError, match=r"classes of this model in their order, \[1, 0\]"):
+            LogisticRegression(**DECLARED, classes=[1, 0], prior=first).fit(frame, y)
+        with pytest.raises(ValueError, match="prior must be a model of the same task"):
+            LinearRegression(**DECLARED, target_bounds=(0, 1), prior=first).fit(frame, y)
 
     def test_models_without_a_covariance(self):
         pure = self.fitted(delta=0.0, solver="output-perturbation", epsilon=1.0)

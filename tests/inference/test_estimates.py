@@ -55,6 +55,8 @@ def test_columns_are_chosen_by_name_and_number(found):
         found.conf_int(columns="age")
     with pytest.raises(ValueError, match=r"level must be .*; got 1\.0"):
         found.conf_int(1.0)
+    with pytest.raises(ValueError, match="level must be"):
+        summary(found, level=95)
 
 
 def test_what_is_refused_has_no_number(partly):

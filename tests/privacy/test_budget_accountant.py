@@ -63,6 +63,20 @@ def test_fits_are_charged_until_the_budget_is_used_up(path, classification):
     assert "80%" in accountant._repr_html_()
 
 
+def test_a_fit_that_is_refused_midway_says_that_it_had_paid(path):
+    """Two at the same time are both checked before either pays."""
+    event = zcdp(0.3)
+    with BudgetAccountant(BUDGET, path):
+        one, other = (Ledger(Budget(rho=0.6)) for _ in range(2))
+        for ledger in (one, other):
+            ledger.check(event, event)
+        for ledger in (one, other, one):
+            ledger.spend(event)
+        with pytest.raises(BudgetExceeded, match="What this fit paid for before stays") as caught:
+            other.spend(event)
+    assert "Nothing was spent" not in str(caught.value)
+
+
 def test_fits_that_are_fixed_beforehand_have_a_total(path, classification):
     X, y = classification
     model = LogisticRegression(

@@ -19,6 +19,7 @@ from dpfast import (
     BudgetAccountant,
     BudgetExceeded,
     GammaRegressor,
+    LinearRegression,
     LogisticRegression,
     PoissonRegressor,
     QuantileRegressor,
@@ -118,6 +119,14 @@ class TestContainers:
             model.predict(data)
         with pytest.raises(TypeError, match="a table must be a data frame"):
             TableModel(BOUNDS).fit(data)
+
+    def test_rows_that_are_not_there_yet(self, table, model):
+        pl = pytest.importorskip("polars")
+        with pytest.raises(TypeError, match=r"got LazyFrame.*pass what its collect\(\) gives"):
+            model.predict(pl.from_pandas(table).lazy())
+        for value in (30, "30"):
+            with pytest.raises(DataError, match=r"column 'age': expected a list or an array"):
+                model.predict(dict.fromkeys(table, value))
 
     def test_no_rows(self, table, model):
         for action in (model.predict, model.evaluate, TableModel(BOUNDS).fit):
@@ -507,6 +516,25 @@ class TestLearnedRanges:
             fitted(table.head(50), bounds=self.WIDE)
         assert account.events == ()
 
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"random_state": -1}, "random_state"),
+            ({"estimator": LinearRegression(n_jobs=0)}, "n_jobs"),
+            ({"bounds": WIDE | {"cost": {"range": [0, 1e150], "learn": True}}}, "target_bounds"),
+        ],
+        ids=str,
+    )
+    def test_what_the_model_refuses_is_refused_before_ranges_are_paid_for(
+        self, table, settings, message
+    ):
+        with (
+            BudgetAccountant(Budget(9.0, 1e-3)) as account,
+            pytest.raises(ValueError, match=message),
+        ):
+            fitted(table, **{"bounds": self.WIDE, **settings})
+        assert account.events == ()
+
     def test_missing_values_are_neither_low_nor_high(self, table):
         gaps = table.astype({"age": float})
         gaps.loc[::2, "age"] = np.nan
@@ -601,6 +629,20 @@ def test_it_is_on_the_front():
     assert dpfast.TableModel is TableModel
 
 
+def test_standard_errors_have_the_names_of_the_encoded_columns(table, tmp_path):
+    bounds = {name: BOUNDS[name] for name in ("age", "smoker", "ill", "target")}
+    settings = {"epsilon": 5.0, "neighboring_relation": "add_or_remove_one"}
+    model = fitted(table, bounds=bounds, estimator=LogisticRegression(inference=True), **settings)
+    text = str(model.estimator_.summary())
+    assert all(name in text for name in ("age", "smoker", "Intercept"))
+    with pytest.warns(UserWarning, match="no place for standard errors"):
+        model.save(tmp_path / "m.json")
+    assert (
+        TableModel.load(tmp_path / "m.json").predict(table).tolist()
+        == model.predict(table).tolist()
+    )
+
+
 class TestPersons:
     """Rows of one person, by a column that says whose they are."""
 
@@ -690,5 +732,7 @@ class TestPersons:
         assert one.privacy_.epsilon == two.privacy_.epsilon
         with pytest.raises(DataError, match=r"row 3 .*whose row it is"):
             fitted(visits.assign(who=dates.where(numbers.index != 2)), person="who")
-        with pytest.raises(DataError, match=r"row 2 .*no fraction"):
-            fitted(visits.assign(who=numbers + np.where(numbers.index == 1, 0.5, 0)), person="who")
+        for part in (0.5, np.inf):
+            with pytest.raises(DataError, match=r"row 2 .*got no whole number"):
+                who = numbers + np.where(numbers.index == 1, part, 0)
+                fitted(visits.assign(who=who), person="who")

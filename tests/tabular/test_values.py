@@ -1,6 +1,7 @@
 """What values mean: categories, truth values, numbers, dates, missing ones, from any container."""
 
 import datetime
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import Distinct, Index
+from dpfast.tabular import ClassTarget, TableSchema
 from dpfast.tabular.values import (
     Days,
     TruthIndex,
@@ -100,12 +102,13 @@ class TestNumbers:
         found = parse_numbers("x", np.array([1.0, -9.0, np.nan]), ("-9", "x"))
         np.testing.assert_array_equal(found, expected)
 
-    @pytest.mark.parametrize("text", ["abc", "1,5", "inf", "-1e999", "0x1", "12 apples"])
+    @pytest.mark.parametrize("text", ["abc", "1,5", "12_5", "inf", "-1e999", "0x1", "12 apples"])
     @pytest.mark.parametrize("row", [0, 1, 499, 999])
     def test_what_is_no_number_is_named_with_its_row(self, text, row):
         values = ["30"] * 1000
         values[row] = text
-        with pytest.raises(DataError, match=f"column 'x', row {row + 1} of the data: .*{text}"):
+        expected = f"column 'x', row {row + 1} of the data: .*; got (other text|an infinite one)"
+        with pytest.raises(DataError, match=expected):
             parse_numbers("x", values, ())
 
     def test_dates_are_no_numbers(self):
@@ -156,6 +159,7 @@ class TestContainers:
             (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "b"]),
             (np.array([1, "a", None], dtype=object), ["1", "a", ""]),
             (np.array([Decimal("1.5"), None], dtype=object), [1.5, np.nan]),
+            (np.array([Decimal("sNaN"), -(10**400)], dtype=object), [np.nan, -np.inf]),
         ],
         ids=str,
     )
@@ -206,6 +210,18 @@ class TestContainers:
             arrow_values("x", pa.array([[1]]))
 
 
+def test_no_error_quotes_a_value():
+    """It is private; its row says where to look."""
+    bounds = {"a": ["2020-01-01", "2021-01-01"], "b": [0, 1], "target": "b"}
+    with pytest.raises(DataError, match="'a', row 1 of the data") as caught:
+        TableSchema.from_bounds(bounds).transform({"a": ["777"]})
+    assert "777" not in str(caught.value)
+    for values in (["secret"], np.array([77.0]), np.array([True])):
+        with pytest.raises(DataError) as caught:
+            ClassTarget("y", ("no", "yes")).parse(values)
+        assert not re.search("secret|77|True", str(caught.value))
+
+
 class TestDistinct:
     """Columns by their distinct texts are read as columns of text."""
 
@@ -228,7 +244,7 @@ class TestDistinct:
         assert np.nan_to_num(parse_dates("a", days, (), Days(None))).tolist() == [1.0, 0.0, 1.0]
 
     def test_an_error_names_the_first_row(self):
-        with pytest.raises(DataError, match=r"row 3 of the data.*got 'x'"):
+        with pytest.raises(DataError, match=r"row 3 of the data.*got other text"):
             parse_numbers("a", self.column(0, 2, 3, 3), ())
 
     def test_arrow_dictionaries(self):
