@@ -13,6 +13,7 @@
 #include "affine.h"
 #include "batches.h"
 #include "codes.h"
+#include "column_counts.h"
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"

@@ -259,6 +259,16 @@ def affine_rows(
 def affine_rows_float(
     rows: DenseRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F32
 ) -> None: ...
+def column_counts(
+    rows: DenseRows | CsrRows,
+    start: int,
+    stop: int,
+    slot: NDArray[np.intp],
+    low: _F64,
+    per_bin: _F64,
+    share: _F64 | None,
+    out: _F64,
+) -> None: ...
 def part_sums(
     rows: DenseRows | CsrRows,
     start: int,

@@ -17,6 +17,12 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_csr_part_sums(
         const dpfast_csr *rows, const double *factor, const double *shift, double radius,
         const double *share, double *above, double *below, double *squares)
+    dpfast_status dpfast_dense_column_counts(
+        const dpfast_dense *rows, ptrdiff_t asked, const ptrdiff_t *slot, const double *low,
+        const double *per_bin, ptrdiff_t bins, const double *share, double *counts)
+    dpfast_status dpfast_csr_column_counts(
+        const dpfast_csr *rows, ptrdiff_t asked, const ptrdiff_t *slot, const double *low,
+        const double *per_bin, ptrdiff_t bins, const double *share, double *counts)
     dpfast_status dpfast_csr_shortening(
         const dpfast_csr *rows, const double *factor, const double *shift, double radius,
         double *out)
@@ -127,6 +133,43 @@ def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor no
             status = dpfast_csr_part_sums(
                 &sparse, &factor[0], &shift[0], radius, counts, &out[0, 0], &out[1, 0], squares)
     _check(status, "column parts")
+
+
+def column_counts(rows, ptrdiff_t start, ptrdiff_t stop, const ptrdiff_t[::1] slot not None,
+                  const double[::1] low not None, const double[::1] per_bin not None,
+                  const double[::1] share, double[:, ::1] out not None):
+    """out (columns asked for x bins) += how many of the range's rows have their entry in each bin.
+
+    Line ``slot[j]`` is column j's, -1 leaves it out.  Bin b holds ``b <= (x - low) per_bin < b + 1``,
+    the outer ones also what lies beyond.  Rows are counted `share` times (None: once).
+    """
+    cdef dpfast_dense dense
+    cdef dpfast_csr sparse
+    cdef dpfast_status status
+    cdef const double *counts = NULL
+    cdef ptrdiff_t asked = out.shape[0], bins = out.shape[1]
+    _check_block(rows, start, stop, getattr(rows, "dim", 0))
+    if asked < 1 or bins < 1 or low.shape[0] != asked or per_bin.shape[0] != asked:
+        raise ValueError(
+            f"low and per_bin must have as many entries, 1 or more, as out has lines of bins; got "
+            f"{low.shape[0]}, {per_bin.shape[0]} and {asked, bins}.")
+    if slot.shape[0] != rows.n_features:
+        raise ValueError(f"slot must have {rows.n_features} entries; got {slot.shape[0]}.")
+    if share is not None:
+        if share.shape[0] != stop - start:
+            raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
+        counts = &share[0]
+    if isinstance(rows, DenseRows):
+        dense = (<DenseRows>rows)._slice(start, stop)
+        with nogil:
+            status = dpfast_dense_column_counts(
+                &dense, asked, &slot[0], &low[0], &per_bin[0], bins, counts, &out[0, 0])
+    else:
+        sparse = (<CsrRows>rows)._slice(start, stop)
+        with nogil:
+            status = dpfast_csr_column_counts(
+                &sparse, asked, &slot[0], &low[0], &per_bin[0], bins, counts, &out[0, 0])
+    _check(status, "counts of columns")
 
 
 def shortening(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,

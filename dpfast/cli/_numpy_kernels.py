@@ -301,6 +301,26 @@ def affine_rows_float(
     out[:] = wide
 
 
+def column_counts(
+    rows: NumpyRows,
+    start: int,
+    stop: int,
+    slot: NDArray[np.intp],
+    low: Vector,
+    per_bin: Vector,
+    share: Vector | None,
+    out: Rows,
+) -> None:
+    for part in rows.blocks(start, stop):
+        x = np.empty((part.stop - part.start, rows.dim))
+        rows.scaled(part, np.ones(len(x)), x)
+        counts = None if share is None else share[part.start - start : part.stop - start]
+        for column in np.flatnonzero(slot >= 0):
+            line = slot[column]
+            place = np.clip((x[:, column] - low[line]) * per_bin[line], 0.0, out.shape[1] - 1.0)
+            out[line] += np.bincount(place.astype(np.intp), counts, out.shape[1])
+
+
 def part_sums(
     rows: NumpyRows,
     start: int,
@@ -458,6 +478,7 @@ def in_numpy() -> Iterator[None]:
             LossSpec=NumpyLoss,
             affine_rows=affine_rows,
             affine_rows_float=affine_rows_float,
+            column_counts=column_counts,
             line_search=line_search,
             part_sums=part_sums,
             private_epoch=private_epoch,

@@ -8,6 +8,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 
 from dpfast.queries.batches import BatchSum
 from dpfast.queries.classes import ClassCounts
+from dpfast.queries.column_ranges import ColumnHistogram, ScaledLengths
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
@@ -42,6 +43,7 @@ __all__ = [
     "ClassCounts",
     "ClassGradient",
     "ClippedGradient",
+    "ColumnHistogram",
     "ColumnParts",
     "ColumnSums",
     "CoordinateGradient",
@@ -57,6 +59,7 @@ __all__ = [
     "RelativeGradient",
     "ResidualSizes",
     "RowLengths",
+    "ScaledLengths",
     "ScoreProducts",
     "ScoreSum",
     "SquaredSlopes",

@@ -94,6 +94,85 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
     return total
 
 
+def column_counts(
+    problem: RowAccess, *, columns: NDArray[np.intp], low: Vector, high: Vector, bins: int
+) -> Matrix:
+    """How many rows have their entry of a column in each of so many bins from `low` to `high`.
+
+    The outer bins also count what lies beyond.  Where a record is a group, its rows' mean counts.
+
+    Parameters
+    ----------
+    problem : RowAccess
+    columns : ndarray of shape (m,)
+    low, high : ndarray of shape (m,)
+    bins : int
+
+    Returns
+    -------
+    ndarray of shape (m, bins)
+    """
+    slot = np.full(problem.shape.n_features, -1, dtype=np.intp)
+    slot[columns] = np.arange(len(columns))
+    per_bin = bins / (high - low)
+    shares = _shares(problem)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
+        counts = np.zeros((len(columns), bins))
+        of_chunk = _coded_column_counts if _in_codes(kernel, first, last) else _kernels.column_counts
+        of_chunk(kernel, first, last, slot, low, per_bin, shares(start, stop), counts)
+        return counts
+
+    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
+    return total
+
+
+def _coded_column_counts(
+    kernel: _kernels.CodedRows,
+    first: int,
+    last: int,
+    slot: NDArray[np.intp],
+    low: Vector,
+    per_bin: Vector,
+    shares: Vector,
+    counts: Matrix,
+) -> None:
+    """The same of rows in codes: those of a level have the same entries."""
+
+    def bin_of(x: Any, line: Any) -> NDArray[np.intp]:
+        place = np.clip((x - low[line]) * per_bin[line], 0.0, counts.shape[1] - 1.0)
+        return np.asarray(place, dtype=np.intp)
+
+    level, at, values = kernel.parts.entries_of_levels
+    asked = slot[at] >= 0
+    line, rows = slot[at][asked], kernel.scatter(first, last, shares)[level[asked]]
+    np.add.at(counts, (line, bin_of(values[asked], line)), rows)
+    np.add.at(counts, (line, bin_of(0.0, line)), -rows)
+    # All rows as zeros, and what levels and numbers change of that.
+    every = np.arange(len(counts))
+    counts[every, bin_of(0.0, every)] += shares.sum()
+    for _, column, numbers in kernel.numbers(first, last):
+        if slot[column] >= 0:
+            own = slot[column]
+            counts[own] += np.bincount(bin_of(numbers, own), shares, counts.shape[1])
+            counts[own, bin_of(0.0, own)] -= shares.sum()
+
+
+def scaled_lengths(problem: RowAccess, columns: Affine) -> Vector:
+    """``‖z_i‖`` of all rows; nothing is shortened."""
+    found = np.empty(problem.target.shape)
+
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
+        rows, at = max(1, _PIECE_ENTRIES // len(columns.factor)), start
+        pieces = _pieces(kernel, first, last, columns, rows, np.ones(last - first))
+        for z, _, _ in pieces:
+            found[at : at + len(z)] = np.sqrt(np.einsum("ij,ij->i", z, z))
+            at += len(z)
+
+    finish(problem.map_chunks(work))
+    return found
+
+
 def _above(z: Vector) -> Vector:
     """Positive parts."""
     return np.maximum(z, 0.0)

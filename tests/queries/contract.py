@@ -28,6 +28,7 @@ from dpfast.queries import (
     ClassCounts,
     ClassGradient,
     ClippedGradient,
+    ColumnHistogram,
     ColumnParts,
     ColumnSums,
     CoordinateGradient,
@@ -43,6 +44,7 @@ from dpfast.queries import (
     RelativeGradient,
     ResidualSizes,
     RowLengths,
+    ScaledLengths,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -381,6 +383,23 @@ def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
     return [one for one in WEIGHTED.items() if loss.log_link or one[0] is not TargetSizes]
 
 
+#: Two columns of three, in bins and by the rows' length in them.
+RANGES: dict[str, Callable[[Any], Query]] = {
+    "columns in bins": lambda shape: ColumnHistogram(shape, np.array([0, 2]), 5),
+    "scaled lengths": lambda shape: ScaledLengths(shape, np.array([0, 2])),
+}
+
+
+def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Ends of bins, or centers and scales, of two columns; zeros lie in outer bins and others."""
+    ends = [(-np.ones(2), np.ones(2)), (np.array([0.1, -2.0]), np.array([0.3, -0.1]))]
+    if isinstance(query, ColumnHistogram):
+        return ends
+    return [(np.zeros(2), np.full(2, scale)) for scale in (1.0, 0.05)] + [
+        (np.full(2, 0.3), np.array([0.02, 1.0]))
+    ]
+
+
 _STEPS = np.linspace(0.0, 40.0, 9)
 
 
@@ -444,6 +463,18 @@ def group_cases() -> list[Case]:
                 rows,
                 {"replace_one": 0.83, "add_or_remove_one": 0.99},
                 ALL,
+            ),
+            *(
+                Case(
+                    f"{name} of groups, at most {most} rows",
+                    lambda size, most=most, query=query: query(group_shape(LOGISTIC, size, most)),
+                    column_ranges,
+                    people,
+                    rows,
+                    both,
+                    ALL,
+                )
+                for name, query in RANGES.items()
             ),
             Case(
                 f"Gram of groups, at most {most} rows",
@@ -718,6 +749,18 @@ def _cases() -> list[Case]:
                 ALL,
             )
         )
+    cases += [
+        Case(
+            name,
+            lambda size, query=query: query(shape_of(LOGISTIC, size, 3)),
+            column_ranges,
+            ball(3, SIGNS),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+        for name, query in RANGES.items()
+    ]
     cases.append(
         Case(
             "targets in bins",
