@@ -8,7 +8,7 @@ apart, 2 if one is replaced and 1 if it is present in one of them only.
 
 from dpfast.queries.batches import BatchSum
 from dpfast.queries.classes import ClassCounts
-from dpfast.queries.column_ranges import ColumnHistogram, ScaledLengths
+from dpfast.queries.column_ranges import ColumnHistogram, LongRows
 from dpfast.queries.columns import ColumnSums, CountsBeyond, RankScores
 from dpfast.queries.coordinates import (
     ClassGradient,
@@ -54,12 +54,12 @@ __all__ = [
     "GroupGradient",
     "GroupSizes",
     "LineSearchLosses",
+    "LongRows",
     "ProductSums",
     "RankScores",
     "RelativeGradient",
     "ResidualSizes",
     "RowLengths",
-    "ScaledLengths",
     "ScoreProducts",
     "ScoreSum",
     "SquaredSlopes",

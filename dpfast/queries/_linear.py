@@ -119,8 +119,8 @@ def column_counts(
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
         counts = np.zeros((len(columns), bins))
-        of_chunk = _coded_column_counts if _in_codes(kernel, first, last) else _kernels.column_counts
-        of_chunk(kernel, first, last, slot, low, per_bin, shares(start, stop), counts)
+        count = _coded_column_counts if _in_codes(kernel, first, last) else _kernels.column_counts
+        count(kernel, first, last, slot, low, per_bin, shares(start, stop), counts)
         return counts
 
     total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))

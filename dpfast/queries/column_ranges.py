@@ -1,4 +1,4 @@
-"""Where the entries of columns lie, by counts: in bins, and of rows by their length."""
+"""Where the entries of columns lie, by counts: in bins, and of rows that are long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import Affine, column_counts, scaled_lengths
 from dpfast.queries.coordinates import _sum_over_blocks, _unit
-from dpfast.queries.estimating import LENGTHS
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
@@ -72,75 +71,69 @@ class ColumnHistogram(Query):
         return counts.ravel()
 
 
-class ScaledLengths(Query):
-    """Rows by the length of ``(x - center) / scale`` of some columns, over the root of their number.
+class LongRows(Query):
+    """How many rows are long: by ``‖factor (x - center)‖`` over the root of the number of columns.
 
-    Counts at :data:`LENGTHS`: a length between two of its steps is divided among them, in
-    proportion to how near it is on a logarithmic scale, and one beyond the first or the last belongs
-    to that.  A group of rows contributes the mean over them.
+    A row of length √2 or less counts nothing, one of 2 or more counts 1, and between the two it
+    counts in proportion to the logarithm.  The arguments are center and factor; columns of factor 0
+    are left out.  A group of rows contributes the mean over them.
 
-    Sensitivity: ``√k``.  What a row adds has no negative entry and adds up to 1, so it is no longer
-    than 1; two such vectors have a product >= 0, so they are at most √2 apart.  The position on the
-    ladder moves by less than 3 times what the length does, two counts with it.
+    Sensitivity: 1.  A row adds a number from 0 to 1, and so does a mean of such numbers.  It moves
+    by less than 2.1 times what the length does.
 
     Parameters
     ----------
     shape : ProblemShape
-    columns : ndarray of shape (m,)
-    farthest : float
-        How long ``(‖x‖ + ‖center‖) / min(scale)`` may be, which rounding errors are charged for.
+    farthest : float, default=1e5
+        How long ``(‖x‖ + ‖center‖) max(factor)`` may be, which rounding errors are charged for.
     """
 
-    def __init__(
-        self, shape: ProblemShape, columns: NDArray[np.intp], farthest: float = 1e5
-    ) -> None:
-        self.shape, self.columns, self.farthest = shape, columns, farthest
-        self.dimension = len(LENGTHS)
+    dimension = 1
+
+    def __init__(self, shape: ProblemShape, farthest: float = 1e5) -> None:
+        self.shape, self.farthest = shape, farthest
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation))
+        """Return the distance that the docstring proves."""
+        records_apart(neighboring_relation)  # refuses a relation that there is not
+        return 1.0
 
     def rounding_error(self) -> float:
-        """Return the error of the sums, and of lengths that are wrong by roundings of entries."""
+        """Return the error of the sum, and of lengths that are wrong by roundings of entries."""
         entries = (self.shape.n_features + 8.0) * UNIT * self.farthest * self.shape.n_samples
-        return _unit(self.shape) + 3.0 * math.sqrt(2.0) * entries
+        return _unit(self.shape) + 2.1 * entries
+
+    def largest_factor(self, center: Vector) -> float:
+        """Up to which rounding errors are charged for."""
+        return self.farthest / (self.shape.data_norm + float(np.linalg.norm(center)))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse scales that rounding is not charged for.
+        """Refuse factors that rounding is not charged for.
 
         Raises
         ------
         ValueError
         """
         super().check_point(*point)
-        center, scale = point
-        least = (self.shape.data_norm + float(np.linalg.norm(center))) / self.farthest
-        if not np.all(scale >= least):
+        center, factor = point
+        largest = self.largest_factor(center)
+        if not np.all((factor >= 0.0) & (factor <= largest)):
             raise ValueError(
-                f"scale must be at least {least:.3g}, which rounding errors are charged for; got "
-                f"{scale.min():.3g}. Nothing was spent."
+                f"factor must be from 0 to {largest:.3g}, which rounding errors are charged for; "
+                f"got {factor.min():.3g} to {factor.max():.3g}. Nothing was spent."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
-        """The counts for a center and a scale of the columns."""
-        center, scale = point
-        factor, shift = np.zeros((2, self.shape.n_features))
-        factor[self.columns], shift[self.columns] = 1.0 / scale, -center / scale
-        factor, shift = (a / math.sqrt(len(self.columns)) for a in (factor, shift))
-        work = partial(_by_length, columns=Affine(factor, shift, math.inf))
-        counts: Vector = _sum_over_blocks(prepared, work)
-        return counts
+        """The number for a center and a factor of the columns."""
+        center, factor = point
+        unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
+        work = partial(_long, columns=Affine(unit, -center * unit, math.inf))
+        count: Vector = _sum_over_blocks(prepared, work)
+        return count
 
 
-def _by_length(problem: RowAccess, columns: Affine) -> Vector:
-    """Shares of some rows at the steps of the ladder."""
+def _long(problem: RowAccess, columns: Affine) -> Vector:
+    """How many of some rows are long."""
     shares = problem.row_shares()
-    sizes = np.clip(scaled_lengths(problem, columns), LENGTHS[-1], LENGTHS[0])
-    place = np.clip(-2.0 * np.log2(sizes / LENGTHS[0]), 0.0, len(LENGTHS) - 1.0)
-    lower = np.minimum(place.astype(np.intp), len(LENGTHS) - 2)
-    weights = np.ones(len(place)) if shares is None else shares
-    beyond: Vector = weights * (place - lower)
-    counts: Vector = np.bincount(lower, weights - beyond, len(LENGTHS)).astype(np.float64)
-    counts += np.bincount(lower + 1, beyond, len(LENGTHS))
-    return counts
+    place = 2.0 * np.log2(np.clip(scaled_lengths(problem, columns), math.sqrt(2.0), 2.0)) - 1.0
+    return np.array([place.sum() if shares is None else place @ shares])

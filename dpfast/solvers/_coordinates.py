@@ -35,6 +35,8 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnParts, bounded, upper_triangle
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
+from dpfast.solvers import _column_ranges
+from dpfast.solvers._column_ranges import ColumnRanges
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -52,6 +54,9 @@ _SPARSE = 0.5
 _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
+# Of columns whose range is known: deviations of the noise up to which entries may be farther from
+# the center than that tells; how much wider rounds begin; and how well the center is known.
+_FARTHER, _WIDER, _OFF = 2.0, 3.0, 0.5
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -91,6 +96,7 @@ class Learning:
 
     Attributes
     ----------
+    ranges : ColumnRanges or None
     moments : tuple of Gaussian
         Of :class:`~dpfast.queries.ColumnParts`.
     correlation : Gaussian or None
@@ -102,6 +108,7 @@ class Learning:
         they were meant to be; not for a descent that takes no noise out of its end.
     """
 
+    ranges: ColumnRanges | None
     moments: tuple[Gaussian, ...]
     correlation: Gaussian | None
     limit: float
@@ -127,6 +134,8 @@ class Columns:
         Shares of the rows that have each category, and the noise in these; of the two alone.
     spiky : ndarray of bool, shape (n_features,)
         Columns of numbers that are mostly at one value.
+    ranged : ndarray of bool, shape (n_features,)
+        Columns whose range is known: nearly all entries are within a few scales of the center.
     shares : ndarray of shape (n_classes,)
         Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     share_deviation : float
@@ -142,6 +151,7 @@ class Columns:
     frequency: Vector
     frequency_deviation: Vector
     spiky: NDArray[np.bool_]
+    ranged: NDArray[np.bool_]
     shares: Vector
     share_deviation: float
 
@@ -261,7 +271,7 @@ def entry_bound(shape: ProblemShape) -> float:
 
 def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordinates:
     """Private coordinates in which the rows are nearly centered and white."""
-    columns = _learn_columns(learning.moments, shape, curator)
+    columns = _learn_columns(learning, shape, curator)
     found = _coordinates(shape, columns)
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
     if learning.correlation is None:
@@ -294,9 +304,9 @@ class _Estimate:
         return found
 
 
-def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: Curator) -> Columns:
+def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) -> Columns:
     """What the rounds tell of the columns."""
-    d, n = shape.n_features, shape.n_samples
+    d, n, moments = shape.n_features, shape.n_samples, learning.moments
     # Everything is in units of this, so that nothing here over- or underflows.
     unit = shape.data_norm / math.sqrt(shape.dim)
     height = entry_bound(shape) / unit
@@ -308,6 +318,12 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
     centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
     center, scale = np.zeros(d), np.ones(d)
     shares = np.zeros(query.counted)
+    ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
+    if learning.ranges is not None:
+        told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
+        if told is not None:
+            ranged, deviations = told.found, told.deviation / unit
+            center = np.where(ranged, told.center / unit, 0.0)
     for mechanism in moments:
         query = _parts_of(mechanism)
         # Indicators are not centered, so that they have no negative parts.
@@ -327,7 +343,14 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
-        guess = high if mechanism is moments[0] else low ** (1.0 - tail) * high**tail
+        guess = low ** (1.0 - tail) * high**tail
+        if mechanism is moments[0]:
+            # Where entries are, on average, no farther from the center than their range tells.
+            ranged &= size - deviations / math.sqrt(_NORMAL) < _FARTHER * apart
+            narrow = np.minimum(high, np.square(_WIDER * deviations))
+            guess = np.where(ranged, narrow, high)
+            low = np.where(ranged, np.minimum(low, narrow), low)
+            center = centers.add(offset, np.where(ranged, _OFF * deviations, math.inf))
         spiky = np.zeros(d, dtype=bool)
         if measured is not None:
             variance, doubt = measured
@@ -355,6 +378,7 @@ def _learn_columns(moments: tuple[Gaussian, ...], shape: ProblemShape, curator: 
         frequency=share,
         frequency_deviation=doubt,
         spiky=spiky & ~counted,
+        ranged=ranged,
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
     )

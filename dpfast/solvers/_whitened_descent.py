@@ -45,8 +45,9 @@ _INTERCEPT_NOISE = 4.0
 # Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
 # shorter in the coordinates the fewer there are, by a half at the second.
 _CURVED, _SHORT = 4.0, 2.0
-# Deviation of an effect across a column's range, in units of the margin, before any data are seen.
-_PRIOR_EFFECT = 10.0
+# Deviation of an effect across a column's range, in units of the margin, before any data are seen;
+# and how many scales wide a range is that is known.
+_PRIOR_EFFECT, _RANGE = 10.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -364,7 +365,10 @@ def _drawn_to_prior(
 
 def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     """Precision of the weights if effects of a column's whole range are moderate."""
-    precision: Vector = np.full(shape.dim, (entry_bound(shape) / _PRIOR_EFFECT) ** 2)
+    height, columns = entry_bound(shape), coordinates.columns
+    precision: Vector = np.full(shape.dim, (height / _PRIOR_EFFECT) ** 2)
+    known = np.minimum(height, _RANGE * columns.scale[columns.ranged])
+    precision[: shape.n_features][columns.ranged] = np.square(known / _PRIOR_EFFECT)
     precision[shape.n_features :] = 0.0
     if coordinates.anchor is not None:
         precision[coordinates.anchor] = 0.0

@@ -62,9 +62,16 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _groups, _log_link, _seconds, _target_range
+from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver
-from dpfast.solvers._coordinates import CATEGORY_EFFECT, Columns, Coordinates, Learning, learn
+from dpfast.solvers._coordinates import (
+    CATEGORY_EFFECT,
+    Columns,
+    Coordinates,
+    Learning,
+    indicators,
+    learn,
+)
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Spread
 from dpfast.solvers._target_range import Place, TargetRange
@@ -131,6 +138,7 @@ def plan(
     shrinkage: float | str = "auto",
     james_stein: bool | str = "auto",
     target_rounds: int | str = "auto",
+    range_rounds: int | str = "auto",
     consistent: bool | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
@@ -176,6 +184,9 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.
+    range_rounds : int or "auto"
+        Rounds in which the ranges of numeric columns are learned, 0 for none; "auto" is 3 where the
+        rows stand out of the noise, and none for groups of rows.
     consistent : bool or "auto"
         Whether clipped rows count less whichever their label is, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
@@ -267,10 +278,22 @@ def plan(
             "log link have a range that is learned."
         )
     for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
+    apart = math.sqrt(records_apart(neighboring_relation))
     if for_range > 0:
-        apart = math.sqrt(records_apart(neighboring_relation))
         for_targets = _target_range.share(u * shape.dim * apart)
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
+    numeric = np.flatnonzero(~indicators(shape))
+    a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
+    if range_rounds == "auto":
+        range_rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
+    ranging = check_integer("range_rounds", range_rounds, low=0, high=100)
+    if ranging > 0 and a_round == 0.0:
+        raise ValueError(
+            "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
+            f"{ranging}."
+        )
+    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
+    for_targets += for_ranges
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
@@ -302,6 +325,9 @@ def plan(
     if for_correlation > 0.0:
         gram = Gram(shape, reach_2 * math.sqrt(shape.dim), limit)
         correlation = release(for_correlation, gram, _CORRELATION)
+    ranges = None
+    if ranging > 0:
+        ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
     for_gradients = 1.0 - for_moments - for_correlation - for_targets
     query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
     link = _log_link.planned(shape, u, limit, release) if linked else None
@@ -321,7 +347,8 @@ def plan(
         query = _groups.gradient_query(shape, limit, neighboring_relation)
         groups = _groups.planned(release, shape, free, automatic, u)
     gradient = release(for_gradients / steps, query, _GRADIENT)
-    accesses = [(mechanism, 1) for mechanism in moments]
+    accesses = [] if ranges is None else [(ranges.histogram, ranging), (ranges.long_rows, 1)]
+    accesses += [(mechanism, 1) for mechanism in moments]
     if correlation is not None:
         accesses.append((correlation, 1))
     accesses.append((gradient, steps))
@@ -344,7 +371,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=tuple(accesses),
         settings=Settings(
-            learning=Learning(moments, correlation, limit, evened=stein),
+            learning=Learning(ranges, moments, correlation, limit, evened=stein),
             gradient=gradient,
             curvature=largest,
             radius=radius,

@@ -124,6 +124,8 @@ def plan_multinomial(
     share = 1.0 - settings.learning_share - settings.correlation_share
     if settings.groups is not None:
         share -= _groups.SIZES_SHARE
+    if settings.learning.ranges is not None:
+        share -= settings.learning.ranges.share
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":

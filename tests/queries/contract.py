@@ -39,12 +39,12 @@ from dpfast.queries import (
     GroupGradient,
     GroupSizes,
     LineSearchLosses,
+    LongRows,
     ProductSums,
     RankScores,
     RelativeGradient,
     ResidualSizes,
     RowLengths,
-    ScaledLengths,
     ScoreProducts,
     ScoreSum,
     SquaredSlopes,
@@ -383,21 +383,19 @@ def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
     return [one for one in WEIGHTED.items() if loss.log_link or one[0] is not TargetSizes]
 
 
-#: Two columns of three, in bins and by the rows' length in them.
+#: Two columns of three in bins, and long rows.
 RANGES: dict[str, Callable[[Any], Query]] = {
     "columns in bins": lambda shape: ColumnHistogram(shape, np.array([0, 2]), 5),
-    "scaled lengths": lambda shape: ScaledLengths(shape, np.array([0, 2])),
+    "long rows": LongRows,
 }
 
 
 def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Ends of bins, or centers and scales, of two columns; zeros lie in outer bins and others."""
-    ends = [(-np.ones(2), np.ones(2)), (np.array([0.1, -2.0]), np.array([0.3, -0.1]))]
+    """Ends of bins, or centers and factors of columns; zeros lie in outer bins and in others."""
     if isinstance(query, ColumnHistogram):
-        return ends
-    return [(np.zeros(2), np.full(2, scale)) for scale in (1.0, 0.05)] + [
-        (np.full(2, 0.3), np.array([0.02, 1.0]))
-    ]
+        return [(-np.ones(2), np.ones(2)), (np.array([0.1, -2.0]), np.array([0.3, -0.1]))]
+    scaled = (0.0, np.ones(3)), (0.0, np.full(3, 20.0)), (0.3, np.array([50.0, 0.0, 1.0]))
+    return [(np.full(3, center), factor) for center, factor in scaled]
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
