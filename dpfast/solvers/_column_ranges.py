@@ -48,7 +48,7 @@ _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 18
 # A column has one value if it is not wider than so many of the last bins, and no scale is less.
-_RESOLVED, _LEAST_WIDTH = 0.9, 0.3
+_RESOLVED, _LEAST_WIDTH = 1.5, 0.3
 # At most this share of the rows may be long.
 _MOST_LONG = 0.3
 # Columns at a time, so that what laws tell of them stays small.
@@ -161,13 +161,9 @@ def _told(counts: Matrix, rows: float) -> _Told:
     """Counts and rows are in units of the noise."""
     parts = [_of_laws(counts[at : at + _AT_ONCE], rows) for at in range(0, len(counts), _AT_ONCE)]
     shares, width, first, last = (np.concatenate(part) for part in zip(*parts, strict=True))
-    shares = np.maximum(shares, 0.0)
-    shares /= shares.sum(axis=1, keepdims=True)
     middles = np.arange(0.5, _BINS)
     center = shares @ middles
     deviation = np.sqrt(np.maximum(shares @ middles**2 - center**2, 0.0))
-    # What single counts far away add, noise does.
-    deviation = np.where(width > _RESOLVED, np.minimum(deviation, 2.0 * width), deviation)
     seen_first, seen_last = _seen(counts)
     first, last = np.minimum(first, seen_first), np.maximum(last, seen_last)
     room = np.maximum(1.0, _ROOM * (last - first))
@@ -187,9 +183,7 @@ def _of_laws(counts: Matrix, rows: float) -> tuple[Matrix, Vector, Vector, Vecto
     below = np.pad(np.cumsum(shares, axis=1), ((0, 0), (1, 0)))
     ends, wanted = np.arange(_BINS + 1.0), (_LEFT_OUT, 1.0 - _LEFT_OUT)
     first, last = np.array([np.interp(wanted, line, ends) for line in below]).T
-    # Counts that noise does not hide tell more than laws.
-    told = misfit / (1.0 + misfit)
-    return shares + told * (counts / rows_of - shares), np.exp(belief @ widths), first, last
+    return shares, np.exp(belief @ widths), first, last
 
 
 @lru_cache(maxsize=1)
