@@ -516,16 +516,17 @@ def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
     return lowered
 
 
-def reach_limit(shape: ProblemShape, clip_norm: float, radius: float) -> float:
+def reach_limit(
+    shape: ProblemShape, clip_norm: float, radius: float, farthest: float = 0.0
+) -> float:
     """Largest reach with which rounding stays far below one row's contribution.
 
-    But at least twice that of the coordinates to begin with.
+    But at least twice that of the coordinates to begin with; and up to four times the usual one, if
+    it is to get as far as `farthest`.
     """
     slope = shape.loss.lipschitz * shape.max_weight
-    return max(
-        1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0)),
-        2.0 * _SQRT_2 * (shape.dim + 1.0),
-    )
+    usual = 1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0))
+    return max(usual, min(4.0 * usual, farthest), 2.0 * _SQRT_2 * (shape.dim + 1.0))
 
 
 def _unit(shape: ProblemShape) -> float:

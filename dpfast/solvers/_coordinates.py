@@ -56,7 +56,7 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
 # the center than that tells; how much wider rounds begin; and how well the center is known.
-_FARTHER, _WIDER, _OFF = 2.5, 3.0, 0.5
+_FARTHER, _WIDER, _OFF = 3.5, 3.0, 0.5
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so

@@ -111,6 +111,8 @@ _AMPLE = 300.0
 # Share of the targets, on either side, that the range they are in units of need not hold: of kinks,
 # which look at one place of the law, and of residuals, whose tails have a part in the mean.
 _TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
+# Columns this many times narrower than their bounds are let be, where their ranges are learned.
+_NARROWEST = 1e4
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -294,6 +296,8 @@ def plan(
         )
     for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
     for_targets += for_ranges
+    if learning_share == "auto":  # what ranges tell, moments need not
+        for_moments = max(0.5 * for_moments, for_moments - for_ranges)
     if for_moments + for_correlation + for_targets >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
@@ -307,7 +311,8 @@ def plan(
     if linked:
         slope, largest = 1.0, 1.0
     clip_norm = clip * math.sqrt(shape.dim) * slope
-    limit = reach_limit(shape, clip_norm, radius)
+    farthest = _NARROWEST * math.sqrt(shape.dim) if ranging > 0 else 0.0
+    limit = reach_limit(shape, clip_norm, radius, farthest)
     if grouped:
         limit = _groups.limit_of(shape, radius)
 
