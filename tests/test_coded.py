@@ -353,19 +353,29 @@ class TestQueries:
         norm = 0.7 if scaled else 3.0
         d = both[0].shape[1]
         rng = np.random.default_rng(8)
-        columns = _linear.Affine(rng.uniform(0.5, 2.0, d), 0.02 * rng.standard_normal(d), 1.5)
+        affine = _linear.Affine(rng.uniform(0.5, 2.0, d), 0.02 * rng.standard_normal(d), 1.5)
         found = []
         for X in (both[0], both[0].tocsr()):
             problem = dpfast.Problem(X, np.ones(N), data_norm=norm)
-            assert _linear._by_stored_entries(problem, columns)
-            sums = _linear.part_sums(problem, columns=columns, squares=True)
-            found.append((sums, np.triu(_linear.gram(problem, columns=columns, largest=21.0))))
+            assert _linear._by_stored_entries(problem, affine)
+            sums = _linear.part_sums(problem, columns=affine, squares=True)
+            found.append((sums, np.triu(_linear.gram(problem, columns=affine, largest=21.0))))
         for ours, csr in zip(*found, strict=True):
             np.testing.assert_allclose(ours, csr, rtol=0, atol=1e-12 * np.abs(csr).max())
+        columns = np.arange(0, d, 3)
+        low = np.linspace(-0.5, 0.0, len(columns))
+        counts = [
+            _linear.column_counts(
+                dpfast.Problem(X, np.ones(N), data_norm=norm),
+                columns=columns, low=low, high=low + 1.1, bins=4,
+            )
+            for X in (both[0], both[0].tocsr())
+        ]  # fmt: skip
+        np.testing.assert_array_equal(*counts)
         kernel, *_ = next(dpfast.Problem(both[0], np.ones(N), data_norm=norm).chunks())
         assert _linear._in_codes(kernel, 0, 10) != scaled
         factors = np.empty(500)
-        _kernels.shortening(kernel, 0, 500, columns.factor, columns.shift, 1.5, factors)
-        by_level = _linear._coded_factors(kernel, 0, 500, columns)
+        _kernels.shortening(kernel, 0, 500, affine.factor, affine.shift, 1.5, factors)
+        by_level = _linear._coded_factors(kernel, 0, 500, affine)
         if not scaled:
             np.testing.assert_allclose(by_level, factors, rtol=1e-13)

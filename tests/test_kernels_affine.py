@@ -104,6 +104,39 @@ def test_entries_of_indicators_are_ones():
     assert (offsets.tolist(), columns.tolist(), values.tolist()) == ([0, 2], [0, 1], [1.0, 1.0])
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_column_counts_are_those_of_a_histogram(shape, scaled):
+    X, scale, _ = table(*shape)
+    n, d = shape
+    columns = np.arange(d)[::2][::-1]
+    slot = np.full(d, -1, dtype=np.intp)
+    slot[columns] = np.arange(len(columns))
+    low, high, bins = np.linspace(-0.7, 0.2, len(columns)), np.ones(len(columns)), 5
+    share, first = np.linspace(0.25, 1.0, n), n // 3
+    for kernel in kernels(X, scale, 0.5):
+        kernel.set_row_scale(scale if scaled else None)
+        whole = X * scale[:, None] if scaled else X
+        for weights in (None, share):
+            out = np.ones((len(columns), bins))
+            own = None if weights is None else weights[first:].copy()
+            per_bin = bins / (high - low)
+            _kernels.column_counts(kernel, first, n, slot, low, per_bin, own, out)
+            for line, column in enumerate(columns):
+                inside = np.clip(whole[first:, column], low[line], high[line])
+                ends = (low[line], high[line])
+                counts, _ = np.histogram(inside, bins, ends, weights=own)
+                np.testing.assert_allclose(out[line], 1.0 + counts, rtol=1e-14)
+
+
+def test_what_is_far_away_is_in_the_outer_bins():
+    X = np.array([[-1e300], [1e300], [np.inf], [-np.inf], [0.5]])
+    out = np.zeros((1, 4))
+    kernel, slot = _kernels.DenseRows(X, np.ones(5)), np.zeros(1, dtype=np.intp)
+    _kernels.column_counts(kernel, 0, 5, slot, np.zeros(1), np.full(1, 4.0), None, out)
+    assert out.tolist() == [[2.0, 0.0, 1.0, 2.0]]
+
+
 def test_what_is_not_finite_is_refused(isa):
     X = np.array([[1.0, np.inf]])
     for kernel in (
@@ -155,6 +188,16 @@ def test_arrays_of_another_shape_are_refused():
         _kernels.shortening(sparse, 0, 3, ones[:2], ones, 1.0, np.empty(3))
     with pytest.raises(ValueError, match="out must have 3 entries"):
         _kernels.shortening(sparse, 0, 3, ones, ones, 1.0, np.empty(2))
+    slot = np.zeros(3, dtype=np.intp)
+    with pytest.raises(ValueError, match="as many entries, 1 or more, as out has lines"):
+        _kernels.column_counts(dense, 0, 3, slot, ones, ones, None, np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="slot must have 3 entries"):
+        _kernels.column_counts(dense, 0, 3, slot[:2], ones, ones, None, out)
+    with pytest.raises(ValueError, match="share must have 3 entries"):
+        _kernels.column_counts(dense, 0, 3, slot, ones, ones, ones[:2], out)
+    for kernel in (dense, sparse):
+        with pytest.raises(ValueError, match="outside its documented range"):
+            _kernels.column_counts(kernel, 0, 3, slot + 3, ones, ones, None, out)
     for radius in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="radius must be positive"):
             _kernels.part_sums(dense, 0, 3, ones, ones, radius, None, np.zeros((2, 3)))

@@ -332,6 +332,20 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
     free(set);
 }
 
+static void fuzz_column_counts(problem *p, const extras *e, ptrdiff_t n)
+{
+    const ptrdiff_t d = p->sparse ? p->csr.d : p->dense.d, bins = 3;
+    ptrdiff_t *slot = buffer(d, sizeof *slot), j;
+    double *counts = buffer(d * bins, sizeof *counts), sum = 0.0;
+    for (j = 0; j < d * bins; j++) counts[j] = 0.0;
+    for (j = 0; j < d; j++) slot[j] = j - 1;
+    DEMAND(EITHER(p, column_counts, d, slot, e->w, e->w, bins, NULL, counts) == DPFAST_OK);
+    for (j = 0; j < d * bins; j++) sum += counts[j];
+    DEMAND(sum == (double)n * (double)(d > 0 ? d - 1 : 0));
+    free(slot);
+    free(counts);
+}
+
 static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
 {
     double *out = buffer(n * dim, sizeof *out);
@@ -409,6 +423,7 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
         free(roots);
     }
     fuzz_affine(p, &e, n, dim);
+    fuzz_column_counts(p, &e, n);
     (void)EITHER(p, row_sum, e.target, e.scratch, e.gradient);
     if (n >= 1) {
         (void)EITHER(p, tilted, &loss, tilt, e.w, e.scratch, e.gradient, &peak, &excess);

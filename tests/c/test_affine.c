@@ -148,6 +148,46 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
         }
         free(z); free(sums); free(expected); free(sparse);
     }
+    {
+        const ptrdiff_t bins = 4;
+        double *low = uniforms(d, &state), *per_bin = uniforms(d, &state);
+        double *counts = uniforms(bins * d, &state), *other = malloc((size_t)(bins * d + 1) * 8);
+        double *expected = malloc((size_t)(bins * d + 1) * sizeof *expected);
+        ptrdiff_t *slot = malloc((size_t)(d + 1) * sizeof *slot);
+        for (j = 0; j < d; j++) {
+            slot[j] = j % 3 == 2 ? -1 : d - 1 - j;
+            low[j] -= 0.5;
+            per_bin[j] = 3.0 + fabs(per_bin[j]);
+        }
+        memcpy(other, counts, (size_t)(bins * d) * sizeof *other);
+        memcpy(expected, counts, (size_t)(bins * d) * sizeof *expected);
+        for (i = 0; i < n; i++) {
+            for (j = 0; j < d; j++) {
+                if (slot[j] >= 0) {
+                    const double entry = scale[i] * x[i * stride + j];
+                    const double place = floor((entry - low[slot[j]]) * per_bin[slot[j]]);
+                    const double bin = fmin(fmax(place, 0.0), (double)(bins - 1));
+                    expected[slot[j] * bins + (ptrdiff_t)bin] += scale[i];
+                }
+            }
+        }
+        CHECK(dpfast_dense_column_counts(&dense, d, slot, low, per_bin, bins, scale, counts) ==
+              DPFAST_OK);
+        CHECK(dpfast_csr_column_counts(&csr, d, slot, low, per_bin, bins, scale, other) ==
+              DPFAST_OK);
+        for (j = 0; j < bins * d; j++) {
+            CHECK(fabs(counts[j] - expected[j]) <= 1e-15 * (double)(n + 8));
+            CHECK(fabs(other[j] - expected[j]) <= 2e-15 * (double)(n + 8));
+        }
+        if (d > 0) {
+            slot[0] = d;
+            CHECK(dpfast_dense_column_counts(&dense, d, slot, low, per_bin, bins, NULL, counts) ==
+                  DPFAST_ERR_ARGUMENT);
+            CHECK(dpfast_csr_column_counts(&csr, d, slot, low, per_bin, bins, NULL, other) ==
+                  DPFAST_ERR_ARGUMENT);
+        }
+        free(low); free(per_bin); free(counts); free(other); free(expected); free(slot);
+    }
     if (dim > 0) {
         CHECK(dpfast_csr_quadratic_forms(&csr, matrix, forms) == DPFAST_OK);
         for (i = 0; i < n; i++) {

@@ -1,6 +1,16 @@
 /* Rows of any content after an affine map of their columns: all of them, and the first few. */
 #include "any.h"
 
+/* Any places among the lines of the counts, and beyond. */
+static const ptrdiff_t *any_slots(ptrdiff_t d)
+{
+    ptrdiff_t *slot = any_bytes(d * (ptrdiff_t)sizeof *slot), j;
+    for (j = 0; j < d; j++) {
+        slot[j] = any_int(-2, 3);
+    }
+    return slot;
+}
+
 static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar scalar, int sign,
                         ptrdiff_t columns)
 {
@@ -12,6 +22,8 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
     dpfast_dense_part_sums(&rows, any_doubles(d), any_doubles(d), any_double(), any_doubles(n),
                            any_doubles(DPFAST_PART_ROWS * d), any_doubles(d), any_doubles(d),
                            sign > 0 ? NULL : any_doubles(d));
+    dpfast_dense_column_counts(&rows, 3, any_slots(d), any_doubles(3), any_doubles(3), 2,
+                               sign > 0 ? NULL : any_doubles(n), any_doubles(6));
 }
 
 static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int value_type, int sign,
@@ -24,6 +36,8 @@ static void check_csr(dpfast_index indptr_type, dpfast_index index_type, int val
                          sign > 0 ? NULL : any_doubles(5), any_doubles(7), any_doubles(7),
                          sign > 0 ? NULL : any_doubles(7));
     dpfast_csr_shortening(&rows, any_doubles(7), any_doubles(7), any_double(), any_doubles(5));
+    dpfast_csr_column_counts(&rows, 3, any_slots(7), any_doubles(3), any_doubles(3), 2,
+                             sign > 0 ? NULL : any_doubles(5), any_doubles(6));
 }
 
 /* Any sizes, types and numbers, and arrays that are missing: refused before they are touched. */
@@ -42,6 +56,8 @@ static void check_refusals(void)
     dpfast_dense_affine_rows_float(&dense, any_int(-3, 3), &number, NULL, &single);
     dpfast_dense_part_sums(&dense, &number, &number, any_double(), NULL, NULL, &number, &number,
                            NULL);
+    dpfast_dense_column_counts(&dense, 1, NULL, &number, &number, any_int(-1, 1), NULL, &number);
+    dpfast_csr_column_counts(&csr, 1, NULL, &number, &number, any_int(-1, 1), NULL, &number);
     dpfast_csr_affine_rows(&csr, any_int(-3, 3), &number, &number, &number, &number);
     dpfast_csr_part_sums(&csr, &number, &number, any_double(), NULL, &number, &number, NULL);
     dpfast_csr_shortening(&csr, &number, &number, any_double(), &number);
