@@ -18,6 +18,9 @@ from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
+# Bins have a finite number per unit, and no row is as long as this.
+_NARROWEST, _NO_RADIUS = 1e-300, 1e300
+
 
 class ColumnHistogram(Query):
     """Rows by their entry of each of some columns, in bins of equal width.
@@ -57,10 +60,10 @@ class ColumnHistogram(Query):
         """
         super().check_point(*point)
         low, high = point
-        if not np.all(np.isfinite(self.bins / (high - low))) or not np.all(low < high):
+        if not np.all(high - low > _NARROWEST):
             raise ValueError(
-                "low must be less than high by more than floating point resolves; got low "
-                f"{low}, high {high}. Nothing was spent."
+                f"high must be greater than low by more than {_NARROWEST:g}; got {high} and {low}. "
+                "Nothing was spent."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
@@ -127,7 +130,7 @@ class LongRows(Query):
         """The number for a center and a factor of the columns."""
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
-        work = partial(_long, columns=Affine(unit, -center * unit, math.inf))
+        work = partial(_long, columns=Affine(unit, -center * unit, _NO_RADIUS))
         count: Vector = _sum_over_blocks(prepared, work)
         return count
 

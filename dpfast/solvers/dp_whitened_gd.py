@@ -187,7 +187,7 @@ def plan(
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.
     range_rounds : int or "auto"
-        Rounds in which the ranges of numeric columns are learned, 0 for none; "auto" is 3 where the
+        Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
     consistent : bool or "auto"
         Whether clipped rows count less whichever their label is, see
@@ -288,7 +288,7 @@ def plan(
     a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
     if range_rounds == "auto":
         range_rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
-    ranging = check_integer("range_rounds", range_rounds, low=0, high=100)
+    ranging = check_integer("range_rounds", range_rounds, low=0, high=5)
     if ranging > 0 and a_round == 0.0:
         raise ValueError(
             "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "

@@ -1,0 +1,135 @@
+"""Ranges of columns that are learned by counts: what is found, left alone, and paid for."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
+from dpfast.curator import Curator
+from dpfast.queries import ColumnHistogram, LongRows
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _column_ranges
+from dpfast.solvers._coordinates import learn
+
+DELTA = 1e-6
+
+
+def declared(X, y=None, epsilon=1.0):
+    """A problem with columns declared to be numbers in [-1, 1]."""
+    n, d = X.shape
+    numbers = tuple(ColumnBlock("number", j, j + 1) for j in range(d))
+    y = np.where(np.arange(n) % 2, 1.0, -1.0) if y is None else y
+    return Problem(X, y, "logistic", data_norm=math.sqrt(d), columns=numbers)
+
+
+def curator_of(problem, settled, seed=0):
+    return Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
+
+
+def learned(X, epsilon=1.0, seed=0):
+    """The ranges, or None; in units of the columns."""
+    problem = declared(X)
+    settled = plan(problem, "dp-whitened-gd", Budget(epsilon, DELTA))
+    ranges = settled.settings.learning.ranges
+    return _column_ranges.learn_ranges(ranges, 1.0, curator_of(problem, settled, seed))
+
+
+@pytest.mark.parametrize("width", [1e-4, 1e-2, 0.3])
+def test_columns_are_found_wherever_they_are(width):
+    rng = np.random.default_rng(0)
+    places = np.array([-0.9, -0.31, 0.0, 0.5, 0.77])
+    X = np.clip(places + width * rng.standard_normal((20_000, 5)), -1.0, 1.0)
+    for seed in range(3):
+        told = learned(X, seed=seed)
+        assert told.found.all()
+        assert np.all(np.abs(told.center - X.mean(axis=0)) < 2.0 * X.std(axis=0))
+        ratio = told.deviation / X.std(axis=0)
+        assert np.all((ratio > 0.5) & (ratio < 3.0))
+
+
+def test_columns_of_one_value_are_left_alone():
+    rng = np.random.default_rng(1)
+    X = np.zeros((20_000, 4))
+    X[:, 0] = -0.3 + 0.01 * rng.standard_normal(20_000)
+    X[:, 1] = rng.random(20_000) < 0.02  # rare ones
+    X[:, 2] = 0.7  # a constant
+    X[:, 3] = np.where(rng.random(20_000) < 0.05, rng.random(20_000), -1.0)  # mostly one value
+    assert learned(X).found.tolist() == [True, False, False, False]
+
+
+def test_where_many_rows_are_long_nothing_is_believed():
+    rng = np.random.default_rng(2)
+    X = 1e-3 * rng.standard_normal((20_000, 5))
+    assert learned(X).found.all()
+    far = rng.random((20_000, 5)) < 0.1  # four rows in ten have an entry far away
+    X[far] = rng.uniform(-1.0, 1.0, far.sum())
+    assert learned(X) is None
+
+
+def test_narrow_columns_get_a_weight_and_rare_spikes_none():
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((20_000, 4))
+    y = np.where(rng.logistic(size=20_000) < z @ [1.0, -1.0, 0.5, 0.0], 1.0, -1.0)
+    problem = declared(0.4 + 1e-3 * z, y)
+    w = solve(problem, "dp-whitened-gd", Budget(1.0, DELTA), random_state=0).w
+    np.testing.assert_allclose(1e-3 * w[:4], [1.0, -1.0, 0.5, 0.0], atol=0.15)
+
+
+def test_the_range_of_a_column_bounds_what_its_noise_may_do():
+    """Ranged columns are believed to end some thirty scales from their center."""
+    rng = np.random.default_rng(4)
+    problem = declared(0.4 + 1e-3 * rng.standard_normal((20_000, 3)))
+    settled = plan(problem, "dp-whitened-gd", Budget(1.0, DELTA))
+    found = learn(settled.settings.learning, problem.shape, curator_of(problem, settled))
+    assert found.columns.ranged.all()
+    assert np.all((found.columns.scale > 5e-4) & (found.columns.scale < 5e-3))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_share_lets_rows_stand_out(relation):
+    """All rows are at least ten times the noise of a count, and cost a few hundredths at most."""
+    for n, epsilon in ((2_000, 1.0), (20_000, 0.1), (20_000, 1.0), (300_000, 4.0)):
+        shape = ProblemShape(n, 8, data_norm=2.0, loss=Loss("logistic"))
+        settled = plan(
+            shape, "dp-whitened-gd", Budget(epsilon, DELTA), neighboring_relation=relation
+        )
+        ranges = settled.settings.learning.ranges
+        if ranges is None:
+            assert epsilon * n < 5_000
+            continue
+        assert n >= 9.9 * ranges.histogram.stddev
+        assert ranges.share < 0.03
+        queries = [type(mechanism.query) for mechanism, _ in settled.accesses[:2]]
+        assert queries == [ColumnHistogram, LongRows]
+        assert settled.accesses[0][1] == _column_ranges.ROUNDS
+
+
+def test_categories_alone_have_no_ranges():
+    shape = ProblemShape(
+        50_000, 4, data_norm=1.0, loss=Loss("logistic"), columns=(ColumnBlock("one-hot", 0, 4),)
+    )
+    assert plan(shape, "dp-whitened-gd", Budget(1.0, DELTA)).settings.learning.ranges is None
+    with pytest.raises(ValueError, match="range_rounds must be 0 for groups of rows, and where"):
+        plan(shape, "dp-whitened-gd", Budget(1.0, DELTA), range_rounds=3)
+
+
+def test_long_rows_are_counted():
+    shape = ProblemShape(5, 2, data_norm=1.0, loss=Loss("logistic"))
+    X = np.array([[0.5, 0.0], [0.1, 0.1], [0.2, 0.0], [0.2, 0.2], [0.0, 0.24]])
+    problem = Problem(X, np.ones(5), "logistic", data_norm=1.0)
+    query = LongRows(shape)
+    center, factor = np.zeros(2), np.array([10.0, 0.0])
+    (count,) = query.evaluate(problem, center, factor)
+    assert count == pytest.approx(3.0)
+
+
+def test_what_rounding_is_not_charged_for_is_refused():
+    shape = ProblemShape(5, 2, data_norm=1.0, loss=Loss("logistic"))
+    with pytest.raises(ValueError, match="factor must be from 0 to 1e"):
+        LongRows(shape).check_point(np.zeros(2), np.array([1e6, 0.0]))
+    histogram = ColumnHistogram(shape, np.arange(2), 3)
+    for low, high in ((0.0, 0.0), (1.0, 0.0), (0.0, 1e-320)):
+        with pytest.raises(ValueError, match="high must be greater than low"):
+            histogram.check_point(np.full(2, low), np.full(2, high))
