@@ -172,12 +172,13 @@ def _told(counts: Matrix, rows: float) -> _Told:
 
 def _of_laws(counts: Matrix, rows: float) -> tuple[Matrix, Vector, Vector, Vector]:
     """Shares of the entries to expect in the bins, laws' width, and ends that hold nearly all."""
-    laws, widths = _normal_laws()
+    laws, widths, weights = _normal_laws()
     # No more rows than the counts can add up to.
     rows_of = np.clip(counts.sum(axis=1) + _SEEN * math.sqrt(_BINS), 1e-9, rows)[:, None]
-    apart = rows_of**2 * np.sum(laws**2, axis=1) - 2.0 * rows_of * (counts @ laws.T)
+    apart = rows_of**2 * np.einsum("ij,ij->i", laws, laws) - 2.0 * rows_of * (counts @ laws.T)
     misfit = (_NOT_NORMAL * rows_of) ** 2
     belief = np.exp(-0.5 * (apart - apart.min(axis=1, keepdims=True)) / (1.0 + misfit))
+    belief *= weights
     belief /= belief.sum(axis=1, keepdims=True)
     shares = belief @ laws
     below = np.pad(np.cumsum(shares, axis=1), ((0, 0), (1, 0)))
@@ -187,12 +188,20 @@ def _of_laws(counts: Matrix, rows: float) -> tuple[Matrix, Vector, Vector, Vecto
 
 
 @lru_cache(maxsize=1)
-def _normal_laws() -> tuple[Matrix, Vector]:
-    """Shares in the bins of many normal laws, one a row, and logarithms of their widths."""
+def _normal_laws() -> tuple[Matrix, Vector, Vector]:
+    """Shares in the bins of normal laws, one a row, logarithms of their widths, and weights.
+
+    Places are half a width apart, or half a bin, and count by how far apart they are.
+    """
     ends = np.concatenate([[-math.inf], np.arange(1.0, _BINS), [math.inf]])
-    widths = np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS)
-    laws = normal_shares(ends, np.arange(0.0, _BINS + 0.25, 0.5), widths)
-    return laws, np.tile(np.log(widths), len(laws) // _WIDTHS)
+    laws, widths, weights = [], [], []
+    for width in np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS):
+        step = 0.5 * max(1.0, width)
+        places = np.arange(0.0, _BINS + 0.5 * step, step)
+        laws.append(normal_shares(ends, places, np.array([width])))
+        widths += len(places) * [math.log(width)]
+        weights += len(places) * [step]
+    return np.concatenate(laws), np.array(widths), np.array(weights)
 
 
 def _seen(counts: Matrix) -> tuple[Vector, Vector]:
