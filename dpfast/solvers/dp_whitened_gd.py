@@ -295,12 +295,12 @@ def plan(
             f"{ranging}."
         )
     for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
-    for_targets += for_ranges
     if learning_share == "auto":  # what ranges tell, moments need not
         for_moments = max(0.5 * for_moments, for_moments - for_ranges)
-    if for_moments + for_correlation + for_targets >= 1.0:
+    for_others = for_targets + for_ranges
+    if for_moments + for_correlation + for_others >= 1.0:
         raise ValueError(
-            f"learning_share + correlation_share must be less than {1.0 - for_targets:g}, or "
+            f"learning_share + correlation_share must be less than {1.0 - for_others:g}, or "
             f"nothing is left for the gradients; got {for_moments} + {for_correlation}."
         )
     average = check_real("average", average, low=0.0, high=1.0)
@@ -333,7 +333,7 @@ def plan(
     ranges = None
     if ranging > 0:
         ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
-    for_gradients = 1.0 - for_moments - for_correlation - for_targets
+    for_gradients = 1.0 - for_moments - for_correlation - for_others
     query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
     link = _log_link.planned(shape, u, limit, release) if linked else None
     if linked:
