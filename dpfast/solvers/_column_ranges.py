@@ -36,7 +36,7 @@ ROUNDS, _BINS = 3, 101
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
 # then, and up to the most; and the count of long rows half a round's.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
-_USUAL, _MOST = 0.003, 0.008
+_LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 OF_LONG_ROWS = 0.5
 # Deviations of the noise by which a tail of the counts must stand out.
 _SEEN = 3.5
@@ -93,7 +93,7 @@ def share(rows: float, columns: int) -> float:
         return 0.0
     needed = columns * (_LEAST_SEEN / rows) ** 2
     ample = columns * (_AMPLE / rows) ** 2
-    return max(needed, min(ample, _USUAL)) if needed <= _MOST else 0.0
+    return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
 
 
 def planned(

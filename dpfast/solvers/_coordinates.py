@@ -438,7 +438,7 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     constant = (np.abs(center) > _FAR_FROM_ZERO * columns.deviation) & (
         scale**2 < _CONSTANT * center**2
     )
-    constant &= ~indicators(shape)
+    constant &= ~(indicators(shape) | columns.ranged)  # what is narrow varies all the same
     if not constant.any():
         transform = np.diag(1.0 / np.hypot(scale, center))
         return Coordinates(transform, None, 1.0, columns)

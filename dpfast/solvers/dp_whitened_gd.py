@@ -408,6 +408,7 @@ def plan(
                 "excess_loss_by_noise": by_noise,
                 "excess_risk_guess": excess_risk_guess(shape, by_noise),
                 "seconds": _seconds.preparation(shape)
+                + _seconds.column_ranges(shape, ranging)
                 + _seconds.whitening(shape, turns, correlation is not None)
                 + sum(_seconds.release(mechanism.dimension) for mechanism in moments)
                 + (_seconds.release(correlation.dimension) if correlation is not None else 0.0)

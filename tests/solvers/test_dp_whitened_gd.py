@@ -43,7 +43,7 @@ def test_the_plan_states_the_sensitivities(relation):
     shape = ProblemShape(1000, 4, data_norm=2.0)
     settled = plan(
         shape, "dp-whitened-gd", BUDGET, neighboring_relation=relation, clip=0.5,
-        correlation_clip=1.5,
+        correlation_clip=1.5, range_rounds=0,
     )  # fmt: skip
     k = 2 if relation == "replace_one" else 1
     radius = settled.settings.radius
@@ -284,7 +284,8 @@ def test_effects_that_are_cut_go_to_the_constant():
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
         counted=np.array([False, True]), taken=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
-        frequency_deviation=np.array([1.0, 0.005]), spiky=np.zeros(2, bool), shares=np.zeros(0),
+        frequency_deviation=np.array([1.0, 0.005]), spiky=np.zeros(2, bool),
+        ranged=np.zeros(2, bool), shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
@@ -551,7 +552,7 @@ def test_labels_are_of_the_logistic_loss_and_of_single_rows():
 def test_the_fewer_rows_the_more_counts_of_classes_weigh():
     weights = [
         plan(ProblemShape(n, 9, 1.0), "dp-whitened-gd", Budget(0.5, 1e-6))
-        .accesses[0][0]
+        .settings.learning.moments[0]
         .query.relative_weight
         for n in (10, 500, 20_000)
     ]
@@ -593,6 +594,6 @@ def test_few_rows_give_the_constant(weighted):
 
 
 def test_one_column_has_no_correlations():
-    settled = plan(ProblemShape(1000, 1, data_norm=1.0), "dp-whitened-gd", BUDGET)
+    settled = plan(ProblemShape(1000, 1, data_norm=1.0), "dp-whitened-gd", BUDGET, range_rounds=0)
     assert {event.where for event in settled.events} == {"column moments", "gradient"}
     assert SOLVERS["dp-whitened-gd"] is dp_whitened_gd.SOLVER
