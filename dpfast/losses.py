@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +66,11 @@ class Loss:
         Width of the rounded-off kink, or half the range of log-means, of the losses that have one;
         None takes the default.
 
+    Attributes
+    ----------
+    default_width : bool
+        Whether `width` was None: solvers may then round off a kink over less.
+
     Raises
     ------
     TypeError, ValueError
@@ -86,8 +91,10 @@ class Loss:
     name: str
     parameter: float | None = None
     width: float | None = None
+    default_width: bool = field(init=False, default=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "default_width", self.width is None)
         check_choice("loss", self.name, loss_names())
         facts = _TABLE[self.name]
         low, high = facts["parameter_low"], facts["parameter_high"]
@@ -180,7 +187,7 @@ class Loss:
         return low, high
 
     def zoomed(self, size: float) -> Loss:
-        """The loss of residuals in units of `size`, up to a factor, of those that are of residuals.
+        """The loss of residuals in units of `size`, up to a factor; of margins, a narrower corner.
 
         Examples
         --------

@@ -38,9 +38,11 @@ class LinearSVC(PrivateLinearClassifier):
         The class labels, public, in any order: as in scikit-learn ``classes_`` has them sorted, and
         of two the last is the positive one. None takes them from `y` with a
         :class:`~dpfast.errors.PrivacyLeakWarning`.
-    width : float, default=0.5
+    width : float or None, default=None
         Half the width of the rounded-off part of the hinge, > 0. A small one is closer to the hinge
-        and costs accuracy under privacy.
+        and costs accuracy under privacy. None is 0.5, which "dp-whitened-gd" (what "auto" takes for
+        budgets with a δ) narrows step by step, the more the more rows a weight has and the larger
+        epsilon is, to 0.01 at least; the plan says to what.
     objective : {"erm", "tilted", "adversarial"}, default="erm"
     objective_options : dict or None, default=None
         As for :class:`~dpfast.LogisticRegression`.
@@ -100,8 +102,10 @@ class LinearSVC(PrivateLinearClassifier):
     True
     """
 
-    width: float = 0.5
+    width: float | None = None
 
     def _loss(self) -> Loss:
-        width = check_real("width", self.width, low=1e-6, high=1e6)
+        width = self.width
+        if width is not None:
+            width = check_real("width", width, low=1e-6, high=1e6)
         return Loss("huberized-hinge", width=width)

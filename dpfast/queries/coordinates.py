@@ -252,7 +252,8 @@ class CoordinateGradient(InCoordinates):
 
     The derivative of row i is clamped to ``± C / ‖z_i‖``, so its gradient ``ℓ'_i z_i`` is no longer
     than ``C``; nor than the largest slope L times the reach, which bounds ``‖z_i‖``.  The arguments
-    are the transform and the weights ``w`` of the columns.
+    are the transform, the weights ``w`` of the columns, and, if a corner of the loss is to be
+    rounded off over less, the factor.
 
     Where labels follow the model at ``w``, the gradient's expectation is 0, but not that of the
     clamped one: the clamp cuts the slope ``1 - p`` of the less likely label, not the ``p`` of the
@@ -262,7 +263,8 @@ class CoordinateGradient(InCoordinates):
     influence [1]_.  It is the gradient of a convex loss, too.
 
     Sensitivity: ``k min(C, L limit) c``, c the largest weight; `consistent` or not, since ``ω_i``
-    is in [0, 1] and the clamp comes after it.
+    is in [0, 1] and the clamp comes after it; and whatever the factor is, on which L does not
+    depend.
 
     Parameters
     ----------
@@ -287,6 +289,8 @@ class CoordinateGradient(InCoordinates):
     """
 
     slope: float
+    #: Whose units the arguments after the weights are.
+    units: tuple[str, ...] = ("corner's",)
 
     def __init__(
         self, shape: ProblemShape, clip_norm: float, limit: float, consistent: bool = False
@@ -312,10 +316,28 @@ class CoordinateGradient(InCoordinates):
         lengths = _lengths_in(self.shape, transform)
         return rows.clipped_by_lengths(lengths, consistent=self.consistent), transform
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse units with which products would leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        for name, unit in zip(self.units, point[1:], strict=False):
+            if not 1e-100 <= unit <= 1e100:
+                raise ValueError(
+                    f"the {name} unit must be between 1e-100 and 1e100; got {unit!r}. Nothing was "
+                    "spent."
+                )
+
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w."""
         view, transform = prepared
-        gradient: Vector = transform.T @ view.clipped_gradient(point[0], self.clip_norm)[0]
+        w, *corner = point
+        if corner:
+            view = view.with_loss(self.shape.loss.zoomed(*corner))
+        gradient: Vector = transform.T @ view.clipped_gradient(w, self.clip_norm)[0]
         return gradient
 
 
@@ -345,6 +367,8 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
+    units = ("slope's", "residuals'")
+
     def __init__(
         self,
         shape: ProblemShape,
@@ -366,21 +390,6 @@ class RelativeGradient(CoordinateGradient):
         (transform,) = fixed
         lengths = _lengths_in(self.shape, transform, least=1.0)
         return rows.clipped_by_lengths(lengths, self.longest), transform
-
-    def check_point(self, *point: Any) -> None:
-        """Refuse units with which products would leave the range of float64.
-
-        Raises
-        ------
-        ValueError
-        """
-        super().check_point(*point)
-        for name, unit in zip(("slope's", "residuals'"), point[1:], strict=False):
-            if not 1e-100 <= unit <= 1e100:
-                raise ValueError(
-                    f"the {name} unit must be between 1e-100 and 1e100; got {unit!r}. Nothing was "
-                    "spent."
-                )
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""

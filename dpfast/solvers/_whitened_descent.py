@@ -5,6 +5,11 @@ that were released tell more than their own step: two of them at different point
 Along the weights themselves, the one direction that every step agrees on, secants add up to a
 curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
 loss is nearly flat where its weights are, is not stopped halfway.
+
+A hinge's corner is rounded off, by less from step to step: wide, it shows the way; narrow, what is
+minimized is the hinge loss (graduated smoothing).  In the gradients' mean over many rows it is as
+narrow as it may be for the same steps, but where margins pile up at the corner: steps shrink as the
+square root of its width.
 """
 
 from __future__ import annotations
@@ -81,6 +86,18 @@ class Settings:
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
+    narrowing: float = 1.0
+    width: float | None = None
+
+    @property
+    def corners(self) -> Vector:
+        """Width of the loss's corner at every step, over that at the first."""
+        return np.geomspace(1.0, self.narrowing, self.iterations)
+
+    @property
+    def paces(self) -> Vector:
+        """Length of every step, over that of the first."""
+        return np.sqrt(self.corners)
 
 
 def descend(
@@ -156,9 +173,9 @@ def descend(
         step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
-    damped = None
+    damping = None
     if ridge > 0.0:
-        damped = np.eye(shape.dim) + ridge * step.reshape(-1, 1) * (transform.T @ transform)
+        damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
     # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
     plain = not isinstance(spread, Spread) and classes is None and pace is None
     # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
@@ -169,10 +186,13 @@ def descend(
     line = _Line(free, noise)
     total, asked, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
+    corners, paces = settings.corners, settings.paces
     for iteration in range(steps):
         z = v + momentum * (v - last)
         if pace is not None:
             unit = pace.point
+        elif settings.narrowing < 1.0:
+            unit = (float(corners[iteration]),)
         noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
         if pace is not None:
             noisy = pace.gradient(noisy)
@@ -180,14 +200,15 @@ def descend(
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = scale * np.linalg.norm(noisy)
-        move = step * (noisy + pull * z)
+        move = paces[iteration] * step * (noisy + pull * z)
         if stretches:
             line.add(z, noisy / curvature)
             move = line.stretched(z, move)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
         moved: Matrix = z - move
-        if damped is not None:
-            moved = np.asarray(np.linalg.solve(damped, moved), dtype=np.float64)
+        if damping is not None:
+            system = np.eye(shape.dim) + paces[iteration] * damping
+            moved = np.asarray(np.linalg.solve(system, moved), dtype=np.float64)
         v, last = moved, v
         if iteration >= first:
             total, asked, told = total + v, asked + z, told + noisy
@@ -406,25 +427,23 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     Returns
     -------
     ndarray
-        The recursion of `descend` is linear in the noise at a fixed curvature; so the share of each
-        step's noise in the average follows from what a single pulse does.
+        The recursion of `descend` is linear in the noise at a fixed curvature, so each step's noise
+        has a share in the average.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
     clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
     ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
     pull = settings.shrinkage + ground * curved
-    v, last = np.full_like(pull, -settings.step / settings.curvature), np.zeros_like(pull)
-    pulse = np.zeros((steps, *pull.shape))
-    for k in range(steps):
-        pulse[k] = v
-        z = v + momentum * (v - last)
-        v, last = z - settings.step * pull * z, v
-    # What began at step t has gone on for i - t steps in iterate i, of which the last are averaged.
-    sums = np.concatenate([np.zeros((1, *pull.shape)), np.cumsum(pulse, axis=0)])
-    begun = np.arange(steps)
-    shares = (sums[steps - begun] - sums[np.maximum(first - begun, 0)]) / (steps - first)
-    deviations: Vector = np.linalg.norm(shares, axis=0) * settings.gradient.stddev / n_samples
+    paces = settings.step * settings.paces
+    # From the last step back: what a change of its iterate does to the average.
+    squares, after, later = np.zeros_like(pull), np.zeros_like(pull), np.zeros_like(pull)
+    for k in reversed(range(steps)):
+        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
+        squares += (paces[k] * effect) ** 2
+        after, later = (1.0 - paces[k] * pull) * effect, after
+    noise = settings.gradient.stddev / n_samples / settings.curvature
+    deviations: Vector = noise * np.sqrt(squares)
     return deviations
 
 

@@ -113,6 +113,9 @@ _AMPLE = 300.0
 _TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # Columns this many times narrower than their bounds are let be, where their ranges are learned.
 _NARROWEST = 1e4
+# The narrowest corner that a descent ends with, over that which it begins with; and the share of
+# the iterates that is averaged if it gets no narrower, and if it gets far narrower.
+_NARROWEST_CORNER, _AVERAGE, _AVERAGE_OF_NARROW = 0.02, 0.75, 0.5
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -133,7 +136,7 @@ def plan(
     correlation_clip: float | str = "auto",
     learning_share: float | str = "auto",
     correlation_share: float | str = "auto",
-    average: float = 0.75,
+    average: float | str = "auto",
     step: float | str = "auto",
     intercept_step: float | str = "auto",
     momentum: float | str = "auto",
@@ -142,6 +145,7 @@ def plan(
     target_rounds: int | str = "auto",
     range_rounds: int | str = "auto",
     consistent: bool | str = "auto",
+    narrowing: float | str = "auto",
 ) -> Plan[Settings]:
     """Settle coordinates' rounds, clipping and iterations from public quantities.
 
@@ -170,7 +174,7 @@ def plan(
         Share of the budget, in units of mu², that the rounds take together.
     correlation_share : float or "auto"
         The same for the correlations; 0 leaves them alone.
-    average : float, default=0.75
+    average : float or "auto"
         Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
     step, intercept_step : float or "auto"
         Steps of the weights and of the intercept, in units of one over the loss's largest
@@ -192,6 +196,10 @@ def plan(
     consistent : bool or "auto"
         Whether clipped rows count less whichever their label is, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
+    narrowing : float or "auto"
+        Over how much of its width the rounded-off corner of a hinge is rounded off in the end, at
+        most 1.  "auto" is the less the more rows there are, if the loss has its default width, and
+        1 otherwise, and for groups of rows.  The plan's `width` is the one in the end.
 
     Returns
     -------
@@ -226,11 +234,20 @@ def plan(
         consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
     elif check_flag("consistent", consistent) and grouped:
         raise ValueError("consistent must be False for groups of rows; got True.")
+    narrow = automatic_narrowing(shape, u)
+    if narrowing != "auto":
+        narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
+        if narrow < 1.0 and not _narrows(shape):
+            raise ValueError(
+                f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
+                f"{narrow}. It is for the rounded-off hinge, where a record is a row."
+            )
     automatic = partial(
         automatic_settings,
         shape=shape,
         counts=counts if settled else _COUNTED,
         consistent=bool(consistent),
+        narrowing=narrow,
     )
     settings = automatic(u)
     if grouped:
@@ -245,6 +262,7 @@ def plan(
         "correlation_clip": correlation_clip,
         "learning_share": learning_share,
         "correlation_share": correlation_share,
+        "average": average,
         "step": step,
         "intercept_step": intercept_step,
         "momentum": momentum,
@@ -303,7 +321,7 @@ def plan(
             f"learning_share + correlation_share must be less than {1.0 - for_others:g}, or "
             f"nothing is left for the gradients; got {for_moments} + {for_correlation}."
         )
-    average = check_real("average", average, low=0.0, high=1.0)
+    averaged = check_real("average", settings["average"], low=0.0, high=1.0)
 
     radius = reach * math.sqrt(shape.dim)
     # With a log link slopes and curvatures are in units that the run learns.
@@ -367,7 +385,7 @@ def plan(
     curvature = largest / 4.0
     # Of groups as if each had one row: how many rows there are is not known yet.
     deviation = gradient.stddev * (clip_norm * shape.max_weight if grouped else 1.0)
-    variance = (deviation / shape.n_samples) ** 2 / max(1.0, average * steps)
+    variance = (deviation / shape.n_samples) ** 2 / max(1.0, averaged * steps)
     by_noise = 0.5 * shape.dim * variance / curvature
     return Plan(
         solver=NAME,
@@ -388,7 +406,7 @@ def plan(
             clip=clip,
             learning_clip=reach,
             correlation_clip=reach_2,
-            average=average,
+            average=averaged,
             ridge=ridge,
             step=stride,
             intercept_step=stride_0,
@@ -402,6 +420,8 @@ def plan(
             groups=groups,
             rows_per_weight=u,
             consistent=bool(consistent),
+            narrowing=narrow,
+            width=None if shape.loss.width is None or linked else narrow * shape.loss.width,
         ),
         expected=MappingProxyType(
             {
@@ -442,6 +462,34 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
+def _narrows(shape: ProblemShape) -> bool:
+    """Whether the loss has a corner that a descent can round off over less and less."""
+    loss = shape.loss
+    return loss.monotone and loss.width is not None and not clips_groups(shape)
+
+
+def automatic_narrowing(shape: ProblemShape, u: float) -> float:
+    """The corner's width in the end over that in the beginning.
+
+    A wide corner moves the minimum, most where there is no signal and margins pile up at it; what
+    a narrow one costs in steps, rows that are many enough for full steps can pay.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        A width that was chosen stays.
+    u : float
+        See :func:`rows_per_weight`.
+
+    Returns
+    -------
+    float
+    """
+    if not (_narrows(shape) and shape.loss.default_width):
+        return 1.0
+    return min(1.0, max(_NARROWEST_CORNER, _HOPELESS / u))
+
+
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     """What the noise costs, bent so that it stays below what can be lost.
 
@@ -466,7 +514,11 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
 
 
 def automatic_settings(
-    u: float, shape: ProblemShape, counts: float = _COUNTED, consistent: bool = False
+    u: float,
+    shape: ProblemShape,
+    counts: float = _COUNTED,
+    consistent: bool = False,
+    narrowing: float = 1.0,
 ) -> dict[str, Any]:
     """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
 
@@ -487,6 +539,9 @@ def automatic_settings(
     consistent : bool, default=False
         Whether clipped rows count less whichever their label is.  That has no bias if the model is
         right, so more is clipped, and the minimum is farther.
+    narrowing : float, default=1.0
+        Of the corner: steps get shorter, so there are more, and the late ones are averaged.  A wide
+        corner had its minimum at longer weights, which hid what the shrinkage takes.
 
     Returns
     -------
@@ -501,6 +556,7 @@ def automatic_settings(
     way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
     if even or shape.loss.log_link:
         way = 1.0
+    way *= 1.5 - 0.5 * narrowing
     most, least = 16.0, 16.0 if consistent else 10.0
     steps, growth = 10.0 * (u / 20.0) ** 0.5, 0.25 if consistent else 0.4
     momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
@@ -523,10 +579,11 @@ def automatic_settings(
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
         "learning_share": learned,
         "correlation_share": correlated,
+        "average": _AVERAGE_OF_NARROW + (_AVERAGE - _AVERAGE_OF_NARROW) * narrowing,
         "step": min(1.0, (left / _HOPELESS) ** 4),
         "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.6 if u < _MANY else 0.78, momentum),
-        "shrinkage": min(0.05, 0.3 / u),
+        "shrinkage": narrowing * min(0.05, 0.3 / u),
         "james_stein": True,
     }
 
@@ -651,6 +708,7 @@ SOLVER = Solver(
         "shrinkage": 0.0,
         "james_stein": False,
         "target_rounds": 0,
+        "narrowing": 1.0,
     },
     weighs_groups=True,
     clips_groups=clips_groups,

@@ -68,6 +68,7 @@ SETTINGS = {
     "minimizer_sensitivity": "how far one record can move the exact minimizer",
     "mode": "what is released: a certified minimizer, or an iterate",
     "momentum": "share of the last step that is repeated",
+    "narrowing": "width of the loss's corner in the end, over that in the beginning",
     "noise": "law of the noise",
     "noise_multiplier": "noise over what one record can change",
     "objective": "what is minimized",
@@ -94,5 +95,6 @@ SETTINGS = {
     "steps_per_epoch": "noisy steps between two full gradients",
     "target_bound": "largest absolute target",
     "target_factor": "weight of the products with the target among those of the features",
+    "width": "half the width over which the loss's corner is rounded off in the end",
 }
 """Settings of solvers, by the names of their fields."""
