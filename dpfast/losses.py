@@ -134,6 +134,11 @@ class Loss:
         return bool(_TABLE[self.name]["monotone"])
 
     @property
+    def cornered(self) -> bool:
+        """Whether ``ℓ`` is a hinge that is rounded off over `width`, on which no slope depends."""
+        return self.monotone and self.width is not None
+
+    @property
     def even(self) -> bool:
         """Whether ``ℓ`` is a function of ``|z - y|`` whose slope is ``z - y``, perhaps cut off."""
         return bool(_TABLE[self.name]["even"])

@@ -289,8 +289,6 @@ class CoordinateGradient(InCoordinates):
     """
 
     slope: float
-    #: Whose units the arguments after the weights are.
-    units: tuple[str, ...] = ("corner's",)
 
     def __init__(
         self, shape: ProblemShape, clip_norm: float, limit: float, consistent: bool = False
@@ -324,12 +322,22 @@ class CoordinateGradient(InCoordinates):
         ValueError
         """
         super().check_point(*point)
-        for name, unit in zip(self.units, point[1:], strict=False):
+        names, units = self._units(), point[1:]
+        if len(units) > len(names):
+            raise ValueError(
+                f"the loss must be one with a corner to take a unit for it; got "
+                f"{self.shape.loss.name!r}. Nothing was spent."
+            )
+        for name, unit in zip(names, units, strict=False):
             if not 1e-100 <= unit <= 1e100:
                 raise ValueError(
                     f"the {name} unit must be between 1e-100 and 1e100; got {unit!r}. Nothing was "
                     "spent."
                 )
+
+    def _units(self) -> tuple[str, ...]:
+        """Whose units the arguments after the weights are."""
+        return ("corner's",) if self.shape.loss.cornered else ()
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w."""
@@ -367,8 +375,6 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
-    units = ("slope's", "residuals'")
-
     def __init__(
         self,
         shape: ProblemShape,
@@ -390,6 +396,9 @@ class RelativeGradient(CoordinateGradient):
         (transform,) = fixed
         lengths = _lengths_in(self.shape, transform, least=1.0)
         return rows.clipped_by_lengths(lengths, self.longest), transform
+
+    def _units(self) -> tuple[str, ...]:
+        return ("slope's", "residuals'")
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""

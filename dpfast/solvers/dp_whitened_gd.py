@@ -113,9 +113,11 @@ _AMPLE = 300.0
 _TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # Columns this many times narrower than their bounds are let be, where their ranges are learned.
 _NARROWEST = 1e4
-# The narrowest corner that a descent ends with, over that which it begins with; and the share of
-# the iterates that is averaged if it gets no narrower, and if it gets far narrower.
-_NARROWEST_CORNER, _AVERAGE, _AVERAGE_OF_NARROW = 0.02, 0.75, 0.5
+# Rows behind one weight, times µ, up to which a corner stays as wide as it is; and the narrowest
+# that a descent ends with, over that which it begins with.
+_WIDE, _NARROWEST_CORNER = 5.0, 0.02
+# Share of the iterates that is averaged if the corner stays, and if it gets far narrower.
+_AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -464,15 +466,14 @@ def clips_groups(shape: ProblemShape) -> bool:
 
 def _narrows(shape: ProblemShape) -> bool:
     """Whether the loss has a corner that a descent can round off over less and less."""
-    loss = shape.loss
-    return loss.monotone and loss.width is not None and not clips_groups(shape)
+    return shape.loss.cornered and not clips_groups(shape)
 
 
 def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """The corner's width in the end over that in the beginning.
 
-    A wide corner moves the minimum, most where there is no signal and margins pile up at it; what
-    a narrow one costs in steps, rows that are many enough for full steps can pay.
+    A wide corner moves the minimum, most where there is no signal and margins pile up at it.  A
+    narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few.
 
     Parameters
     ----------
@@ -487,7 +488,7 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """
     if not (_narrows(shape) and shape.loss.default_width):
         return 1.0
-    return min(1.0, max(_NARROWEST_CORNER, _HOPELESS / u))
+    return min(1.0, max(_NARROWEST_CORNER, _WIDE / u))
 
 
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:

@@ -318,6 +318,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 # ---- the table ----------------------------------------------------------------------------------
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+HINGE = Loss("huberized-hinge")
 POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
 COUNTS, COSTS = (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)
 SIGNS, CLASSES, NUMBERS = (1.0, -1.0), (0.0, 1.0, 2.0), (1.0, -1.0, 7.0, -7.0)
@@ -647,6 +648,19 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+    cases.append(
+        Case(
+            "gradient in coordinates of a narrower corner",
+            lambda size: CoordinateGradient(shape_of(HINGE, size, 3), 0.7, 60.0),
+            lambda query: [
+                (stretched(query), w, corner) for w in weights_of(4) for corner in (1e-3, 1.0, 9.0)
+            ],
+            ball(3, SIGNS),
+            problem_of(HINGE),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
     for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
         cases.append(
             Case(

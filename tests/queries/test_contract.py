@@ -8,7 +8,13 @@ from queries.contract import CASES, RELATIONS, check, value
 
 import dpfast.queries
 from dpfast.mechanisms import Query
-from dpfast.queries import ColumnHistogram, ColumnParts, LongRows, RelativeGradient
+from dpfast.queries import (
+    ColumnHistogram,
+    ColumnParts,
+    CoordinateGradient,
+    LongRows,
+    RelativeGradient,
+)
 
 
 def pairs():
@@ -87,3 +93,6 @@ def test_scales_that_take_rows_beyond_floating_point_are_refused(scale):
                 query.check_point(np.zeros(4), scale)
             with pytest.raises(ValueError, match="the residuals' unit must be between"):
                 query.check_point(np.zeros(4), 1.0, scale)
+        elif type(query) is CoordinateGradient:
+            with pytest.raises(ValueError, match=r"corner's unit must be between|with a corner"):
+                query.check_point(np.zeros(4), scale)

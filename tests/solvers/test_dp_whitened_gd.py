@@ -10,6 +10,7 @@ from scipy.special import expit
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
+from dpfast.losses import Loss
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.auditing import audit_mu
@@ -467,12 +468,14 @@ def test_short_steps_and_momentum_follow_the_rows():
         {"iterations": 12, "momentum": 0.0, "average": 0.0, "clip": 0.75},
         {"iterations": 12, "momentum": 0.6, "average": 0.5, "shrinkage": 0.03, "clip": 2.0},
         {"iterations": 40, "momentum": 0.7, "average": 1.0, "step": 0.4, "clip": 0.5},
+        {"iterations": 12, "momentum": 0.6, "average": 0.5, "narrowing": 0.1, "clip": 0.75},
     ],
 )
 @pytest.mark.parametrize("curved", [0.0, 0.3, 1.0])
 def test_weight_noise(options, curved):
     """The weights that noise in a single step makes, one step after the other."""
-    settled = plan(ProblemShape(5000, 6, 1.0), "dp-whitened-gd", BUDGET, **options)
+    loss = "huberized-hinge" if "narrowing" in options else "logistic"
+    settled = plan(ProblemShape(5000, 6, 1.0, loss), "dp-whitened-gd", BUDGET, **options)
     p = settled.parameters
     ground = curved * {0.5: 0.15, 0.75: 0.325, 2.0: 0.5}[p["clip"]]
     steps, ground = p["iterations"], (ground + p["shrinkage"]) * p["curvature"]
@@ -484,7 +487,8 @@ def test_weight_noise(options, curved):
         for step in range(steps):
             z = v + p["momentum"] * (v - last)
             gradient = ground * z + (step == noisy)
-            v, last = z - p["step"] / p["curvature"] * gradient, v
+            pace = p["narrowing"] ** (0.5 * step / max(1, steps - 1))
+            v, last = z - pace * p["step"] / p["curvature"] * gradient, v
             iterates.append(v)
         made.append(np.mean(iterates[first:]))
     found, flat = _whitened_descent.weight_noise(settled.settings, 5000, np.array([curved, 0.0]))
@@ -518,7 +522,7 @@ def test_steps_follow_how_far_one_goes():
     """The hinge with its corner rounded moves a margin by 1 a step, the logistic loss by 4."""
     shapes = (
         ProblemShape(2000, 9, 1.0, loss)
-        for loss in ("logistic", "huber", "huberized-hinge", "pinball")
+        for loss in ("logistic", "huber", Loss("huberized-hinge", width=0.5), "pinball")
     )
     steps = {
         shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET, consistent=False).settings.iterations
@@ -526,6 +530,47 @@ def test_steps_follow_how_far_one_goes():
     }
     assert steps["logistic"] == steps["huber"] == 10 and steps["pinball"] == 32
     assert steps["huberized-hinge"] == 21
+
+
+def hinge_plan(n, loss="huberized-hinge", **options):
+    shape = ProblemShape(n, 9, 1.0, loss)
+    return plan(shape, "dp-whitened-gd", BUDGET, **options).settings
+
+
+def test_corners_of_default_width_get_narrower_the_more_rows_there_are():
+    few, some, many = (hinge_plan(n) for n in (100, 2000, 10**6))
+    assert few.narrowing == 1.0 and few.width == 0.5 and few.average == 0.75
+    assert 0.02 < some.narrowing < 0.5 and some.width == 0.5 * some.narrowing
+    assert many.width == 0.01 and many.average == pytest.approx(0.505)
+    np.testing.assert_allclose(many.corners[[0, -1]], [1.0, 0.02])
+    for chosen in (Loss("huberized-hinge", width=0.5), "logistic", "pinball"):
+        assert hinge_plan(10**6, chosen).narrowing == 1.0
+    chosen = hinge_plan(10**6, Loss("huberized-hinge", width=0.5), narrowing=0.4)
+    assert chosen.width == 0.2 and "width = 0.01" in str(
+        plan(ProblemShape(10**6, 9, 1.0, "huberized-hinge"), "dp-whitened-gd", BUDGET)
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "narrowing"), [("logistic", 0.5), ("pinball", 0.5), ("huberized-hinge", 2.0)]
+)
+def test_narrowing_that_is_refused(loss, narrowing):
+    with pytest.raises(ValueError, match="narrowing must be"):
+        hinge_plan(2000, loss, narrowing=narrowing)
+
+
+def test_without_signal_a_hinge_ends_near_the_constant():
+    """Whose loss a wide corner misses by a third of its width, times the share of the rare class."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1.0, 1.0, (4000, 5))
+    y = np.where(rng.random(4000) < 0.3, 1.0, -1.0)
+    excess = {}
+    for loss in (Loss("huberized-hinge"), Loss("huberized-hinge", width=0.5)):
+        problem = Problem(X, y, loss, data_norm=2.3)
+        w = solve(problem, "dp-whitened-gd", Budget(3.0, 1e-6), random_state=0).w
+        short = np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1]))
+        excess[loss.default_width] = short.mean() - 2.0 * np.mean(y > 0)
+    assert excess[True] < 0.01 < 0.03 < excess[False]
 
 
 @pytest.mark.parametrize(("n", "alike", "steps"), [(200, False, 10), (5000, True, 16)])
