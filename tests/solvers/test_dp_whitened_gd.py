@@ -560,7 +560,7 @@ def test_narrowing_that_is_refused(loss, narrowing):
 
 
 def test_without_signal_a_hinge_ends_near_the_constant():
-    """Whose loss a wide corner misses by a third of its width, times the share of the rare class."""
+    """Whose loss a wide corner misses by a part of its width."""
     rng = np.random.default_rng(5)
     X = rng.uniform(-1.0, 1.0, (4000, 5))
     y = np.where(rng.random(4000) < 0.3, 1.0, -1.0)
@@ -570,7 +570,7 @@ def test_without_signal_a_hinge_ends_near_the_constant():
         w = solve(problem, "dp-whitened-gd", Budget(3.0, 1e-6), random_state=0).w
         short = np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1]))
         excess[loss.default_width] = short.mean() - 2.0 * np.mean(y > 0)
-    assert excess[True] < 0.01 < 0.03 < excess[False]
+    assert excess[True] < 0.006 < 0.015 < excess[False]
 
 
 @pytest.mark.parametrize(("n", "alike", "steps"), [(200, False, 10), (5000, True, 16)])
