@@ -191,6 +191,10 @@ class Loss:
         low, high = self.spec.target_range()
         return low, high
 
+    def fixed(self) -> Loss:
+        """The same loss, as if its width had been chosen."""
+        return replace(self)
+
     def zoomed(self, size: float) -> Loss:
         """The loss of residuals in units of `size`, up to a factor; of margins, a narrower corner.
 

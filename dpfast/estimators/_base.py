@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -780,6 +780,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         loss = self._loss()
         classes, notes = self._resolve_classes(y)
         positives = classes if len(classes) > 2 else classes[-1:]
+        if len(positives) > 1:
+            loss = loss.fixed()
         return tuple(Signs(loss, classes, positive) for positive in positives), notes
 
     def _counts_classes(self) -> bool:
@@ -791,6 +793,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         parts = self._parts() if parts is None else parts
         weights = check_class_weight(self.class_weight)
         counts, n_classes = self._counts_classes(), max(2, parts)
+        if parts > 1:
+            # A hinge of a class with less than half of the rows is least at a constant: a wide
+            # corner orders such classes, a narrow one does not.
+            shape = replace(shape, loss=shape.loss.fixed())
         if shape.blocks is not None and (weights or counts):
             raise ValueError(
                 "class_weight must be None, and threshold a number, for rows in blocks; got "

@@ -41,8 +41,8 @@ class LinearSVC(PrivateLinearClassifier):
     width : float or None, default=None
         Half the width of the rounded-off part of the hinge, > 0. A small one is closer to the hinge
         and costs accuracy under privacy. None is 0.5, which "dp-whitened-gd" (what "auto" takes for
-        budgets with a δ) narrows step by step, the more the more rows a weight has and the larger
-        epsilon is, to 0.01 at least; the plan says to what.
+        budgets with a δ) narrows step by step for two classes, the more the more rows a weight has
+        and the larger epsilon is, to 0.01 at least; the plan says to what.
     objective : {"erm", "tilted", "adversarial"}, default="erm"
     objective_options : dict or None, default=None
         As for :class:`~dpfast.LogisticRegression`.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from dpfast import LinearSVC
+from dpfast import Budget, LinearSVC, ProblemShape
 
 
 def huberized_hinge(z, width):
@@ -48,3 +48,14 @@ def test_it_learns_with_epsilon_one(classification, delta):
 def test_bad_width(classification, width, error):
     with pytest.raises(error, match="width must be"):
         LinearSVC(width=width, data_norm=2.0, classes=[-1, 1]).fit(*classification)
+
+
+@pytest.mark.parametrize(("classes", "width"), [([0, 1], None), ([0, 1], 0.5), ([0, 1, 2], None)])
+def test_the_corner_narrows_for_two_classes_and_the_default_width(classes, width):
+    model = LinearSVC(delta=1e-6, data_norm=2.0, classes=classes, width=width, random_state=0)
+    shape = ProblemShape(10**5, 6, 2.0, model._loss())
+    chosen = model._planned(shape, Budget(1.0, 1e-6))[0].settings.width
+    assert chosen < 0.02 if (len(classes), width) == (2, None) else chosen == 0.5
+    rng = np.random.default_rng(0)
+    y = np.arange(900) % len(classes)
+    assert model.fit(rng.uniform(-0.5, 0.5, (900, 6)), y).coef_.shape[1] == 6
