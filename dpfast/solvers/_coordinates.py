@@ -55,8 +55,9 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
-# the center than that tells; how much wider rounds begin; and how well the center is known.
-_FARTHER, _WIDER, _OFF = 3.5, 3.0, 0.5
+# the center than that tells; how much wider rounds begin; how well the center is known; and how
+# much wider a scale may end.
+_FARTHER, _WIDER, _OFF, _FAR_WIDER = 2.0, 4.0, 0.5, 10.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -346,11 +347,11 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         guess = low ** (1.0 - tail) * high**tail
         if mechanism is moments[0]:
             # Where entries are, on average, no farther from the center than their range tells.
-            ranged &= size - deviations / math.sqrt(_NORMAL) < _FARTHER * apart
+            near = ranged & (size - deviations / math.sqrt(_NORMAL) < _FARTHER * apart)
             narrow = np.minimum(high, np.square(_WIDER * deviations))
-            guess = np.where(ranged, narrow, high)
-            low = np.where(ranged, np.minimum(low, narrow), low)
-            center = centers.add(offset, np.where(ranged, _OFF * deviations, math.inf))
+            guess = np.where(near, narrow, high)
+            low = np.where(near, np.minimum(low, narrow), low)
+            center = centers.add(offset, np.where(near, _OFF * deviations, math.inf))
         spiky = np.zeros(d, dtype=bool)
         if measured is not None:
             variance, doubt = measured
@@ -378,7 +379,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         frequency=share,
         frequency_deviation=doubt,
         spiky=spiky & ~counted,
-        ranged=ranged,
+        ranged=ranged & (scale < _FAR_WIDER * deviations),
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
     )

@@ -315,8 +315,6 @@ def plan(
             f"{ranging}."
         )
     for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
-    if learning_share == "auto":  # what ranges tell, moments need not
-        for_moments = max(0.5 * for_moments, for_moments - for_ranges)
     for_others = for_targets + for_ranges
     if for_moments + for_correlation + for_others >= 1.0:
         raise ValueError(
