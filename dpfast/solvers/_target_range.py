@@ -4,7 +4,10 @@ A round counts the targets in bins over the range of the one before.  Normal law
 width are weighed by how likely they make the noisy counts, and what lies beyond nearly all of the
 mixture, and beyond all bins whose counts stand out of the noise, is cut off, with room to spare.
 What is left of a range a thousand times too wide is as long as the targets' own after three rounds.
-Where noise hides most rows all laws stay likely, and the range is as it was declared.
+
+Bounds are right more often than not, so laws that fill them, around their middle, have most of the
+weight beforehand.  As long as these are likelier than all others the range is as it was declared,
+and a descent begins near its middle: few rows in known bounds lose nothing to a search.
 """
 
 from __future__ import annotations
@@ -42,11 +45,15 @@ _NARROWER = 0.9
 _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 14
+# That the declared bounds are right: how likely that is before any counts, which laws it stands
+# for, by the least of their deviations, and the deviation of their centers; in units of all bins.
+_RIGHT, _FILLS, _AROUND = 0.75, 0.1, 0.05
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out of the noise of a quarter of the bins (8.5, nearly), between these ends; and more
-# if all rows would not stand out otherwise.
+# if all rows would not stand out otherwise; but where that is hopeless, nearly nothing, and from
+# there on no more than leaves as much for all else, in units of mu.
 _ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(8.5), 0.01, 0.1
-_ALL_SEEN, _MOST_FOR_FEW = 9.0, 0.5
+_ALL_SEEN, _MOST_FOR_FEW, _HOPELESS = 9.0, 0.5, 7.0
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
 
@@ -54,7 +61,8 @@ _LEAST_SEEN = 6.0
 def share(rows: float) -> float:
     """Of the budget, in units of mu²; `rows` is ``µ n / √k``."""
     usual = min(_MOST, max(_LEAST, ROUNDS * (_ROWS_SEEN / rows) ** 2))
-    return min(_MOST_FOR_FEW, max(usual, ROUNDS * (_ALL_SEEN / rows) ** 2))
+    asked = min(_MOST_FOR_FEW, max(usual, ROUNDS * (_ALL_SEEN / rows) ** 2))
+    return max(_LEAST, min(asked, 1.0 - (_HOPELESS / rows) ** 2))
 
 
 class Place(NamedTuple):
@@ -120,17 +128,19 @@ def planned(
 def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
     low, high = -target.bound, target.bound
-    counts, alike, start = np.zeros(_BINS), 0, 0.0
+    counts, alike, start, declared = np.zeros(_BINS), 0, 0.0, True
     for _ in range(target.rounds):
         counts, alike = counts + curator.release(target.histogram, low, high), alike + 1
         # From here on in units of the noise, and places in bins.
         noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
         rows, tail = target.rows * alike / noise, target.tail * alike / noise
-        shares, nearly_all = _likely(counts / noise, rows)
+        right, shares, nearly_all = _likely(counts / noise, rows, _RIGHT if declared else 0.0)
         # Where rows hardly stand out, the middle is no worse a place.
         trust = 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
         apart = _start(shares, target.quantile) - 0.5 * _BINS
         start = 0.5 * (low + high) + trust * bin_width * apart
+        if right:
+            continue
         first, last = _with_room(nearly_all, _seen(counts / noise, tail))
         inner = low + first * bin_width, low + last * bin_width
         if not target.centered:
@@ -139,7 +149,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         inner = max(low, inner[0]), min(high, inner[1])
         if inner[1] - inner[0] < _NARROWER * (high - low):
             low, high = inner
-            counts, alike = np.zeros(_BINS), 0
+            counts, alike, declared = np.zeros(_BINS), 0, False
     return Place(0.5 * (low + high), 0.5 * (high - low), start)
 
 
@@ -150,20 +160,27 @@ def _with_room(likely: Ends, seen: Ends | None) -> Ends:
     return first - room, last + room
 
 
-def _likely(counts: Vector, rows: float) -> tuple[Vector, Ends]:
-    """Shares of the targets to be expected in the bins, and ends that hold nearly all of them."""
+def _likely(counts: Vector, rows: float, right: float = 0.0) -> tuple[bool, Vector, Ends]:
+    """What counts tell if laws that fill all bins are `right` with this probability beforehand.
+
+    Whether these are likelier than all others, the shares of the targets to be expected in the
+    bins, and ends that hold nearly all of them: by these laws alone, if they are.
+    """
     laws = _normal_laws()
     # Rows may weigh less than they might: no more than the counts can add up to.
     rows = min(rows, max(0.0, float(counts.sum())) + _SEEN * math.sqrt(_BINS))
     apart = np.square(counts - rows * laws).sum(axis=1)
     misfit = (_NOT_NORMAL * rows) ** 2
     belief = np.exp(-0.5 * (apart - apart.min()) / (1.0 + misfit))
+    filling, others = right * _filling() * belief, (1.0 - right) / len(laws) * belief
+    is_right = bool(filling.sum() > others.sum())
+    belief = filling if is_right else filling + others
     shares = belief @ laws / belief.sum()
     below = np.append(0.0, np.cumsum(shares))
     first, last = np.interp([_LEFT_OUT, 1.0 - _LEFT_OUT], below, np.arange(_BINS + 1.0))
     # Counts that noise does not hide tell more than laws.
     told = misfit / (1.0 + misfit)
-    return shares + told * (counts / rows - shares), (float(first), float(last))
+    return is_right, shares + told * (counts / rows - shares), (float(first), float(last))
 
 
 def _start(shares: Vector, quantile: float | None) -> float:
@@ -176,12 +193,24 @@ def _start(shares: Vector, quantile: float | None) -> float:
     return float(np.interp(quantile, below, np.arange(_BINS + 1.0)))
 
 
+# Deviations of the laws, and their centers, in bins.
+_DEVIATIONS = np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS)
+_CENTERS = np.arange(0.0, _BINS + 0.25, 0.5)
+
+
 @lru_cache(maxsize=1)
 def _normal_laws() -> Matrix:
     """Shares in the bins of many normal laws, one a row; the outer bins have the tails."""
     ends = np.concatenate([[-math.inf], np.arange(1.0, _BINS), [math.inf]])
-    widths = np.geomspace(_NARROWEST, _WIDEST * _BINS, _WIDTHS)
-    return normal_shares(ends, np.arange(0.0, _BINS + 0.25, 0.5), widths)
+    return normal_shares(ends, _CENTERS, _DEVIATIONS)
+
+
+@lru_cache(maxsize=1)
+def _filling() -> Vector:
+    """Probabilities of the same laws if the declared bounds are right."""
+    near = np.exp(-0.5 * ((_CENTERS / _BINS - 0.5) / _AROUND) ** 2)
+    found: Vector = np.outer(near, _DEVIATIONS >= _FILLS * _BINS).ravel()
+    return found / found.sum()
 
 
 def _seen(counts: Vector, tail: float = 0.0) -> Ends | None:
