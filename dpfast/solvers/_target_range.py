@@ -53,7 +53,7 @@ _RIGHT, _FILLS, _AROUND = 0.75, 0.1, 0.05
 # if all rows would not stand out otherwise; but where that is hopeless, nearly nothing, and from
 # there on no more than leaves as much for all else, in units of mu.
 _ROWS_SEEN, _LEAST, _MOST = 20.0 * _SEEN * math.sqrt(8.5), 0.01, 0.1
-_ALL_SEEN, _MOST_FOR_FEW, _HOPELESS = 9.0, 0.5, 7.0
+_ALL_SEEN, _MOST_FOR_FEW, _HOPELESS = 7.5, 0.5, 7.0
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
 
