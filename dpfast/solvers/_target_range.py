@@ -135,8 +135,8 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
         rows, tail = target.rows * alike / noise, target.tail * alike / noise
         right, shares, nearly_all = _likely(counts / noise, rows, _RIGHT if declared else 0.0)
-        # Where rows hardly stand out, the middle is no worse a place.
-        trust = 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
+        # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
+        trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
         apart = _start(shares, target.quantile) - 0.5 * _BINS
         start = 0.5 * (low + high) + trust * bin_width * apart
         if right:

@@ -580,7 +580,7 @@ def automatic_settings(
         "correlation_share": correlated,
         "average": _AVERAGE_OF_NARROW + (_AVERAGE - _AVERAGE_OF_NARROW) * narrowing,
         "step": min(1.0, (left / _HOPELESS) ** 4),
-        "intercept_step": min(1.0, shape.dim * (u / 6.0) ** 2),
+        "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.6 if u < _MANY else 0.78, momentum),
         "shrinkage": narrowing * min(0.05, 0.3 / u),
         "james_stein": True,
