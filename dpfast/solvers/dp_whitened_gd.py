@@ -118,6 +118,8 @@ _NARROWEST = 1e4
 _WIDE, _NARROWEST_CORNER = 5.0, 0.02
 # Share of the iterates that is averaged if the corner stays, and if it gets far narrower.
 _AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
+# From here on weights explain as much as they will.
+_LEARNED = 10.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 # What follows the sizes of groups, once they are known.
@@ -360,7 +362,7 @@ def plan(
     target_range = None
     if for_range > 0:
         tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
-        begin = _quantile(shape.loss, stride)
+        begin = _quantile(shape.loss, u)
         target_range = _target_range.planned(
             shape, 1.0, for_range, for_targets, release, tail, begin
         )
@@ -447,14 +449,15 @@ def _regime(step: float, target_range: TargetRange | None) -> str:
     return said
 
 
-def _quantile(loss: Loss, step: float) -> float | None:
-    """Of the targets, where the descent begins: halfway to the median if weights can be learned.
+def _quantile(loss: Loss, u: float) -> float | None:
+    """Of the targets, where the descent begins: up to halfway to the median.
 
-    What they explain brings the residuals' quantile nearer to the middle than that of the targets.
+    What weights explain brings the residuals' quantile nearer to the middle than that of the
+    targets, and how much they do follows from how well they can be learned.
     """
-    if loss.quantile is None or step < _FULL_STEP:
-        return loss.quantile
-    return 0.5 * (0.5 + loss.quantile)
+    if loss.quantile is None:
+        return None
+    return loss.quantile + 0.5 * min(1.0, (u / _LEARNED) ** 2) * (0.5 - loss.quantile)
 
 
 def clips_groups(shape: ProblemShape) -> bool:
