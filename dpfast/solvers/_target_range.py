@@ -209,8 +209,8 @@ def _normal_laws() -> Matrix:
 def _filling() -> Vector:
     """Probabilities of the same laws if the declared bounds are right."""
     near = np.exp(-0.5 * ((_CENTERS / _BINS - 0.5) / _AROUND) ** 2)
-    found: Vector = np.outer(near, _DEVIATIONS >= _FILLS * _BINS).ravel()
-    return found / found.sum()
+    found = np.outer(near, _DEVIATIONS >= _FILLS * _BINS).ravel()
+    return np.asarray(found / found.sum(), dtype=np.float64)
 
 
 def _seen(counts: Vector, tail: float = 0.0) -> Ends | None:

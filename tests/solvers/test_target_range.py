@@ -18,7 +18,14 @@ from dpfast import (
 )
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
-from dpfast.solvers._target_range import _likely, _normal_laws, _seen, learn_range, share
+from dpfast.solvers._target_range import (
+    _filling,
+    _likely,
+    _normal_laws,
+    _seen,
+    learn_range,
+    share,
+)
 
 
 def learned(y, epsilon, seed=0, intercept=1.0):
@@ -66,16 +73,40 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
 def test_rows_that_weigh_less_than_they_might_are_found():
     rng = np.random.default_rng(6)
     counts = 1000.0 * _normal_laws()[300] + rng.standard_normal(33)
-    assert np.allclose(_likely(counts, 1000.0)[1], _likely(counts, 1e5)[1], atol=0.5)
+    assert np.allclose(_likely(counts, 1000.0)[2], _likely(counts, 1e5)[2], atol=0.5)
 
 
 def test_what_is_likely():
-    everywhere = _likely(np.zeros(33), 1e-4)[1]
+    everywhere = _likely(np.zeros(33), 1e-4)[2]
     assert everywhere[0] < 2.0 and everywhere[1] > 31.0
     counts = np.zeros(33)
     counts[20] = 100.0
-    _, (first, last) = _likely(counts, 100.0)
+    _, _, (first, last) = _likely(counts, 100.0)
     assert 19.0 < first < last < 22.0
+
+
+def test_declared_bounds_are_right_until_counts_say_otherwise():
+    nothing, filled, narrow = np.zeros(33), 5.0 * _filling() @ _normal_laws(), np.zeros(33)
+    narrow[3] = 5.0
+    assert [_likely(counts, 5.0, 0.75)[0] for counts in (nothing, filled, narrow)] == [1, 1, 0]
+    assert not _likely(filled, 5.0, 0.0)[0]
+
+
+@pytest.mark.parametrize("rows", [1, 6, 12, 25])
+def test_few_rows_in_known_bounds_lose_nothing_to_the_search(rows):
+    """A descent begins hardly farther from the mean than the middle of the bounds is."""
+    rng = np.random.default_rng(8)
+    y = np.clip(0.1 + 0.35 * rng.standard_normal(60), -1.0, 1.0)
+    budget = Budget(mu=rows * math.sqrt(2.0) / len(y))
+    problem = Problem(np.zeros((len(y), 1)), y, "huber", data_norm=1.0, intercept=1.0)
+    settled = plan(problem, "dp-whitened-gd", budget)
+    places = []
+    for seed in range(30):
+        curator = Curator(problem, Ledger(budget), SecureGenerator(seed))
+        places.append(learn_range(settled.settings.target_range, curator))
+    assert np.mean([place.half == 1.0 for place in places]) > 0.9
+    apart = np.array([place.start for place in places]) - y.mean()
+    assert np.mean(apart**2) <= y.mean() ** 2 + 0.05 * y.var()
 
 
 def test_what_stands_out():
@@ -124,6 +155,12 @@ def test_a_descent_begins_at_the_mean_or_halfway_to_the_quantile(quantile, place
 def test_more_rows_pay_less():
     shares = [share(rows) for rows in (10, 200, 2000, 1e4, 1e7)]
     assert shares[0] == 0.5 > shares[1] == 0.1 > shares[2] > 0.02 > shares[3] == shares[4] == 0.01
+
+
+def test_what_a_search_leaves_grows_with_the_budget():
+    rows = np.geomspace(7.1, 1e4, 200)
+    left = [row**2 * (1.0 - share(row)) for row in rows]
+    assert share(1.0) == share(7.0) == 0.01 and np.all(np.diff(left) >= -1e-9)
 
 
 def table(n=20_000, d=4):
