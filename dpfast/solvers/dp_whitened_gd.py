@@ -549,7 +549,8 @@ def automatic_settings(
     -------
     dict
     """
-    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do.
+    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do; the
+    # longer residuals get, the more noise there is in a step of the intercept.
     even = shape.loss.even
     slope = min(1.0, 0.5 / shape.loss.lipschitz) if even else 1.0
     # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
