@@ -46,8 +46,9 @@ _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST, _WIDTHS = 0.25, 1.0 / 3.0, 14
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
-# for, by the least of their deviations, and the deviation of their centers; in units of all bins.
-_RIGHT, _FILLS, _AROUND = 0.75, 0.1, 0.05
+# for, by the least of their deviations, and the deviation of their centers, in units of all bins;
+# until all rows in units of a count's noise tell better.
+_RIGHT, _FILLS, _AROUND, _TELL = 0.75, 0.1, 0.05, 20.0
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out of the noise of a quarter of the bins (8.5, nearly), between these ends; and more
 # if all rows would not stand out otherwise; but where that is hopeless, nearly nothing, and from
@@ -134,7 +135,8 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         # From here on in units of the noise, and places in bins.
         noise, bin_width = target.histogram.stddev * math.sqrt(alike), (high - low) / _BINS
         rows, tail = target.rows * alike / noise, target.tail * alike / noise
-        right, shares, nearly_all = _likely(counts / noise, rows, _RIGHT if declared else 0.0)
+        beforehand = _RIGHT if declared and rows < _TELL else 0.0
+        right, shares, nearly_all = _likely(counts / noise, rows, beforehand)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
         apart = _start(shares, target.quantile) - 0.5 * _BINS
