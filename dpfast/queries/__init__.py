@@ -34,7 +34,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.targets import TargetCounts, TargetHistogram
+from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum
 
 __all__ = [
     "BatchSum",
@@ -66,6 +66,7 @@ __all__ = [
     "TargetCounts",
     "TargetHistogram",
     "TargetSizes",
+    "TargetSum",
     "WeightedCurvature",
     "WeightedScores",
     "bounded",

@@ -65,6 +65,41 @@ class TargetCounts(_Counts):
         return self.count(prepared, self.edges)
 
 
+class TargetSum(Query):
+    """The sum of the targets, cut off at ``top``, in units of it: ``Σ_i c_i min(y_i, top) / top``.
+
+    The argument is ``top > 0``.
+
+    Sensitivity: c, the largest weight, under either relation.  One row adds between 0 and c, since
+    targets are not below 0; two rows differ by c at most.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Of a loss whose targets are not below 0.
+    """
+
+    dimension = 1
+
+    def __init__(self, shape: ProblemShape) -> None:
+        self.shape = shape
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the distance that the docstring proves."""
+        del neighboring_relation
+        return self.shape.max_weight
+
+    def rounding_error(self) -> float:
+        """Return the error of n additions of weighted shares."""
+        n = self.shape.n_samples
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
+
+    def __call__(self, prepared: RowSums, *point: float) -> Vector:
+        """The sum."""
+        (top,) = point
+        return np.array([sum(prepared.map_blocks(partial(_cut_sum, top=top)))])
+
+
 class TargetHistogram(_Counts):
     """Rows by their target, in bins of equal width, each by its weight.
 
@@ -90,3 +125,10 @@ def _counts(problem: RowAccess, edges: Vector) -> Vector:
     """The counts of some rows."""
     octave = np.searchsorted(edges[:-1], problem.target)
     return np.bincount(octave, problem.sample_weight, len(edges)).astype(np.float64)
+
+
+def _cut_sum(problem: RowAccess, top: float) -> float:
+    """The sum over some rows."""
+    shares = np.minimum(problem.target, top) / top
+    weight = problem.sample_weight
+    return float(shares.sum() if weight is None else weight @ shares)

@@ -3,13 +3,14 @@
 Their slopes have no scale that is known beforehand: a slope is a residual in units of a mean, and
 the mean may be far below the highest target that was declared.  So a run
 
-1. releases counts of the targets by octave: mean, spread and the highest octave that stands out of
-   the noise follow; the descent begins at the mean, its steps are of the curvature there, and rows
-   are clipped in units of the spread;
+1. releases counts of the targets by octave, of which spread and tail follow, and a sum of the
+   targets that is cut where noise begins to outweigh the tail, which makes the mean; the descent
+   begins there, its steps are of the curvature there, and rows are clipped in units of the spread;
 2. descends as for any loss;
-3. corrects intercept and length of the weights by a few releases of their two slopes.  Rows are
-   skewed and clipped, so the descent ends below the mean, too flat or too steep, but in the right
-   direction; two numbers can be learned with a clip so wide that it hardly matters.
+3. estimates intercept and length of the weights, from mean and length, as far as noise does not
+   explain it, and from a few releases of their two slopes.  Rows are skewed and clipped, so the
+   descent ends below the mean, too flat or too steep, but in the right direction; two numbers can
+   be learned with a clip so wide that it hardly matters.
 
 All sums are of :mod:`dpfast.queries`; docs/log_link.md has the study behind the constants.
 """
@@ -27,28 +28,38 @@ from numpy.typing import NDArray
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Query
-from dpfast.queries import RelativeGradient, TargetCounts
+from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
+from dpfast.solvers._coordinates import expected_shares
 from dpfast.solvers._target_law import TargetLaw, highest
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_COUNTS, _CALIBRATION = "targets by size", "intercept and length"
+_COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
-_OCTAVES = 12
-# Releases of the two slopes.
-_ROUNDS = 4
-# A round moves intercept and length no farther than this.
+_OCTAVES = 20
+# Shares of the budget.
+_MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
+# Releases of the two slopes, and steps to the estimate after each.
+_ROUNDS, _STEPS = 4, 6
+# A step moves intercept and length no farther than this.
 _FARTHEST = 0.7
-# Its clip: a factor of the rule, and in means at least.
+# Their clip: a factor of the rule, and in means at least.
 _WIDE, _LEAST = 0.25, 2.0
-# Below so many rows a weight the weights are drawn to zero first.
-_FEW = 10.0
-# Below so many rows a weight correlations are left alone.
-_CORRELATED = 20.0
+# Below so many rows a weight correlations are left alone; and clipped slopes shorten weights.
+_CORRELATED, _CLIPPED = 40.0, 20.0
 # The largest means are below the highest target that stands out times this.
-_BEYOND = 1.4
+_BEYOND = 3.0
+# Deviations of its noise by which a sum of weights must be below the most it can be.
+_ALIKE = 5.0
+# At so many rows a weight rows are a third as long in the coordinates as white ones.
+_SHORT = 2.0
+# Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
+_USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
+# How far a mean of exponentials may be off if margins are not normal, by the length squared; and
+# which part of what the clip cuts, and of slopes far from the end, is in doubt.
+_SKEWED, _CUT, _FAR = 0.15, 0.5, 0.25
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class LogLink:
 
     Attributes
     ----------
-    counts, calibration : Gaussian
+    counts, mean, calibration : Gaussian
     rows : float
         ``µ n / k`` of the whole budget.
     calibration_share : float
@@ -65,14 +76,20 @@ class LogLink:
     """
 
     counts: Gaussian
+    mean: Gaussian
     calibration: Gaussian
     rows: float
     calibration_share: float
 
     @property
-    def accesses(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
-        """The first and the last of a run."""
-        return (self.counts, 1), (self.calibration, _ROUNDS)
+    def first(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
+        """Those that a run begins with."""
+        return (self.counts, 1), (self.mean, 1)
+
+    @property
+    def last(self) -> tuple[Gaussian, int]:
+        """What it ends with."""
+        return self.calibration, _ROUNDS
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,8 @@ class Spread:
     Attributes
     ----------
     mean : float
+    doubt : float
+        Deviation of the mean, over it.
     relative : float
         Standard deviation over the mean.
     top : float
@@ -92,15 +111,19 @@ class Spread:
     """
 
     mean: float
+    doubt: float
     relative: float
     top: float
     weight: float
     law: TargetLaw
 
 
-def shares(rows: float) -> tuple[float, float]:
-    """Of the budget, in units of mu², for the counts and for the calibration; `rows` is µ n / k."""
-    return min(0.4, max(0.03, (40.0 / rows) ** 2)), min(0.15, max(0.1, 40.0 / rows))
+def shares(rows: float) -> tuple[float, float, float]:
+    """Of the budget, in units of mu², for the counts, the mean and the calibration.
+
+    `rows` is µ n / k.
+    """
+    return min(0.4, max(0.03, (40.0 / rows) ** 2)), _MEAN_SHARE, _CALIBRATION_SHARE
 
 
 def planned(
@@ -108,11 +131,12 @@ def planned(
 ) -> LogLink:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
-    for_counts, for_calibration = shares(rows)
+    for_counts, for_mean, for_calibration = shares(rows)
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
     return LogLink(
         counts=release(for_counts, TargetCounts(shape, _octaves(shape.loss)), _COUNTS),
+        mean=release(for_mean, TargetSum(shape), _MEAN),
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
@@ -128,9 +152,9 @@ def automatic_settings(u: float) -> dict[str, Any]:
     step = min(1.0, (u / 2.5) ** 2) / min(2.0, max(1.0, (u / 30.0) ** 0.35))
     settings = {
         "clip": min(2.1, max(0.35, 0.35 * (u / 30.0) ** 0.45)),
+        "learning_share": min(0.15, 0.05 + 2.0 / u),
         "step": step,
         "intercept_step": step,
-        "james_stein": u < _FEW,
     }
     return settings if u >= _CORRELATED else settings | {"correlation_share": 0.0}
 
@@ -146,17 +170,50 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     assert isinstance(query, TargetCounts)
     counts = curator.release(link.counts)
     edges, noise = query.edges, link.counts.stddev
-    weight = min(shape.max_weight, max(float(counts.sum()), noise) / shape.n_samples)
+    weight = _weight(shape, counts, edges, noise)
     total = weight * shape.n_samples
     law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
+    mean, deviation = _mean(link, curator, law, total)
     low, high = shape.loss.target_range
+    mean = min(max(mean, low, edges[0]), high)
     return Spread(
-        mean=min(max(law.mean, low, edges[0]), high),
-        relative=min(8.0, max(0.3, law.relative)),
+        mean=mean,
+        doubt=deviation / mean,
+        relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
         top=float(edges[1 + highest(counts[1:], noise)]),
         weight=weight,
         law=law,
     )
+
+
+def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float) -> float:
+    """Sum of the rows' weights over the number of rows."""
+    most, least = shape.max_weight, noise / shape.n_samples
+    total = shape.n_samples * min(most, max(float(counts.sum()) / shape.n_samples, least))
+    # Most of the counts' noise is in octaves that hold little.
+    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
+    found = (float(counts[0]) + total * float(law.shares.sum())) / shape.n_samples
+    # Mostly all rows weigh the same.
+    if not shape.several_rows and most - found < _ALIKE * least:
+        return most
+    return min(most, max(found, least))
+
+
+def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tuple[float, float]:
+    """Of the targets, and its deviation: from the law, and from a sum of targets that are cut.
+
+    They are cut where noise and the doubt in what lies beyond weigh the same.
+    """
+    noise = link.mean.stddev / total
+    tops = np.concatenate([law.edges, law.edges / math.sqrt(2.0)])
+    errors = [math.hypot(noise * top, law.doubt_beyond(top)) for top in tops]
+    best = int(np.argmin(errors))
+    top = float(tops[best])
+    cut = float(curator.release(link.mean, top)[0]) * top / total
+    weights = np.array([errors[best], law.doubt]) ** -2.0
+    mean = float(np.average([cut + law.beyond(top), law.mean], weights=weights))
+    deviation, high = float(weights.sum() ** -0.5), float(law.edges[-1])
+    return high * float(expected_shares(np.array([mean / high]), deviation / high)[0]), deviation
 
 
 def curvature(loss: Loss, mean: float | Vector) -> Vector:
@@ -167,58 +224,142 @@ def curvature(loss: Loss, mean: float | Vector) -> Vector:
     return found
 
 
+@dataclass(frozen=True)
+class Direction:
+    """What the descent found.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (dim,)
+        With which the margin of a typical row is 0.
+    length, noise : float
+        Of the weights in the coordinates, and that which noise alone would give them.
+    constant : ndarray of shape (dim,) or None
+        The intercept's column.
+    """
+
+    weights: Vector
+    length: float
+    noise: float
+    constant: Vector | None
+
+
 def calibrated(
     link: LogLink,
     shape: ProblemShape,
     curator: Curator,
-    transform: Matrix,
-    v: Vector,
+    found: Direction,
+    limit: float,
     spread: Spread,
     ridge: float,
 ) -> Vector:
-    """`v` with intercept and length of the weights corrected by a few releases of their slopes."""
-    d = shape.n_features
-    length = float(np.linalg.norm(v[:d]))
-    direction = v[:d] / length if length > 0.0 else np.eye(d)[0]
-    columns = [transform[:, :d] @ direction]
-    if shape.intercept != 0.0:
-        columns.append(transform[:, d])
-    pair = np.ascontiguousarray(np.column_stack(columns))
+    """The weights with intercept and length estimated from a few releases of their slopes.
+
+    Before any of these the length is that which noise does not explain, and the mean is known as
+    far as the targets told.  Slopes are compared with those expected of targets with the law of all
+    targets, up to a factor, around means of normal margins.
+    """
+    # Rows are as much shorter than white ones.
+    white = 1.0 / (1.0 + _SHORT * shape.dim / link.rows)
+    length, noise = white * found.length, white * found.noise
+    columns = [found.weights / length if length > 0.0 else found.weights]
+    if found.constant is not None:
+        columns.append(found.constant)
+    pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
+    believed, doubt = _believed(length, noise, link.rows / shape.dim, shape.n_features)
     mechanism = link.calibration
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, pair)
-    length = min(length, 3.0)
-    # The mean of exp(<x, w>) over normal <x, w> of this deviation; the descent's own is too low.
-    center = math.log(spread.mean) - 0.5 * min(length, 2.0) ** 2
-    q = np.array([length, center][: len(columns)])
-    found, precision = [], []
     wide = _WIDE * spread.relative * math.sqrt(link.rows * math.sqrt(link.calibration_share))
     wide = min(max(_LEAST, wide), _BEYOND * spread.top / spread.mean)
     unit = wide * float(curvature(shape.loss, spread.mean)[0])
+    scale = unit / (shape.n_samples * spread.weight)
+    law = spread.law.around(believed)
+    told: list[tuple[Vector, Vector, Vector]] = []
+
+    def misfits(theta: Vector) -> Vector:
+        """Of what was believed and told, in units of their deviations."""
+        parts = [np.array([(theta[0] - believed) / doubt])]
+        if len(theta) > 1:
+            # The mean of exp(<x, w>) over normal <x, w> of this deviation.
+            square = min(theta[0], _LONG) ** 2
+            off = theta[1] + 0.5 * square - math.log(spread.mean)
+            parts.append(np.array([off / math.hypot(spread.doubt, _SKEWED * square)]))
+        for q, slopes, deviations in told:
+            expected, _ = _slopes(shape.loss, q, theta, law, unit)
+            parts.append((slopes - expected) / deviations)
+        return np.concatenate(parts)
+
+    q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[
+        : len(columns)
+    ]
     for _ in range(_ROUNDS):
-        hessian, _ = _hessian(shape.loss, q)
-        slopes = curator.release(mechanism, at, pair @ q, unit) * unit / shape.n_samples
-        penalty = ridge * pair.T @ pair
-        move = -np.linalg.solve(hessian * spread.weight + penalty, slopes + penalty @ q)
-        q = q + move * min(1.0, _FARTHEST / max(float(np.linalg.norm(move)), 1e-300))
-        q[0] = max(q[0], 0.0)
-        found.append(q)
-        noise = mechanism.stddev * unit / shape.n_samples / (hessian[0, 0] * spread.weight)
-        precision.append(noise**-2)
-    q = np.average(found[1:], axis=0, weights=precision[1:])
-    if shape.intercept != 0.0:
-        # Clipped slopes miss what the highest targets add to the mean.
-        q[1] += spread.law.missed(shape.loss, math.log(_hessian(shape.loss, q)[1]), unit)
-    # The length changes as far as that stands out of its noise.
-    change = q[0] - length
-    if change != 0.0:
-        deviation = 1.0 / math.sqrt(sum(precision[1:]))
-        change *= max(0.0, 1.0 - 2.0 * (deviation / change) ** 2)
-    kept = np.zeros_like(v)
-    kept[:d] = direction * max(0.0, length + change)
-    if shape.intercept != 0.0:
-        kept[d] = q[1]
-    return kept
+        slopes = curator.release(mechanism, at, pair @ q, unit) * scale
+        _, cut = _slopes(shape.loss, q, q, law, unit)
+        # What the clip cuts is doubted alike in all rounds, and slopes far from the end altogether.
+        doubt_of_cut = _CUT * math.sqrt(_ROUNDS) * np.abs(cut)
+        known = math.hypot(mechanism.stddev * scale, _FAR * float(np.abs(slopes).max()))
+        told.append((q, slopes, np.hypot(known, doubt_of_cut)))
+        q = _least_squares(misfits, q)
+    if ridge > 0.0:
+        bend = _derivative(lambda at: _slopes(shape.loss, at, q, law, math.inf)[0], q)
+        q = np.linalg.solve(bend + ridge / spread.weight * pair.T @ pair, bend @ q)
+    return np.asarray(pair @ q, dtype=np.float64)
+
+
+def _believed(length: float, noise: float, u: float, count: int) -> tuple[float, float]:
+    """Length of the weights less what noise explains, and its deviation.
+
+    As James & Stein (1961), and no more than is likely of weights of a usual length.
+    """
+    explained = min(1.0, (noise / length) ** 2) if length > 0.0 else 1.0
+    usual = 1.0 / (1.0 + (noise / _USUAL) ** 2)
+    # Clipped slopes make the descent end short of the minimum.
+    clipped = min(1.0, _CLIPPED / u)
+    believed = min(_LONGEST, (1.0 + 0.25 * clipped) * length * min(1.0 - explained, usual))
+    doubts = (
+        noise * math.sqrt(usual / count),
+        0.25 * explained * usual * length,
+        (0.1 + 0.2 * clipped) * believed,
+    )
+    return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))
+
+
+def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
+    """Where the sum of their squares is least, the first number not below 0: Gauss-Newton steps."""
+    at = start
+    for _ in range(_STEPS):
+        slopes = _derivative(misfits, at)
+        move = -np.linalg.solve(slopes.T @ slopes, slopes.T @ misfits(at))
+        at = at + move * min(1.0, _FARTHEST / max(float(np.linalg.norm(move)), 1e-300))
+        at[0] = max(at[0], 0.0)
+    return at
+
+
+def _derivative(function: Callable[[Vector], Vector], at: Vector, step: float = 1e-4) -> Matrix:
+    """A column for each argument."""
+    here = function(at)
+    moved = [function(at + step * unit) - here for unit in np.eye(len(at))]
+    return np.column_stack(moved) / step
+
+
+def _slopes(
+    loss: Loss, q: Vector, theta: Vector, law: tuple[Vector, Vector], clip: float
+) -> tuple[Vector, Vector]:
+    """Expected clipped slopes in length and intercept at `q`, and what the clip cuts from them.
+
+    Margins are normal, and means those of `theta`; the law has values in units of their mean.
+    """
+    values, shares = law
+    nodes, weights = np.polynomial.hermite_e.hermegauss(15)
+    directions = np.stack([nodes, np.ones(len(nodes))])[: len(q)]
+    targets = np.exp(theta @ directions)[:, None] * values
+    margins = np.broadcast_to((q @ directions)[:, None], targets.shape)
+    slopes = loss(margins.ravel(), targets.ravel())[1].reshape(targets.shape)
+    limits = clip / np.maximum(1.0, np.linalg.norm(directions, axis=0))[:, None]
+    clipped = np.clip(slopes, -limits, limits)
+    parts = [part @ shares * weights / weights.sum() for part in (clipped, slopes - clipped)]
+    return directions @ parts[0], directions @ parts[1]
 
 
 def _octaves(loss: Loss) -> int:
@@ -226,15 +367,3 @@ def _octaves(loss: Loss) -> int:
     low, high = loss.target_range
     whole = math.ceil(math.log2(high / low)) if low > 0.0 else 0
     return 1 + min(64, max(_OCTAVES, whole))
-
-
-def _hessian(loss: Loss, q: Vector) -> tuple[Matrix, float]:
-    """Expected one in length and intercept for normal margins, and the mean of the targets."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(15)
-    weights = weights / weights.sum()
-    center = q[1] if len(q) > 1 else 0.0
-    low, high = -float(loss.width or 0.0), float(loss.width or 0.0)
-    means = np.exp(np.clip(center + q[0] * nodes, low, high))
-    bend = weights * curvature(loss, means)
-    full = np.array([[bend @ nodes**2, bend @ nodes], [bend @ nodes, bend.sum()]])
-    return full[: len(q), : len(q)], float(weights @ means)

@@ -1,8 +1,8 @@
 """The law of targets, from noisy counts by octave.
 
 Most of a heavy tail lies in octaves whose counts do not stand out of the noise, and clipped slopes
-do not see it either.  So the counts are drawn towards those of a lognormal law (and a mass below
-all octaves) that is fitted to them, each as far as its noise asks for.  All of it is
+do not see it either.  So the counts are drawn towards those of a lognormal or gamma law (and a mass
+below all octaves) that is fitted to them, each as far as its noise asks for.  All of it is
 post-processing of the counts.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-
-from dpfast.losses import Loss
+from scipy.special import gammainc, ndtr
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 # Of the targets in an octave: their mean and mean square, in units of its upper end.
 _MIDDLE, _SQUARE = 0.72, 0.56
@@ -25,6 +25,12 @@ _MIDDLE, _SQUARE = 0.72, 0.56
 _SEEN = 2.5
 # Standard deviations of the lognormal laws, in octaves.
 _NARROWEST, _WIDEST, _WIDTHS = 0.25, 3.0, 16
+# Shapes of the gamma laws, whose tails are lighter and whose logarithms are skewed.
+_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES = 0.1, 4.0, 12
+# By how many octaves a mean is below the highest target, before any data are seen.
+_BELOW, _BELOW_DEVIATION = 4.5, 3.0
+# Which part of the targets above an edge is in doubt, and how far the middle of an octave is.
+_TAIL, _UNEVEN = 0.4, 0.2
 # How far a count may lie from the fitted one: in units of it, or of what may lie an octave below.
 _APART, _DECAY = 0.5, 0.4
 
@@ -39,24 +45,44 @@ class TargetLaw:
         Upper ends of the octaves.
     shares : ndarray of shape (k,)
         What is missing to 1 lies below.
+    laws : ndarray of shape (m, k)
+        Shares by octave of the smooth laws that may be theirs.
+    likely : ndarray of shape (m,)
+        How likely each of these is.
+    doubt : float
+        Deviation of the mean.
     """
 
     edges: Vector
     shares: Vector
+    laws: Matrix
+    likely: Vector
+    doubt: float
 
     @classmethod
     def of(cls, edges: Vector, noisy: Vector, noise: float) -> TargetLaw:
         """From shares with noise of this standard deviation."""
-        cells = _lognormal(len(edges))
+        cells = _smooth_laws(len(edges))
         height = np.clip((cells @ noisy) / np.einsum("ij,ij->i", cells, cells), 0.0, 1.0)
         misfit = np.sum((noisy - height[:, None] * cells) ** 2, axis=1) / noise**2
+        means = _MIDDLE * (cells @ edges) / cells.sum(axis=1)
+        below = np.log2(edges[-1] / means)
+        misfit += ((below - _BELOW) / _BELOW_DEVIATION) ** 2
         likely = np.exp(-0.5 * (misfit - misfit.min()))
-        fitted = (likely * height / likely.sum()) @ cells
+        likely /= likely.sum()
+        fitted = (likely * height) @ cells
         apart = _APART * fitted
         for octave in range(1, len(apart)):
             apart[octave] = max(apart[octave], _DECAY * apart[octave - 1])
         known = apart**2 / (apart**2 + noise**2)
-        return cls(edges, np.maximum(fitted + known * (noisy - fitted), 0.0))
+        of_means = _MIDDLE * height * (cells @ edges)
+        unsure = float(likely @ (of_means - likely @ of_means) ** 2)
+        unsure += float(np.sum((known * noise * _MIDDLE * edges) ** 2))
+        shares = np.maximum(fitted + known * (noisy - fitted), 0.0)
+        unsure += float(np.sum((_UNEVEN * shares * edges) ** 2))
+        kept = likely > 1e-6
+        laws = height[kept, None] * cells[kept]
+        return cls(edges, shares, laws, likely[kept], math.sqrt(unsure))
 
     @property
     def mean(self) -> float:
@@ -69,31 +95,37 @@ class TargetLaw:
         root = math.sqrt(_SQUARE * float(self.shares @ self.edges**2))
         return math.sqrt(max((root / max(self.mean, 1e-300)) ** 2 - 1.0, 0.0))
 
-    def missed(self, loss: Loss, margin: float, clip: float) -> float:
-        """By how much the logarithm of the mean is above a margin at which clipped slopes cancel.
-
-        Parameters
-        ----------
-        loss : Loss
-        margin : float
-            Where the sum of the slopes, clipped at `clip` over the length of ``(1, r)``, r standard
-            normal, is zero.
-        clip : float
-        """
-        nodes, weights = np.polynomial.hermite_e.hermegauss(9)
-        limits = clip / np.sqrt(1.0 + nodes**2)
+    def values(self, length: float) -> tuple[Vector, Vector]:
+        """Targets in units of their mean, less what margins explain, and their shares."""
         below = max(0.0, 1.0 - float(self.shares.sum()))
         values = np.append(0.5 * self.edges[0], _MIDDLE * self.edges)
         shares = np.append(below, self.shares)
-        low, high = loss.target_range
-        # The shape of the law is known better than its scale, which the margin tells.
-        scale = math.exp(margin) / max(self.mean, 1e-300)
-        for _ in range(4):
-            targets = np.clip(scale * values, low, high)
-            center = _center(loss, targets, shares, limits, weights)
-            mean = float(shares @ targets) / float(shares.sum())
-            scale *= math.exp(margin - center)
-        return math.log(mean) - center
+        shares /= shares.sum()
+        values = values / float(shares @ values)
+        wide = math.log(float(shares @ values**2))
+        values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
+        return values / float(shares @ values), shares
+
+    def beyond(self, top: float) -> float:
+        """What the mean has of the parts of targets above `top`."""
+        return float(self.shares @ np.maximum(_MIDDLE * self.edges - top, 0.0))
+
+    def doubt_beyond(self, top: float) -> float:
+        """Deviation of it: among the laws that may be, and of a part of what it is at most."""
+        parts = self.laws @ np.maximum(_MIDDLE * self.edges - top, 0.0)
+        unsure = float(self.likely @ (parts - self.likely @ parts) ** 2)
+        most = float(self.shares @ np.maximum(self.edges - top, 0.0))
+        return math.hypot(math.sqrt(unsure), _TAIL * most)
+
+    def around(self, length: float) -> tuple[Vector, Vector]:
+        """Targets in units of their mean, less the spread of margins of a length; their shares."""
+        below = max(0.0, 1.0 - float(self.shares.sum()))
+        values = np.append(0.5 * self.edges[0], _MIDDLE * self.edges)
+        shares = np.append(below, self.shares)
+        shares /= shares.sum()
+        wide = math.log(float(shares @ values**2) / float(shares @ values) ** 2)
+        values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
+        return values / float(shares @ values), shares
 
 
 def highest(noisy: Vector, noise: float) -> int:
@@ -110,24 +142,15 @@ def normal_shares(ends: Vector, centers: Vector, widths: Vector) -> NDArray[np.f
     return np.asarray(np.diff(ndtr((ends - center) / width), axis=1), dtype=np.float64)
 
 
-def _lognormal(octaves: int) -> NDArray[np.float64]:
-    """Shares in each octave of many lognormal laws, one a row."""
-    centers = np.arange(-1.5, octaves + 0.75, 0.25)
+@lru_cache(maxsize=16)
+def _smooth_laws(octaves: int) -> NDArray[np.float64]:
+    """Shares in each octave of many lognormal and gamma laws, one a row."""
+    ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)
     widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)
-    cells = normal_shares(np.arange(octaves + 1.0), centers, widths)
+    cells = normal_shares(ends, centers, widths)
+    shapes = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)
+    center, power = (grid.ravel()[:, None] for grid in np.meshgrid(centers, shapes, indexing="ij"))
+    gammas = np.diff(gammainc(power, power * 2.0 ** (ends - center)), axis=1)
+    cells = np.concatenate([cells, gammas])
     kept: NDArray[np.float64] = cells[cells.sum(axis=1) > 0.3]
     return kept
-
-
-def _center(loss: Loss, targets: Vector, shares: Vector, limits: Vector, weights: Vector) -> float:
-    """The margin at which the mean clipped slope is zero."""
-    width = float(loss.width or 0.0)
-    low, high = -width, width
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        slopes = loss(np.full(len(targets), middle), targets)[1]
-        if shares @ np.clip(slopes[:, None], -limits, limits) @ weights > 0.0:
-            high = middle
-        else:
-            low = middle
-    return 0.5 * (low + high)

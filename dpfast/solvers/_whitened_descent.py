@@ -51,8 +51,8 @@ _INTERCEPT_NOISE = 4.0
 # shorter in the coordinates the fewer there are, by a half at the second.
 _CURVED, _SHORT = 4.0, 2.0
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen;
-# and how many scales wide a range is that is known.
-_PRIOR_EFFECT, _RANGE = 10.0, 30.0
+# how many scales wide a range is that is known; and of an effect on logarithms of means.
+_PRIOR_EFFECT, _RANGE, _LINKED_EFFECT = 10.0, 30.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def descend(
     mean = total / (steps - first)
     if pace is not None:
         change = pace.norm / pace.rows
-    if settings.james_stein:
+    if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
     settles = settings.james_stein or start is not None
     if settles and plain and _tells_shares(shape, coordinates):
@@ -238,6 +238,24 @@ def _without_noise(
     entries = v[:free].size if classes is None else v[:free].size - free
     v[:free] *= kept(v[:free], deviation, entries)
     return _drawn_to_prior(v, deviation, shape, coordinates)
+
+
+def drawn_by_rareness(
+    v: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> tuple[Vector, float]:
+    """The weights of a loss with a log link drawn to moderate effects, and the noise's length then.
+
+    Rows count the less the longer they are, so there is little curvature along rare columns.
+    """
+    d, curved = shape.n_features, min(1.0, settings.rows_per_weight / _CURVED)
+    rare = _log_link.longest_row(shape) * coordinates.columns.scale / entry_bound(shape)
+    energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
+    bent = np.full(shape.dim, curved)
+    bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
+    deviations = weight_noise(settings, shape.n_samples, bent) * change
+    both = np.column_stack([v, np.diag(deviations)[:, :d]])
+    drawn = _drawn_to_prior(both, deviations, shape, coordinates, _LINKED_EFFECT)
+    return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
 
 
 def _tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
@@ -368,28 +386,35 @@ class _Line:
 
 
 def _drawn_to_prior(
-    v: Matrix, deviation: float, shape: ProblemShape, coordinates: Coordinates
+    v: Matrix,
+    deviation: float | Vector,
+    shape: ProblemShape,
+    coordinates: Coordinates,
+    effect: float = _PRIOR_EFFECT,
 ) -> Matrix:
     """The weights that are most likely if effects of a column's whole range are moderate.
 
-    The noise has this deviation in every coordinate, so a great one in the weights of columns whose
+    The noise has this deviation in the coordinates, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    precision = moderate_effects(shape, coordinates)
-    pull = deviation * np.sqrt(precision)[:, None] * coordinates.transform
+    precision = moderate_effects(shape, coordinates, effect)
+    pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
     own = np.diagonal(pull)
     if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
         return np.asarray((v.T / (1.0 + own**2)).T)
     system = np.eye(len(v)) + pull.T @ pull
-    return np.asarray(np.linalg.solve(system, v), dtype=np.float64)
+    drawn = deviation * np.linalg.solve(system, (v.T / deviation).T).T
+    return np.asarray(drawn.T, dtype=np.float64)
 
 
-def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
+def moderate_effects(
+    shape: ProblemShape, coordinates: Coordinates, effect: float = _PRIOR_EFFECT
+) -> Vector:
     """Precision of the weights if effects of a column's whole range are moderate."""
     height, columns = entry_bound(shape), coordinates.columns
-    precision: Vector = np.full(shape.dim, (height / _PRIOR_EFFECT) ** 2)
+    precision: Vector = np.full(shape.dim, (height / effect) ** 2)
     known = np.minimum(height, _RANGE * columns.scale[columns.ranged])
-    precision[: shape.n_features][columns.ranged] = np.square(known / _PRIOR_EFFECT)
+    precision[: shape.n_features][columns.ranged] = np.square(known / effect)
     precision[shape.n_features :] = 0.0
     if coordinates.anchor is not None:
         precision[coordinates.anchor] = 0.0

@@ -73,11 +73,12 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._log_link import Spread
+from dpfast.solvers._log_link import Direction, Spread
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._whitened_descent import (
     Settings,
     descend,
+    drawn_by_rareness,
     flat_noise,
     moderate_effects,
     noise_of_weights,
@@ -380,7 +381,7 @@ def plan(
     if target_range is not None:
         accesses.insert(0, (target_range.histogram, for_range))
     if link is not None:
-        accesses = [link.accesses[0], *accesses, link.accesses[1]]
+        accesses = [*link.first, *accesses, link.last]
     if groups is not None:
         accesses.insert(0, (groups.sizes, 1))
     # What noise does to the average of the iterates, at a quarter of the largest curvature.
@@ -618,18 +619,36 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         spread = _target_range.learn_range(settings.target_range, curator)
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
-    if link is not None and isinstance(spread, Spread):
-        transform = coordinates.transform
-        v = _log_link.calibrated(link, shape, curator, transform, v, spread, settings.ridge)
     unit = spread.half if isinstance(spread, Place) else 1.0
     noise = noise_of_weights(settings, shape, change)
-    w = unit * coordinates.weights(v, noise)
+    if link is not None and isinstance(spread, Spread):
+        found = _direction(settings, shape, coordinates, v, change)
+        w = _log_link.calibrated(
+            link, shape, curator, found, settings.limit, spread, settings.ridge
+        )
+    else:
+        w = unit * coordinates.weights(v, noise)
     history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
         flat = flat_noise(settings, shape.n_samples) * change
         covariance = unit**2 * _covariance(flat, shape, coordinates)
     return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
+
+
+def _direction(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates, v: Vector, change: float
+) -> Direction:
+    """The weights of a loss with a log link, and what noise has of their length."""
+    of_noise, constant = 0.0, None
+    if settings.james_stein:
+        v, of_noise = drawn_by_rareness(v, settings, shape, coordinates, change)
+    if shape.intercept != 0.0:
+        constant = coordinates.transform[:, -1]
+        v = np.append(v[:-1], 0.0)
+    w = coordinates.weights(v, noise_of_weights(settings, shape, change))
+    length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
+    return Direction(w, length, of_noise, constant)
 
 
 def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:

@@ -51,6 +51,7 @@ from dpfast.queries import (
     TargetCounts,
     TargetHistogram,
     TargetSizes,
+    TargetSum,
     WeightedCurvature,
     WeightedScores,
     estimating,
@@ -512,6 +513,8 @@ def _cases_of_parts() -> list[Case]:
          lambda query: [(w,) for w in weights_of(4)], 0.9),
         ("targets by size", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetCounts(shape, 6),
          lambda query: [()], 0.99),
+        ("sum of targets", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetSum(shape),
+         lambda query: [(1.5,)], 0.99),
         ("relative gradient", POISSON, (0.0, 1.0, 2.0),
          lambda shape: RelativeGradient(shape, BOUND, 60.0, 4, 2.0),
          lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], 0.9),
@@ -673,6 +676,18 @@ def _cases() -> list[Case]:
                 ALL,
             )
         )
+        if loss is POISSON:  # a target of 0 and one beyond the top
+            cases.append(
+                Case(
+                    "sum of targets",
+                    lambda size: TargetSum(shape_of(POISSON, size, 3)),
+                    lambda query: [(1.5,), (3.0,)],
+                    ball(3, targets, count=1),
+                    problem_of(POISSON),
+                    dict.fromkeys(RELATIONS, 0.99),
+                    ALL,
+                )
+            )
         for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf)):
             cases.append(
                 Case(

@@ -85,6 +85,7 @@ LOOSE = {
     "ScoreSum": None,
     "SquaredSlopes": None,
     "TargetCounts": None,
+    "TargetSum": None,
     "TargetSizes": None,
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
