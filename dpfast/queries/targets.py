@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +87,24 @@ class TargetSum(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the distance that the docstring proves."""
-        del neighboring_relation
+        records_apart(neighboring_relation)  # refuses a relation that there is not
         return self.shape.max_weight
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weighted shares."""
         n = self.shape.n_samples
         return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse a top that is no target.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if not 0.0 < point[0] < math.inf:
+            raise ValueError(f"top must be positive; got {point[0]}. Nothing was spent.")
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:
         """The sum."""
