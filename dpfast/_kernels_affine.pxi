@@ -140,8 +140,9 @@ def column_counts(rows, ptrdiff_t start, ptrdiff_t stop, const ptrdiff_t[::1] sl
                   const double[::1] share, double[:, ::1] out not None):
     """out (columns asked for x bins) += how many of the range's rows have their entry in each bin.
 
-    Line ``slot[j]`` is column j's, -1 leaves it out.  Bin b holds ``b <= (x - low) per_bin < b + 1``,
-    the outer ones also what lies beyond.  Rows are counted `share` times (None: once).
+    Line ``slot[j]`` is column j's, -1 leaves it out.  Bin b holds
+    ``b <= (x - low) per_bin < b + 1``, the outer ones also what lies beyond.  Rows are counted
+    `share` times (None: once).
     """
     cdef dpfast_dense dense
     cdef dpfast_csr sparse
