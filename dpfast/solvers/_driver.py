@@ -287,7 +287,7 @@ def plan(
     >>> shape = dpfast.ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
     >>> p = dpfast.plan(shape, "auto", dpfast.Budget(epsilon=1.0, delta=1e-6))
     >>> p.solver, len(p.events)
-    ('dp-whitened-gd', 5)
+    ('dp-whitened-gd', 7)
     """
     shape = problem if isinstance(problem, ProblemShape) else getattr(problem, "shape", problem)
     if not isinstance(shape, ProblemShape) and not hasattr(shape, "minimizer_sensitivity"):
