@@ -36,6 +36,8 @@ _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 # Lengths of float32 may be too long by this share of √dim, and squares of lengths of sparse rows by
 # that share of dim.
 _FLOAT32_SHARE, _FORM_SHARE = 2.0**-7, 2.0**-16
+# Shifts of sparse rows, in units of the radius, up to which what cancels is of no account.
+_SHORT_SHIFT = 8.0
 
 
 @dataclass(frozen=True)
@@ -158,16 +160,25 @@ def _coded_column_counts(
             counts[own, bin_of(0.0, own)] -= shares.sum()
 
 
-def scaled_lengths(problem: RowAccess, columns: Affine) -> Vector:
-    """``‖z_i‖`` of all rows; nothing is shortened."""
+def shortened(problem: RowAccess, columns: Affine) -> Vector:
+    """What shortens each row to the radius.
+
+    Of sparse rows with short shifts stored entries alone are read: then squares of these are what
+    cancels, and rounding is in proportion to them.
+    """
     found = np.empty(problem.target.shape)
+    stored = problem.sparse and np.linalg.norm(columns.shift) <= _SHORT_SHIFT * columns.radius
+    rows = max(1, _PIECE_ENTRIES // len(columns.factor))
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
-        rows, at = max(1, _PIECE_ENTRIES // len(columns.factor)), start
+        if stored:
+            found[start:stop] = _factors(kernel, first, last, columns)
+            return
         pieces = _pieces(kernel, first, last, columns, rows, np.ones(last - first))
-        for z, _, _ in pieces:
-            found[at : at + len(z)] = np.sqrt(np.einsum("ij,ij->i", z, z))
-            at += len(z)
+        at = start
+        for _, factors, _ in pieces:
+            found[at : at + len(factors)] = factors
+            at += len(factors)
 
     finish(problem.map_chunks(work))
     return found

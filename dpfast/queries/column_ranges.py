@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.queries._linear import Affine, column_counts, scaled_lengths
+from dpfast.queries._linear import Affine, column_counts, shortened
 from dpfast.queries.coordinates import _sum_over_blocks, _unit
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
-# Bins have a finite number per unit, and no row is as long as this.
-_NARROWEST, _NO_RADIUS = 1e-300, 1e300
+# Bins have a finite number per unit.
+_NARROWEST = 1e-300
 
 
 class ColumnHistogram(Query):
@@ -130,7 +130,7 @@ class LongRows(Query):
         """The number for a center and a factor of the columns."""
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
-        work = partial(_long, columns=Affine(unit, -center * unit, _NO_RADIUS))
+        work = partial(_long, columns=Affine(unit, -center * unit, math.sqrt(2.0)))
         count: Vector = _sum_over_blocks(prepared, work)
         return count
 
@@ -138,5 +138,5 @@ class LongRows(Query):
 def _long(problem: RowAccess, columns: Affine) -> Vector:
     """How many of some rows are long."""
     shares = problem.row_shares()
-    place = 2.0 * np.log2(np.clip(scaled_lengths(problem, columns), math.sqrt(2.0), 2.0)) - 1.0
+    place = np.minimum(-2.0 * np.log2(shortened(problem, columns)), 1.0)
     return np.array([place.sum() if shares is None else place @ shares])

@@ -181,10 +181,17 @@ def _of_laws(counts: Matrix, rows: float) -> tuple[Matrix, Vector, Vector, Vecto
     belief *= weights
     belief /= belief.sum(axis=1, keepdims=True)
     shares = belief @ laws
-    below = np.pad(np.cumsum(shares, axis=1), ((0, 0), (1, 0)))
-    ends, wanted = np.arange(_BINS + 1.0), (_LEFT_OUT, 1.0 - _LEFT_OUT)
-    first, last = np.array([np.interp(wanted, line, ends) for line in below]).T
+    first, last = _place(shares, _LEFT_OUT), _BINS - _place(shares[:, ::-1], _LEFT_OUT)
     return shares, np.exp(belief @ widths), first, last
+
+
+def _place(shares: Matrix, below: float) -> Vector:
+    """Where so much lies below, in bins."""
+    lines, total = np.arange(len(shares)), np.cumsum(shares, axis=1)
+    inside = np.argmax(total >= below, axis=1)
+    missing = total[lines, inside] - below
+    found: Vector = inside + 1.0 - missing / shares[lines, inside]
+    return found
 
 
 @lru_cache(maxsize=1)
