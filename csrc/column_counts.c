@@ -1,5 +1,6 @@
 /* Counts in bins.  An entry must be in the same bin wherever its row is, and whatever the compiler
- * makes of the loop around it: scaled entries are rounded before anything is taken from them. */
+ * makes of the loop around it: scaled entries are rounded before anything is taken from them.
+ * Lines are checked where they are used, too, for the analysis of the code. */
 #include "column_counts.h"
 
 #include "csr_ops.h"
@@ -8,7 +9,7 @@ static int valid(ptrdiff_t n, ptrdiff_t d, ptrdiff_t asked, const ptrdiff_t *slo
                  const double *low, const double *per_bin, ptrdiff_t bins, const double *counts)
 {
     ptrdiff_t j;
-    if (n < 0 || d < 0 || asked < 0 || bins < 1 || (d > 0 && slot == NULL) || low == NULL ||
+    if (n < 0 || d < 0 || asked < 0 || bins < 1 || slot == NULL || low == NULL ||
         per_bin == NULL || counts == NULL) {
         return 0;
     }
@@ -24,7 +25,7 @@ static int valid(ptrdiff_t n, ptrdiff_t d, ptrdiff_t asked, const ptrdiff_t *slo
 static inline ptrdiff_t bin_of(double x, double low, double per_bin, ptrdiff_t bins)
 {
     const double place = (x - low) * per_bin;
-    if (!(place >= 1.0)) {
+    if (place != place || place < 1.0) {
         return 0;
     }
     return place < (double)(bins - 1) ? (ptrdiff_t)place : bins - 1;
@@ -57,7 +58,7 @@ dpfast_status dpfast_dense_column_counts(const dpfast_dense *rows, ptrdiff_t ask
         const ptrdiff_t start = i * rows->row_stride;
         for (j = 0; j < rows->d; j++) {
             const ptrdiff_t k = slot[j];
-            if (k >= 0) {
+            if (k >= 0 && k < asked) {
                 const double x =
                     rows->scalar == DPFAST_FLOAT64 ? wide[start + j] : (double)narrow[start + j];
                 counts[k * bins + bin_of(scaled(x, rows->row_scale, i), low[k], per_bin[k], bins)] +=
@@ -95,7 +96,7 @@ dpfast_status dpfast_csr_column_counts(const dpfast_csr *rows, ptrdiff_t asked,
         all += count;
         for (k = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i); k < end; k++) {
             const ptrdiff_t at = slot[dpfast_index_at(rows->indices, rows->index_type, k)];
-            if (at >= 0) {
+            if (at >= 0 && at < asked) {
                 double *line = counts + at * bins;
                 const double x = scaled(stored(rows, k), rows->row_scale, i);
                 line[bin_of(0.0, low[at], per_bin[at], bins)] -= count;
@@ -104,8 +105,8 @@ dpfast_status dpfast_csr_column_counts(const dpfast_csr *rows, ptrdiff_t asked,
         }
     }
     for (j = 0; j < rows->d; j++) {
-        if (slot[j] >= 0) {
-            const ptrdiff_t at = slot[j];
+        const ptrdiff_t at = slot[j];
+        if (at >= 0 && at < asked) {
             counts[at * bins + bin_of(0.0, low[at], per_bin[at], bins)] += all;
         }
     }
