@@ -335,7 +335,7 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
 static void fuzz_column_counts(problem *p, const extras *e, ptrdiff_t n)
 {
     const ptrdiff_t d = p->sparse ? p->csr.d : p->dense.d, bins = 3;
-    ptrdiff_t *slot = buffer(d, sizeof *slot), j;
+    ptrdiff_t *slot = buffer(d + 1, sizeof *slot), j;
     double *counts = buffer(d * bins, sizeof *counts), sum = 0.0;
     for (j = 0; j < d * bins; j++) counts[j] = 0.0;
     for (j = 0; j < d; j++) slot[j] = j - 1;
