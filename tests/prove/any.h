@@ -132,6 +132,7 @@ static dpfast_dense any_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_sc
     rows.weight = PERHAPS(any_doubles(n));
     rows.row_scale = PERHAPS(any_doubles(n));
     rows.inverse_norm = gap > 0 ? any_floats(n) : NULL;
+    rows.consistent = any_int(0, 1);
     rows.alike = any_int(0, 1);
     rows.intercept = any_intercept(sign);
     return rows;
@@ -190,6 +191,7 @@ static dpfast_csr any_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
     rows.weight = PERHAPS(any_doubles(n));
     rows.row_scale = PERHAPS(any_doubles(n));
     rows.inverse_norm = sign > 0 ? any_floats(n) : NULL;
+    rows.consistent = any_int(0, 1);
     rows.intercept = any_intercept(sign);
     return rows;
 }
