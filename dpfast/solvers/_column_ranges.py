@@ -65,7 +65,7 @@ class Ranges(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnRanges:
-    """The accesses of the rounds, and of the lengths.
+    """The accesses of the rounds, and of the count of long rows.
 
     Attributes
     ----------

@@ -98,6 +98,7 @@ class Learning:
     Attributes
     ----------
     ranges : ColumnRanges or None
+        Where numeric columns lie between their bounds; None: as they were declared.
     moments : tuple of Gaussian
         Of :class:`~dpfast.queries.ColumnParts`.
     correlation : Gaussian or None

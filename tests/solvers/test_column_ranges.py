@@ -16,7 +16,7 @@ from dpfast.solvers._coordinates import learn
 DELTA = 1e-6
 
 
-def declared(X, y=None, epsilon=1.0):
+def declared(X, y=None):
     """A problem with columns declared to be numbers in [-1, 1]."""
     n, d = X.shape
     numbers = tuple(ColumnBlock("number", j, j + 1) for j in range(d))
