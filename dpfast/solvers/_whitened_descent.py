@@ -80,6 +80,7 @@ class Settings:
     james_stein: bool
     learning_share: float
     correlation_share: float
+    gradient_share: float
     classes: int | None = None
     link: LogLink | None = None
     target_range: TargetRange | None = None

@@ -40,6 +40,7 @@ Thakurta 2014; Lee & Kifer 2018).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -51,7 +52,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Access, Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
@@ -63,6 +64,7 @@ from dpfast.queries import (
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range
+from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
@@ -74,7 +76,7 @@ from dpfast.solvers._coordinates import (
 )
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction, Spread
-from dpfast.solvers._target_range import Place, TargetRange
+from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
     descend,
@@ -82,6 +84,20 @@ from dpfast.solvers._whitened_descent import (
     flat_noise,
     moderate_effects,
     noise_of_weights,
+)
+from dpfast.solvers._whitened_rules import (
+    COUNTED,
+    automatic_consistent,
+    automatic_narrowing,
+    automatic_settings,
+    clips_groups,
+    excess_risk_guess,
+    first_quantile,
+    narrows,
+    regime,
+    rows_per_weight,
+    tells_squares,
+    weight_of_counts,
 )
 
 Vector = NDArray[np.float64]
@@ -92,37 +108,26 @@ NAME = "dp-whitened-gd"
 # A dozen matrices of this many columns are held, and one is diagonalized.
 MAX_DIM = 10_000
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
-# Rows behind one weight, times µ, below which full steps would mostly follow the noise.
-_HOPELESS = 2.5
-# From here on squares tell more of a column's variance than noise hides.
-_SQUARES = 15.0
-# The weight of the counts of the classes beside columns' moments, which tell the less of the two
-# the fewer rows there are; and the most of the budget that both may take together.
-_COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
-_MOST_LEARNED = 0.8
 #: Up to so many weights the covariance of what noise does to them is kept.
 MOST_KNOWN = 500
-# From here on clipped rows count less whichever their label is: what that takes from the bias it
-# adds to the way to the minimum, and noise allows too few steps below.
-_CONSISTENT = 20.0
-# Up to the first there is no momentum; from the second on there are more steps and more rounds.
-_SLOW, _MANY = 30.0, 200.0
-# From here on correlations are learned from a smaller share of the budget.
-_AMPLE = 300.0
 # Share of the targets, on either side, that the range they are in units of need not hold: of kinks,
 # which look at one place of the law, and of residuals, whose tails have a part in the mean.
 _TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # Columns this many times narrower than their bounds are let be, where their ranges are learned.
 _NARROWEST = 1e4
-# Rows behind one weight, times µ, up to which a corner stays as wide as it is; and the narrowest
-# that a descent ends with, over that which it begins with.
-_WIDE, _NARROWEST_CORNER = 5.0, 0.02
-# Share of the iterates that is averaged if the corner stays, and if it gets far narrower.
-_AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
-# From here on weights explain as much as they will.
-_LEARNED = 10.0
-# Plans with shorter steps say that they fall back to little more than the intercept.
-_FULL_STEP = 0.5
+# Of the options that are numbers.
+_LIMITS: dict[str, dict[str, Any]] = {
+    "clip": {"low": 0.0, "low_open": True, "high": 1e100},
+    "learning_clip": {"low": 1.0, "high": 1e100},
+    "correlation_clip": {"low": 1.0, "high": 1e100},
+    "learning_share": {"low": 0.0, "low_open": True},
+    "correlation_share": {"low": 0.0},
+    "step": {"low": 0.0, "low_open": True, "high": 2.0},
+    "intercept_step": {"low": 0.0, "low_open": True, "high": 2.0},
+    "momentum": {"low": 0.0, "high": 1.0, "high_open": True},
+    "shrinkage": {"low": 0.0, "high": 1.0},
+    "average": {"low": 0.0, "high": 1.0},
+}
 # What follows the sizes of groups, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
 
@@ -230,35 +235,19 @@ def plan(
     ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    linked = shape.loss.log_link
-    counts = min(_MOST_COUNTED, max(_COUNTED, _COUNTED * _FEW / u))
+    linked, grouped = shape.loss.log_link, clips_groups(shape)
+    alike = _check_consistent(consistent, shape, u)
+    narrow = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
-    grouped = clips_groups(shape)
-    if consistent == "auto":
-        consistent = shape.loss.multiclass and not grouped and u >= _CONSISTENT
-    elif check_flag("consistent", consistent) and grouped:
-        raise ValueError("consistent must be False for groups of rows; got True.")
-    narrow = automatic_narrowing(shape, u)
-    if narrowing != "auto":
-        narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
-        if narrow < 1.0 and not _narrows(shape):
-            raise ValueError(
-                f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
-                f"{narrow}. It is for the rounded-off hinge, where a record is a row."
-            )
+    counts = weight_of_counts(u)
     automatic = partial(
         automatic_settings,
         shape=shape,
-        counts=counts if settled else _COUNTED,
-        consistent=bool(consistent),
+        counts=counts if settled else COUNTED,
+        consistent=alike,
         narrowing=narrow,
     )
-    settings = automatic(u)
-    if grouped:
-        settings = _groups.automatic_settings(automatic, u)
-    if linked:
-        settings |= _log_link.automatic_settings(u)
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -274,64 +263,24 @@ def plan(
         "shrinkage": shrinkage,
         "james_stein": james_stein,
     }
-    settings |= {name: value for name, value in chosen.items() if value != "auto"}
-    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
-    steps = check_integer("iterations", settings["iterations"], low=1, high=10**6)
-    turns = check_integer("rounds", settings["rounds"], low=1, high=100)
-    clip = check_real("clip", settings["clip"], low=0.0, low_open=True, high=1e100)
-    reach = check_real("learning_clip", settings["learning_clip"], low=1.0, high=1e100)
-    reach_2 = check_real("correlation_clip", settings["correlation_clip"], low=1.0, high=1e100)
-    for_moments = check_real("learning_share", settings["learning_share"], low=0.0, low_open=True)
-    for_correlation = check_real("correlation_share", settings["correlation_share"], low=0.0)
-    stride = check_real("step", settings["step"], low=0.0, low_open=True, high=2.0)
-    stride_0 = check_real(
-        "intercept_step", settings["intercept_step"], low=0.0, low_open=True, high=2.0
-    )
-    inertia = check_real("momentum", settings["momentum"], low=0.0, high=1.0, high_open=True)
-    shrink = check_real("shrinkage", settings["shrinkage"], low=0.0, high=1.0)
-    stein = check_flag("james_stein", settings["james_stein"])
-    if shape.dim - (shape.intercept != 0.0) < 2:
-        for_correlation = 0.0  # one column is correlated with nothing
-    numbers = shape.loss.kind == "regression" and not linked
-    if target_rounds == "auto":
-        target_rounds = _target_range.ROUNDS if numbers and not grouped else 0
-    for_range = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if for_range > 0 and (grouped or not numbers):
-        whose = "groups of rows" if grouped else f"the loss {shape.loss.name!r}"
-        raise ValueError(
-            f"target_rounds must be 0 for {whose}; got {for_range}. Only single numbers without a "
-            "log link have a range that is learned."
-        )
-    for_targets = sum(_log_link.shares(u * shape.dim)) if linked else 0.0
-    apart = math.sqrt(records_apart(neighboring_relation))
-    if for_range > 0:
-        for_targets = _target_range.share(u * shape.dim * apart)
-    for_targets += _groups.SIZES_SHARE if grouped else 0.0
+    options = _checked(chosen, automatic, shape, u)
+    rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
+    for_range = _check_target_rounds(target_rounds, shape)
     numeric = np.flatnonzero(~indicators(shape))
-    a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
-    if range_rounds == "auto":
-        range_rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
-    ranging = check_integer("range_rounds", range_rounds, low=0, high=5)
-    if ranging > 0 and a_round == 0.0:
-        raise ValueError(
-            "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
-            f"{ranging}."
-        )
-    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
-    for_others = for_targets + for_ranges
-    if for_moments + for_correlation + for_others >= 1.0:
-        raise ValueError(
-            f"learning_share + correlation_share must be less than {1.0 - for_others:g}, or "
-            f"nothing is left for the gradients; got {for_moments} + {for_correlation}."
-        )
-    averaged = check_real("average", settings["average"], low=0.0, high=1.0)
-
-    radius = reach * math.sqrt(shape.dim)
-    # With a log link slopes and curvatures are in units that the run learns.
-    slope, largest = shape.loss.lipschitz, shape.loss.smoothness * shape.max_weight
+    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
+    ranging = _check_range_rounds(range_rounds, a_round)
+    for_targets = _groups.SIZES_SHARE if grouped else 0.0
     if linked:
-        slope, largest = 1.0, 1.0
-    clip_norm = clip * math.sqrt(shape.dim) * slope
+        for_targets = sum(_log_link.shares(u * shape.dim))
+    elif for_range > 0:
+        for_targets = _target_range.share(rows)
+    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
+    left = _left(options, for_targets + for_ranges)
+
+    # With a log link slopes are in units that the run learns.
+    slope = 1.0 if linked else shape.loss.lipschitz
+    clip_norm = options["clip"] * math.sqrt(shape.dim) * slope
+    radius = options["learning_clip"] * math.sqrt(shape.dim)
     farthest = _NARROWEST * math.sqrt(shape.dim) if ranging > 0 else 0.0
     limit = reach_limit(shape, clip_norm, radius, farthest)
     if grouped:
@@ -341,255 +290,210 @@ def plan(
         budget = Budget(mu=mu * math.sqrt(share))
         return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
 
-    # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
-    # nothing that is worth their noise.
-    squares = u >= _SQUARES
-    queries = [ColumnParts(shape, math.sqrt(shape.dim), False, None, counts)]
-    queries += [ColumnParts(shape, radius, squares, None, counts)] * (turns - 1)
-    moments = tuple(release(for_moments / turns, query, _MOMENTS) for query in queries)
-    correlation = None
-    if for_correlation > 0.0:
-        gram = Gram(shape, reach_2 * math.sqrt(shape.dim), limit)
-        correlation = release(for_correlation, gram, _CORRELATION)
     ranges = None
     if ranging > 0:
         ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
-    for_gradients = 1.0 - for_moments - for_correlation - for_others
-    query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
-    link = _log_link.planned(shape, u, limit, release) if linked else None
+    learning = _learning(shape, options, ranges, limit, counts, tells_squares(u), release)
+    link = target_range = groups = None
+    query: Query = CoordinateGradient(shape, clip_norm, limit, alike)
     if linked:
+        link = _log_link.planned(shape, u, limit, release)
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-    target_range = None
-    if for_range > 0:
+    elif for_range > 0:
         tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
-        begin = _quantile(shape.loss, u)
+        begin = first_quantile(shape.loss, u)
         target_range = _target_range.planned(
             shape, 1.0, for_range, for_targets, release, tail, begin
         )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-    groups = None
-    if grouped:
+    elif grouped:
+        free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
         query = _groups.gradient_query(shape, limit, neighboring_relation)
         groups = _groups.planned(release, shape, free, automatic, u)
-    gradient = release(for_gradients / steps, query, _GRADIENT)
-    accesses = [] if ranges is None else [(ranges.histogram, ranging), (ranges.long_rows, 1)]
-    accesses += [(mechanism, 1) for mechanism in moments]
-    if correlation is not None:
-        accesses.append((correlation, 1))
-    accesses.append((gradient, steps))
-    if target_range is not None:
-        accesses.insert(0, (target_range.histogram, for_range))
-    if link is not None:
-        accesses = [*link.first, *accesses, link.last]
-    if groups is not None:
-        accesses.insert(0, (groups.sizes, 1))
-    # What noise does to the average of the iterates, at a quarter of the largest curvature.
-    curvature = largest / 4.0
-    # Of groups as if each had one row: how many rows there are is not known yet.
-    deviation = gradient.stddev * (clip_norm * shape.max_weight if grouped else 1.0)
-    variance = (deviation / shape.n_samples) ** 2 / max(1.0, averaged * steps)
-    by_noise = 0.5 * shape.dim * variance / curvature
+    settings = Settings(
+        **options,
+        learning=learning,
+        gradient=release(left / options["iterations"], query, _GRADIENT),
+        gradient_share=left,
+        curvature=1.0 if linked else shape.loss.smoothness * shape.max_weight,
+        radius=radius,
+        limit=limit,
+        regime=regime(options["step"], target_range),
+        clip_norm=clip_norm,
+        ridge=ridge,
+        link=link,
+        target_range=target_range,
+        groups=groups,
+        rows_per_weight=u,
+        consistent=alike,
+        narrowing=narrow,
+        width=None if shape.loss.width is None or linked else narrow * shape.loss.width,
+    )
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=tuple(accesses),
-        settings=Settings(
-            learning=Learning(ranges, moments, correlation, limit, evened=stein),
-            gradient=gradient,
-            curvature=largest,
-            radius=radius,
-            limit=limit,
-            regime=_regime(stride, target_range),
-            clip_norm=clip_norm,
-            rounds=turns,
-            iterations=steps,
-            clip=clip,
-            learning_clip=reach,
-            correlation_clip=reach_2,
-            average=averaged,
-            ridge=ridge,
-            step=stride,
-            intercept_step=stride_0,
-            momentum=inertia,
-            shrinkage=shrink,
-            james_stein=stein,
-            learning_share=for_moments,
-            correlation_share=for_correlation,
-            link=link,
-            target_range=target_range,
-            groups=groups,
-            rows_per_weight=u,
-            consistent=bool(consistent),
-            narrowing=narrow,
-            width=None if shape.loss.width is None or linked else narrow * shape.loss.width,
-        ),
-        expected=MappingProxyType(
-            {
-                "excess_loss_by_noise": by_noise,
-                "excess_risk_guess": excess_risk_guess(shape, by_noise),
-                "seconds": _seconds.preparation(shape)
-                + _seconds.column_ranges(shape, ranging)
-                + _seconds.whitening(shape, turns, correlation is not None)
-                + sum(_seconds.release(mechanism.dimension) for mechanism in moments)
-                + (_seconds.release(correlation.dimension) if correlation is not None else 0.0)
-                + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
-                "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
-            }
-        ),
+        accesses=accesses(settings),
+        settings=settings,
+        expected=_expected(settings, shape),
     )
 
 
-def _regime(step: float, target_range: TargetRange | None) -> str:
-    """What the budget is enough for."""
-    said = "near a constant prediction" if step < _FULL_STEP else "all weights"
-    if target_range is not None and not target_range.found:
-        said += "; not to find targets in bounds that are far too wide"
-    return said
+def _check_consistent(consistent: bool | str, shape: ProblemShape, u: float) -> bool:
+    if consistent == "auto":
+        return automatic_consistent(shape, u)
+    if check_flag("consistent", consistent) and clips_groups(shape):
+        raise ValueError("consistent must be False for groups of rows; got True.")
+    return bool(consistent)
 
 
-def _quantile(loss: Loss, u: float) -> float | None:
-    """Of the targets, where the descent begins: up to halfway to the median.
-
-    What weights explain brings the residuals' quantile nearer to the middle than that of the
-    targets, and how much they do follows from how well they can be learned.
-    """
-    if loss.quantile is None:
-        return None
-    return loss.quantile + 0.5 * min(1.0, (u / _LEARNED) ** 2) * (0.5 - loss.quantile)
-
-
-def clips_groups(shape: ProblemShape) -> bool:
-    """Whether groups of rows are clipped as one vector, and not row by row with less weight."""
-    return shape.several_rows and not shape.loss.log_link
+def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> float:
+    if narrowing == "auto":
+        return automatic_narrowing(shape, u)
+    narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
+    if narrow < 1.0 and not narrows(shape):
+        raise ValueError(
+            f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
+            f"{narrow}. It is for the rounded-off hinge, where a record is a row."
+        )
+    return narrow
 
 
-def _narrows(shape: ProblemShape) -> bool:
-    """Whether the loss has a corner that a descent can round off over less and less."""
-    return shape.loss.cornered and not clips_groups(shape)
+def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
+    grouped = clips_groups(shape)
+    numbers = shape.loss.kind == "regression" and not shape.loss.log_link
+    if target_rounds == "auto":
+        return _target_range.ROUNDS if numbers and not grouped else 0
+    rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if rounds > 0 and (grouped or not numbers):
+        whose = "groups of rows" if grouped else f"the loss {shape.loss.name!r}"
+        raise ValueError(
+            f"target_rounds must be 0 for {whose}; got {rounds}. Only single numbers without a "
+            "log link have a range that is learned."
+        )
+    return rounds
 
 
-def automatic_narrowing(shape: ProblemShape, u: float) -> float:
-    """The corner's width in the end over that in the beginning.
-
-    A wide corner moves the minimum, most where there is no signal and margins pile up at it.  A
-    narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        A width that was chosen stays.
-    u : float
-        See :func:`rows_per_weight`.
-
-    Returns
-    -------
-    float
-    """
-    if not (_narrows(shape) and shape.loss.default_width):
-        return 1.0
-    return min(1.0, max(_NARROWEST_CORNER, _WIDE / u))
+def _check_range_rounds(range_rounds: int | str, a_round: float) -> int:
+    """Of which each takes the share `a_round` of the budget, or 0 if none can be made."""
+    if range_rounds == "auto":
+        return _column_ranges.ROUNDS if a_round > 0.0 else 0
+    rounds = check_integer("range_rounds", range_rounds, low=0, high=5)
+    if rounds > 0 and a_round == 0.0:
+        raise ValueError(
+            "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
+            f"{rounds}."
+        )
+    return rounds
 
 
-def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
-    """What the noise costs, bent so that it stays below what can be lost.
-
-    Where noise is large, few or short steps leave the weights near a constant prediction, which
-    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  Data in
-    which the curvature is far from a quarter of its largest value (rare classes, very strong
-    signals) lose more; docs/auto.md compares the guess with what was measured.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    by_noise : float
-        Excess loss by noise alone, at a quarter of the largest curvature.
-
-    Returns
-    -------
-    float
-        Grows with `by_noise`.
-    """
-    most = min(shape.loss.at_zero, shape.loss.lipschitz) * shape.max_weight / 3.0
-    return by_noise / (1.0 + by_noise / most)
-
-
-def automatic_settings(
-    u: float,
+def _checked(
+    chosen: dict[str, Any],
+    automatic: Callable[[float], dict[str, Any]],
     shape: ProblemShape,
-    counts: float = _COUNTED,
-    consistent: bool = False,
-    narrowing: float = 1.0,
+    u: float,
 ) -> dict[str, Any]:
-    """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
-
-    Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
-    ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer and shorter
-    steps and less belief in what was learned. The intercept is one number and not d of them: the
-    same noise lets it go ``d`` times as far.
-
-    Parameters
-    ----------
-    u : float
-        See :func:`rows_per_weight`.
-    shape : ProblemShape
-        Its number of weights frees the intercept; of many numbers fewer steps are made.
-    counts : float, default=0.3
-        Weight of the counts of the classes.  What they add to the price of the columns' moments is
-        taken from the gradients, and steps are as much shorter.
-    consistent : bool, default=False
-        Whether clipped rows count less whichever their label is.  That has no bias if the model is
-        right, so more is clipped, and the minimum is farther.
-    narrowing : float, default=1.0
-        Of the corner: steps get shorter, so there are more, and the late ones are averaged.  A wide
-        corner had its minimum at longer weights, which hid what the shrinkage takes.
-
-    Returns
-    -------
-    dict
-    """
-    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do; the
-    # longer residuals get, the more noise there is in a step of the intercept.
-    even = shape.loss.even
-    slope = min(1.0, 0.5 / shape.loss.lipschitz) if even else 1.0
-    # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
-    # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
-    by_step = shape.loss.lipschitz / shape.loss.smoothness
-    way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
-    if even or shape.loss.log_link:
-        way = 1.0
-    way *= 1.5 - 0.5 * narrowing
-    most, least = 16.0, 16.0 if consistent else 10.0
-    steps, growth = 10.0 * (u / 20.0) ** 0.5, 0.25 if consistent else 0.4
-    momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
-    if u >= _MANY:
-        most, least = 40.0, 32.0 if consistent else 24.0
-        steps = 24.0 * (u / 1500.0) ** 0.35
-        momentum = 0.35 * math.log2(u / 60.0)
-    # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
-    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
-    if u < 50.0:
-        correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
-    columns = min(0.2, 0.05 + 2.5 / u)
-    learned = min(_MOST_LEARNED, columns * (1.0 + counts**2) / (1.0 + _COUNTED**2))
-    left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
-    return {
-        "iterations": int(way * min(most, max(least, steps))),
-        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** growth)),
-        "rounds": 3 if u < _MANY else 5,
-        "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
-        "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
-        "learning_share": learned,
-        "correlation_share": correlated,
-        "average": _AVERAGE_OF_NARROW + (_AVERAGE - _AVERAGE_OF_NARROW) * narrowing,
-        "step": min(1.0, (left / _HOPELESS) ** 4),
-        "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
-        "momentum": min(0.6 if u < _MANY else 0.78, momentum),
-        "shrinkage": narrowing * min(0.05, 0.3 / u),
-        "james_stein": True,
+    """The options that were chosen, and what "auto" stands for."""
+    values = _groups.automatic_settings(automatic, u) if clips_groups(shape) else automatic(u)
+    if shape.loss.log_link:
+        values |= _log_link.automatic_settings(u)
+    values |= {name: value for name, value in chosen.items() if value != "auto"}
+    found: dict[str, Any] = {
+        name: check_real(name, values[name], **limits) for name, limits in _LIMITS.items()
     }
+    found["iterations"] = check_integer("iterations", values["iterations"], low=1, high=10**6)
+    found["rounds"] = check_integer("rounds", values["rounds"], low=1, high=100)
+    found["james_stein"] = check_flag("james_stein", values["james_stein"])
+    if shape.dim - (shape.intercept != 0.0) < 2:
+        found["correlation_share"] = 0.0  # one column is correlated with nothing
+    return found
+
+
+def _left(options: dict[str, Any], for_others: float) -> float:
+    """Share of the budget that is left for the gradients."""
+    columns: float = options["learning_share"]
+    correlated: float = options["correlation_share"]
+    if columns + correlated + for_others >= 1.0:
+        raise ValueError(
+            f"learning_share + correlation_share must be less than {1.0 - for_others:g}, or "
+            f"nothing is left for the gradients; got {columns} + {correlated}."
+        )
+    return 1.0 - columns - correlated - for_others
+
+
+def _learning(
+    shape: ProblemShape,
+    options: dict[str, Any],
+    ranges: ColumnRanges | None,
+    limit: float,
+    counts: float,
+    squares: bool,
+    release: Callable[[float, Query, str], Gaussian],
+) -> Learning:
+    """The accesses that coordinates are learned by."""
+    # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
+    # nothing that is worth their noise.
+    unit, turns = math.sqrt(shape.dim), options["rounds"]
+    later = ColumnParts(shape, options["learning_clip"] * unit, squares, None, counts)
+    queries = [ColumnParts(shape, unit, False, None, counts)] + [later] * (turns - 1)
+    a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
+    moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
+    correlation = None
+    if correlated > 0.0:
+        gram = Gram(shape, options["correlation_clip"] * unit, limit)
+        correlation = release(correlated, gram, _CORRELATION)
+    return Learning(ranges, moments, correlation, limit, evened=options["james_stein"])
+
+
+def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
+    """What a run asks for, in order, and how often."""
+    first: list[tuple[Access[Any], int]] = []
+    learning, link = settings.learning, settings.link
+    if settings.groups is not None:
+        first.append((settings.groups.sizes, 1))
+    if link is not None:
+        first += link.first
+    if settings.target_range is not None:
+        first.append((settings.target_range.histogram, settings.target_range.rounds))
+    if learning.ranges is not None:
+        first += [(learning.ranges.histogram, learning.ranges.rounds)]
+        first += [(learning.ranges.long_rows, 1)]
+    first += [(mechanism, 1) for mechanism in learning.moments]
+    if learning.correlation is not None:
+        first.append((learning.correlation, 1))
+    last = [] if link is None else [link.last]
+    return (*first, (settings.gradient, settings.iterations), *last)
+
+
+def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, float]:
+    """What noise does to the average of the iterates, at a quarter of the largest curvature."""
+    learning, steps = settings.learning, settings.iterations
+    curvature = settings.curvature / 4.0
+    # Of groups as if each had one row: how many rows there are is not known yet.
+    grouped = settings.groups is not None
+    deviation = settings.gradient.stddev * (
+        settings.clip_norm * shape.max_weight if grouped else 1.0
+    )
+    variance = (deviation / shape.n_samples) ** 2 / max(1.0, settings.average * steps)
+    by_noise = 0.5 * shape.dim * variance / curvature
+    releases = [*learning.moments, *([learning.correlation] if learning.correlation else [])]
+    seconds = (
+        _seconds.preparation(shape)
+        + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
+        + _seconds.whitening(shape, settings.rounds, learning.correlation is not None)
+        + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
+        + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
+    )
+    return MappingProxyType(
+        {
+            "excess_loss_by_noise": by_noise,
+            "excess_risk_guess": excess_risk_guess(shape, by_noise),
+            "seconds": seconds,
+            "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
+        }
+    )
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -687,27 +591,6 @@ def refusal(loss: Loss) -> str | None:
         "of bounded curvature, which sets the step size": math.isfinite(loss.smoothness),
     }
     return next((need for need, met in needs.items() if not met), None)
-
-
-def rows_per_weight(
-    shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str = "auto"
-) -> float:
-    """``u = µ n / (k d)``: rows behind one weight, times the privacy loss allowed to one of them.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    budget : Budget
-        Not pure.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-
-    Returns
-    -------
-    float
-    """
-    mu = budget_mu(budget, accountant) / records_apart(neighboring_relation)
-    return mu * shape.n_samples / shape.dim
 
 
 SOLVER = Solver(

@@ -51,6 +51,7 @@ SETTINGS = {
     "epochs": "passes over the rows",
     "gamma": "share by which a gradient costs more each time its step was no good",
     "generations": "rounds of choosing parents and making children",
+    "gradient_share": "share of the budget (in units of mu²) for the gradients",
     "gradient_tolerance": "length of the gradient at which the optimizer may stop",
     "gradient_variance": "largest mean square of a noisy gradient",
     "intercept_step": "step of the intercept, over that of the weights",

@@ -33,6 +33,7 @@ from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
+from dpfast.solvers._whitened_rules import clips_groups, rows_per_weight
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -95,8 +96,8 @@ def plan_multinomial(
             f"regression; got {', '.join(unknown)}."
         )
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    grouped = dp_whitened_gd.clips_groups(shape)
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    grouped = clips_groups(shape)
     consistent = options.pop("consistent", "auto")
     if consistent == "auto":
         consistent = not grouped
@@ -121,18 +122,13 @@ def plan_multinomial(
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    share = 1.0 - settings.learning_share - settings.correlation_share
-    if settings.groups is not None:
-        share -= _groups.SIZES_SHARE
-    if settings.learning.ranges is not None:
-        share -= settings.learning.ranges.share
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
-        Budget(mu=mu * math.sqrt(share / steps)),
+        Budget(mu=mu * math.sqrt(settings.gradient_share / steps)),
         _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent),
         neighboring_relation,
         where=_GRADIENT,
@@ -147,23 +143,22 @@ def plan_multinomial(
         )
         for mechanism in learning.moments
     )
-    other = dict(zip(map(id, learning.moments), moments, strict=True))
-    before = [(other.get(id(access), access), count) for access, count in base.accesses[:-1]]
+    settings = replace(
+        settings,
+        learning=replace(learning, moments=moments),
+        gradient=gradient,
+        curvature=CLASS_CURVATURE * shape.max_weight,
+        clip_norm=clip_norm,
+        clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
+        iterations=steps,
+        intercept_step=intercept_step,
+        classes=n_classes,
+        consistent=consistent,
+    )
     plan = replace(
         base,
-        accesses=(*before, (gradient, steps)),
-        settings=replace(
-            settings,
-            learning=replace(learning, moments=moments),
-            gradient=gradient,
-            curvature=CLASS_CURVATURE * shape.max_weight,
-            clip_norm=clip_norm,
-            clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
-            iterations=steps,
-            intercept_step=intercept_step,
-            classes=n_classes,
-            consistent=consistent,
-        ),
+        accesses=dp_whitened_gd.accesses(settings),
+        settings=settings,
         expected=MappingProxyType({}),
     )
     assert affordable(plan.events, budget, accountant)
@@ -187,7 +182,7 @@ def _query(
     consistent: bool,
 ) -> Query:
     """The gradients of all classes."""
-    if dp_whitened_gd.clips_groups(shape):
+    if clips_groups(shape):
         return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
     return ClassGradient(shape, clip_norm, limit, n_classes, consistent)
 

@@ -24,6 +24,7 @@ from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._whitened_descent import Settings, descend, flat_noise
+from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
@@ -141,9 +142,9 @@ def plan_refit(
     check_shape(shape, budget, neighboring_relation)
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     mu = budget_mu(budget, accountant)
-    u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     together = math.hypot(u, _REMEMBERED * prior.rows_per_weight)
-    automatic = dp_whitened_gd.automatic_settings(together, shape)
+    automatic = automatic_settings(together, shape)
     losses = CandidateLosses(
         shape, 2, _loss_clip(shape), float(np.linalg.norm(prior.w)) or 1.0, norm="l2"
     )
@@ -186,7 +187,7 @@ def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
     shape = plan.shape
     if plan.solver != dp_whitened_gd.NAME or shape.unit == "group":
         return 0.0
-    u = dp_whitened_gd.rows_per_weight(shape, plan.budget, plan.neighboring_relation, accountant)
+    u = rows_per_weight(shape, plan.budget, plan.neighboring_relation, accountant)
     before = 0.0
     if isinstance(plan.settings, RefitSettings):
         before = _REMEMBERED * plan.settings.prior_rows_per_weight

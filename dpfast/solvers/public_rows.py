@@ -36,6 +36,7 @@ from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.prior import check_shape
 
 Vector = NDArray[np.float64]
@@ -217,7 +218,7 @@ def plan_with_rows(
             f"be None, for a fit with public rows; got {shape.dim} and {shape.alpha}."
         )
     mu = budget_mu(budget, accountant)
-    u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     steps = next((steps for least, steps in _STEPS if u >= least), 1)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
     clip_norm = clip * math.sqrt(shape.dim) * _large_slope(shape, prior)

@@ -1,0 +1,227 @@
+"""How the settings of whitened descent follow from public quantities.
+
+Everything rests on `u`, the rows behind one weight times the privacy loss allowed to one of them
+(:func:`rows_per_weight`); docs/whitened.md has the rules in one table, and where they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpfast.losses import Loss
+from dpfast.privacy import Budget, records_apart
+from dpfast.privacy.calibration import budget_mu
+from dpfast.shape import ProblemShape
+from dpfast.solvers._target_range import TargetRange
+
+# Rows behind one weight, times µ, below which full steps would mostly follow the noise.
+_HOPELESS = 2.5
+# From here on squares tell more of a column's variance than noise hides.
+_SQUARES = 15.0
+# The weight of the counts of the classes beside columns' moments, which tell the less of the two
+# the fewer rows there are; and the most of the budget that both may take together.
+COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
+_MOST_LEARNED = 0.8
+# From here on clipped rows count less whichever their label is: what that takes from the bias it
+# adds to the way to the minimum, and noise allows too few steps below.
+_CONSISTENT = 20.0
+# Up to the first there is no momentum; from the second on there are more steps and more rounds.
+_SLOW, _MANY = 30.0, 200.0
+# From here on correlations are learned from a smaller share of the budget.
+_AMPLE = 300.0
+# Rows behind one weight, times µ, up to which a corner stays as wide as it is; and the narrowest
+# that a descent ends with, over that which it begins with.
+_WIDE, _NARROWEST_CORNER = 5.0, 0.02
+# Share of the iterates that is averaged if the corner stays, and if it gets far narrower.
+_AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
+# From here on weights explain as much as they will.
+_LEARNED = 10.0
+# Plans with shorter steps say that they fall back to little more than the intercept.
+_FULL_STEP = 0.5
+
+
+def rows_per_weight(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str = "auto"
+) -> float:
+    """``u = µ n / (k d)``: rows behind one weight, times the privacy loss allowed to one of them.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    budget : Budget
+        Not pure.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    accountant : str, default="auto"
+
+    Returns
+    -------
+    float
+    """
+    mu = budget_mu(budget, accountant) / records_apart(neighboring_relation)
+    return mu * shape.n_samples / shape.dim
+
+
+def automatic_settings(
+    u: float,
+    shape: ProblemShape,
+    counts: float = COUNTED,
+    consistent: bool = False,
+    narrowing: float = 1.0,
+) -> dict[str, Any]:
+    """What "auto" stands for; docs/whitened.md and docs/auto.md have the studies.
+
+    Everything follows from `u`, since in white coordinates the noise in a mean over the rows is
+    ``c √d / (u d) = c / (u √d)`` a coordinate: more of it asks for more clipping, fewer and shorter
+    steps and less belief in what was learned. The intercept is one number and not d of them: the
+    same noise lets it go ``d`` times as far.
+
+    Parameters
+    ----------
+    u : float
+        See :func:`rows_per_weight`.
+    shape : ProblemShape
+        Its number of weights frees the intercept; of many numbers fewer steps are made.
+    counts : float, default=0.3
+        Weight of the counts of the classes.  What they add to the price of the columns' moments is
+        taken from the gradients, and steps are as much shorter.
+    consistent : bool, default=False
+        Whether clipped rows count less whichever their label is.  That has no bias if the model is
+        right, so more is clipped, and the minimum is farther.
+    narrowing : float, default=1.0
+        Of the corner: steps get shorter, so there are more, and the late ones are averaged.  A wide
+        corner had its minimum at longer weights, which hid what the shrinkage takes.
+
+    Returns
+    -------
+    dict
+    """
+    # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do; the
+    # longer residuals get, the more noise there is in a step of the intercept.
+    even = shape.loss.even
+    slope = min(1.0, 0.5 / shape.loss.lipschitz) if even else 1.0
+    # A full step moves a margin by slope over curvature, the logistic loss's by 4 at most; where
+    # that is less, the way takes more steps.  Residuals of the Huber loss have no such way to go.
+    by_step = shape.loss.lipschitz / shape.loss.smoothness
+    way = min(3.0, max(1.0, math.sqrt(4.0 / by_step)))
+    if even or shape.loss.log_link:
+        way = 1.0
+    way *= 1.5 - 0.5 * narrowing
+    most, least = 16.0, 16.0 if consistent else 10.0
+    steps, growth = 10.0 * (u / 20.0) ** 0.5, 0.25 if consistent else 0.4
+    momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
+    if u >= _MANY:
+        most, least = 40.0, 32.0 if consistent else 24.0
+        steps = 24.0 * (u / 1500.0) ** 0.35
+        momentum = 0.35 * math.log2(u / 60.0)
+    # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
+    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
+    if u < 50.0:
+        correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
+    columns = min(0.2, 0.05 + 2.5 / u)
+    learned = min(_MOST_LEARNED, columns * (1.0 + counts**2) / (1.0 + COUNTED**2))
+    left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
+    return {
+        "iterations": int(way * min(most, max(least, steps))),
+        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** growth)),
+        "rounds": 3 if u < _MANY else 5,
+        "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
+        "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
+        "learning_share": learned,
+        "correlation_share": correlated,
+        "average": _AVERAGE_OF_NARROW + (_AVERAGE - _AVERAGE_OF_NARROW) * narrowing,
+        "step": min(1.0, (left / _HOPELESS) ** 4),
+        "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
+        "momentum": min(0.6 if u < _MANY else 0.78, momentum),
+        "shrinkage": narrowing * min(0.05, 0.3 / u),
+        "james_stein": True,
+    }
+
+
+def weight_of_counts(u: float) -> float:
+    """Of the counts of the classes beside columns' moments."""
+    return min(_MOST_COUNTED, max(COUNTED, COUNTED * _FEW / u))
+
+
+def automatic_consistent(shape: ProblemShape, u: float) -> bool:
+    """Whether clipped rows count less whichever their label is."""
+    return shape.loss.multiclass and not clips_groups(shape) and u >= _CONSISTENT
+
+
+def tells_squares(u: float) -> bool:
+    """Whether squares of columns are released beside their parts."""
+    return u >= _SQUARES
+
+
+def narrows(shape: ProblemShape) -> bool:
+    """Whether the loss has a corner that a descent can round off over less and less."""
+    return shape.loss.cornered and not clips_groups(shape)
+
+
+def automatic_narrowing(shape: ProblemShape, u: float) -> float:
+    """The corner's width in the end over that in the beginning.
+
+    A wide corner moves the minimum, most where there is no signal and margins pile up at it.  A
+    narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        A width that was chosen stays.
+    u : float
+        See :func:`rows_per_weight`.
+
+    Returns
+    -------
+    float
+    """
+    if not (narrows(shape) and shape.loss.default_width):
+        return 1.0
+    return min(1.0, max(_NARROWEST_CORNER, _WIDE / u))
+
+
+def first_quantile(loss: Loss, u: float) -> float | None:
+    """Of the targets, where the descent begins: up to halfway to the median.
+
+    What weights explain brings the residuals' quantile nearer to the middle than that of the
+    targets, and how much they do follows from how well they can be learned.
+    """
+    if loss.quantile is None:
+        return None
+    return loss.quantile + 0.5 * min(1.0, (u / _LEARNED) ** 2) * (0.5 - loss.quantile)
+
+
+def clips_groups(shape: ProblemShape) -> bool:
+    """Whether groups of rows are clipped as one vector, and not row by row with less weight."""
+    return shape.several_rows and not shape.loss.log_link
+
+
+def regime(step: float, target_range: TargetRange | None) -> str:
+    """What the budget is enough for."""
+    said = "near a constant prediction" if step < _FULL_STEP else "all weights"
+    if target_range is not None and not target_range.found:
+        said += "; not to find targets in bounds that are far too wide"
+    return said
+
+
+def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
+    """What the noise costs, bent so that it stays below what can be lost.
+
+    Where noise is large, few or short steps leave the weights near a constant prediction, which
+    loses a share of the loss at zero (for targets of at most one): a third, as a guess.  Data in
+    which the curvature is far from a quarter of its largest value (rare classes, very strong
+    signals) lose more; docs/auto.md compares the guess with what was measured.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    by_noise : float
+        Excess loss by noise alone, at a quarter of the largest curvature.
+
+    Returns
+    -------
+    float
+        Grows with `by_noise`.
+    """
+    most = min(shape.loss.at_zero, shape.loss.lipschitz) * shape.max_weight / 3.0
+    return by_noise / (1.0 + by_noise / most)
