@@ -88,6 +88,19 @@ class TestFit:
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
+    def test_standard_errors(self, run):
+        bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
+        command = (*FIT, "--epsilon", 5, "--set", "inference=true", "--json")
+        code, out, err = run(*command, bounds=bounds)
+        assert code == 0, err
+        found = {record["name"]: record for record in json.loads(out)["coefficients"]}
+        assert list(found) == ["age", "ward_b", "ward_c", "Intercept"]
+        for record in found.values():
+            assert record["refused"] == "" and record["lower"] < record["coef"] < record["upper"]
+        code, out, _ = run(*command[:-1], "--output", "n.json", bounds=bounds)
+        assert code == 0
+        assert "References  ward: a" in out and "std err" in out
+
     def test_exposure(self, run, table):
         """In the declaration or beside it; what is predicted grows with the exposure."""
         years = np.arange(1, len(table) + 1) / len(table)
@@ -234,7 +247,6 @@ class TestFit:
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
             (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
-            (("--set", "inference=true"), "inference must be false for 'dpfast fit'"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),
             (("--account", "a.json", "--account-budget", "3"), "expected epsilon and delta as in"),

@@ -105,7 +105,7 @@ def test_every_entry_on_the_page_on_tables_is_one():
     text = page("your_table.md")
     rows = re.findall(r"^\| (`[\[{].*?`(?:, `\[.*?`)?) \|", text, flags=re.M)
     entries = [json.loads(code) for row in rows for code in re.findall(r"`(.+?)`", row)]
-    assert len(entries) == 13
+    assert len(entries) == 14
     for entry in entries:
         bounds = {"columns": {"a": entry, "y": ["no", "yes"]}, "target": "y"}
         assert TableSchema.from_bounds(bounds).features[0].name == "a"

@@ -135,11 +135,6 @@ def run(arguments: argparse.Namespace) -> None:
         undeclared="ignore",  # said of the test rows, with the name of their file
         in_memory=True if arguments.in_memory else "auto",
     )
-    if getattr(model.estimator, "inference", False):
-        raise ValueError(
-            "inference must be false for 'dpfast fit': a model file has no place for standard "
-            "errors, which would be paid for and lost. Fit with dpfast.TableModel in Python."
-        )
     test_rows = _check_test(arguments, model)
     account = open_account(arguments)
     with ExitStack() as stack:
@@ -265,6 +260,7 @@ def _show(
             "private": model.evaluate(arguments.test, arguments.threshold),
             **baselines(model, fit, arguments.test, arguments.threshold),
         }
+    inference = getattr(model.estimator_, "inference", False)
     if arguments.json:
         document: dict[str, Any] = {
             "model": arguments.output,
@@ -274,6 +270,8 @@ def _show(
             "unused_columns": list(fit.unused),
             "privacy": json.loads(model.privacy_.to_json()),
         }
+        if inference:
+            document["coefficients"] = model.summary().records()
         if arguments.test is not None:
             document["test"] = {"rows": test_rows, "covered_by_guarantee": False, **results}
         if account is not None:
@@ -289,6 +287,9 @@ def _show(
             + ", ".join(f"{name} [{low:.4g}, {high:.4g}]" for name, (low, high) in learned.items())
             + ".\n"
         )
+    if inference:
+        # Ratios are left to Python: the lines of the table fit a terminal without them.
+        console().print(f"{replace(model.summary(), ratio='')}\n", soft_wrap=True)
     if results:
         _show_scores(arguments.test, test_rows, results)
     if account is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from dpfast._files import is_json_number
 from dpfast._validation import check_real
 
 Vector = NDArray[np.float64]
@@ -71,6 +73,37 @@ class Estimates:
         known = np.outer(kept, kept)
         whole, part = (np.where(known, each, np.nan) for each in (covariance, sampling))
         return cls(tuple(names), coefficients, whole, part, codes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The covariances of what is not refused, in plain JSON types; names and values aside."""
+        kept = np.flatnonzero(np.array(self.refused) == 0)
+        known = np.ix_(kept, kept)
+        return {
+            "refused": list(self.refused),
+            "covariance": self.covariance[known].tolist(),
+            "sampling": self.sampling[known].tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any, names: Sequence[str], coefficients: Vector) -> Estimates:
+        """The estimates that :meth:`to_dict` wrote of these coefficients.
+
+        Raises
+        ------
+        ValueError
+            If it is none, or not one of so many coefficients.
+        """
+        if not isinstance(data, dict) or set(data) != {"refused", "covariance", "sampling"}:
+            raise ValueError("expected an object with refused, covariance and sampling.")
+        codes, k = data["refused"], len(coefficients)
+        known = isinstance(codes, list) and all(type(code) is int for code in codes)
+        if not known or len(codes) != k or not all(0 <= code < len(REASONS) for code in codes):
+            raise ValueError(f"refused must hold {k} whole numbers from 0 to {len(REASONS) - 1}.")
+        kept = np.flatnonzero(np.array(codes) == 0)
+        whole, part = np.zeros((k, k)), np.zeros((k, k))
+        for name, out in (("covariance", whole), ("sampling", part)):
+            out[np.ix_(kept, kept)] = _covariance(name, data[name], len(kept))
+        return cls.of(names, coefficients, whole, part, np.array(codes))
 
     @property
     def errors(self) -> Vector:
@@ -150,3 +183,14 @@ class Estimates:
             f"columns must hold names among {', '.join(self.names)}, or numbers from 0 to "
             f"{len(self.names) - 1}; got {column!r}."
         )
+
+
+def _covariance(name: str, data: Any, k: int) -> Matrix:
+    """A matrix of k rows from nested lists."""
+    rows = isinstance(data, list) and len(data) == k and all(isinstance(row, list) for row in data)
+    if not rows or not all(len(row) == k and all(map(is_json_number, row)) for row in data):
+        raise ValueError(f"{name} must hold {k} lists of {k} numbers, for what is not refused.")
+    found = np.array(data, dtype=np.float64).reshape(k, k)
+    if not np.isfinite(found).all() or (np.diag(found) < 0.0).any():
+        raise ValueError(f"{name} must be finite, with a diagonal of at least 0.")
+    return found

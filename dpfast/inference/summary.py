@@ -60,6 +60,21 @@ class Summary:
                 values += [np.exp(found.coefficients), *np.exp(ends.T)]
         return dict(zip(self.headings, values, strict=True))
 
+    def records(self) -> list[dict[str, Any]]:
+        """A mapping a coefficient; `refused` says why one has no standard error, which is NaN."""
+        found = self.estimates
+        values = (
+            *(found.coefficients, found.errors, found.zvalues, found.pvalues),
+            *found.conf_int(self.level).T,
+        )
+        names = ("coef", "std_err", "z", "p_value", "lower", "upper")
+        return [
+            {"name": name, **dict(zip(names, row, strict=True)), "refused": REASONS[code]}
+            for name, row, code in zip(
+                found.names, np.column_stack(values).tolist(), found.refused, strict=True
+            )
+        ]
+
     def to_frame(self) -> Any:
         """The table as a pandas data frame, a row a coefficient."""
         import pandas as pd

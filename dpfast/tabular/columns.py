@@ -415,14 +415,18 @@ class CategoryColumn(_Listed):
     categories : tuple of str
     other : bool
         Whether values that are not in the list have a column of their own.
+    reference : str or None
+        A category without a column: effects of the others are differences to its own.
     """
 
     categories: tuple[str, ...] = ()
     other: bool = False
+    reference: str | None = None
 
     @property
     def feature_names(self) -> list[str]:
-        ends = [*self.categories, *["<other>"] * self.other]
+        ends = [c for c in self.categories if c != self.reference]
+        ends += ["<other>"] * self.other
         if self.missing is not None:
             ends.append("<missing>")
         return [f"{self.name}_{end}" for end in ends]
@@ -436,7 +440,8 @@ class CategoryColumn(_Listed):
 
     def declaration(self) -> dict[str, Any]:
         other = {"other": True} if self.other else {}
-        return {"categories": list(self.categories), **other, **self._options()}
+        reference = {} if self.reference is None else {"reference": self.reference}
+        return {"categories": list(self.categories), **other, **reference, **self._options()}
 
     def _index(self) -> Index:
         return Index(self.categories, self.missing_values)
@@ -448,24 +453,40 @@ class CategoryColumn(_Listed):
     def write(self, codes: Codes, out: Matrix) -> None:
         k = len(self.categories)
         out[...] = 0.0
-        (known,) = np.nonzero(codes < k)
-        out[known, codes[known]] = 1.0
+        self._mark(out, codes, np.flatnonzero(codes < k))
         unknown = codes == k
+        own = k - (self.reference is not None)
         if self.other:
-            out[unknown, k] = 1.0
+            out[unknown, own] = 1.0
         else:
-            out[unknown, :k] = 1.0 / k
+            out[unknown, :own] = 1.0 / k
         if self.missing is not None:
-            out[codes == k + 1, -1] = 1.0
+            missing = codes == k + 1
+            out[missing, -1] = 1.0
             if self.missing != INDICATOR:
-                out[codes == k + 1, self._index()[str(self.missing)]] = 1.0
+                fill = np.full(len(codes), self._index()[str(self.missing)])
+                self._mark(out, fill, np.flatnonzero(missing))
+
+    def _mark(self, out: Matrix, codes: Codes, rows: NDArray[np.intp]) -> None:
+        """Write the ones of declared categories in these rows."""
+        places = codes[rows].astype(np.intp)
+        if self.reference is not None:
+            skipped = self.categories.index(self.reference)
+            rows, places = rows[places != skipped], places[places != skipped]
+            places = places - (places > skipped)
+        out[rows, places] = 1.0
 
     def _levels(self) -> Any:
         k, width = len(self.categories), len(self.feature_names)
         # What stands for no single category; a dense table of all would have k squared entries.
         last = np.empty((2, width))
         self.write(np.array([k, k + 1]), last)
-        return scipy.sparse.vstack([scipy.sparse.eye_array(k, width), last], "csr")
+        first = scipy.sparse.eye_array(k, width)
+        if self.reference is not None:
+            kept = np.arange(k) != self.categories.index(self.reference)
+            first = scipy.sparse.eye_array(k, k, format="csc")[:, kept]
+            first.resize((k, width))
+        return scipy.sparse.vstack([first, last], "csr")
 
     def _expected(self) -> str:
         shown = ", ".join(map(repr, self.categories[:5]))

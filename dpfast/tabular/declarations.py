@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpfast._files import is_json_number, show_names
@@ -36,7 +37,7 @@ _KINDS = {
     "range": ("transform", "learn", "learned"),
     "dates": ("format",),
     "boolean": (),
-    "categories": ("other",),
+    "categories": ("other", "reference"),
 }
 
 
@@ -193,7 +194,20 @@ def _category(
 ) -> CategoryColumn:
     other = options.get("other", False)
     _check_truth(name, "other", other)
-    return CategoryColumn(name, categories=_categories(name, value), other=other, **common)
+    column = CategoryColumn(name, categories=_categories(name, value), other=other, **common)
+    if "reference" not in options:
+        return column
+    reference = options["reference"]
+    if isinstance(reference, bool) or not isinstance(reference, str | int | float):
+        place = len(column.categories)
+    else:
+        place = column._index()[str(reference).strip()]
+    if place >= len(column.categories) or len(column.categories) < 2:
+        raise DataError(
+            f"column {name!r}: reference must be one of two or more declared categories; got "
+            f"{show(reference)}."
+        )
+    return replace(column, reference=column.categories[place])
 
 
 def _check_truth(name: Any, option: str, value: Any) -> None:

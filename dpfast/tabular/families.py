@@ -21,7 +21,6 @@ from dpfast.estimators import (
     QuantileRegressor,
     TweedieRegressor,
 )
-from dpfast.privacy import PrivacyReport
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.scores import Scores, classification_scores, regression_scores
 from dpfast.tabular.targets import ClassTarget
@@ -252,30 +251,3 @@ def own_parameters(estimator: Any) -> dict[str, Any]:
         if isinstance(value, str | int | float | None) and value != defaults[name]:
             found[name] = value
     return found
-
-
-def stored(estimator: Any) -> tuple[Any, Any, bool]:
-    """Coefficients, intercepts, and whether classes were learned together, for a file."""
-    coef = np.atleast_2d(estimator.coef_)
-    return coef, np.atleast_1d(estimator.intercept_), bool(getattr(estimator, "_softmax", False))
-
-
-def restored(
-    family: str, parameters: dict[str, Any], schema: TableSchema, coef: Any, intercept: Any,
-    classes_together: bool, report: PrivacyReport,
-) -> Any:  # fmt: skip
-    """A fitted estimator of encoded rows, from what a file holds."""
-    estimator = unfitted(FAMILIES[family](**parameters), schema, {})
-    fitted: dict[str, Any] = {
-        "n_features_in_": len(schema.feature_names),
-        "privacy_": report,
-        "coef_": np.array(coef),
-        "intercept_": np.array(intercept),
-    }
-    if isinstance(schema.target, ClassTarget):
-        fitted["classes_"] = np.arange(len(schema.target.classes))
-        fitted["_softmax"] = classes_together
-    else:
-        fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(intercept[0])
-    estimator.__dict__.update(fitted)
-    return estimator

@@ -30,7 +30,7 @@ from dpfast.queries.columns import SHARES, shares_of
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
-from dpfast.tabular.columns import NumberColumn
+from dpfast.tabular.columns import CategoryColumn, NumberColumn
 from dpfast.tabular.families import exposure_exponent, largest_weight
 from dpfast.tabular.rows import TableRows, encode
 from dpfast.tabular.schema import TableSchema
@@ -342,11 +342,18 @@ class TableFit:
 
 
 def _name_estimates(estimator: Any, schema: TableSchema) -> None:
-    """Give standard errors, if there are any, the names of the encoded columns."""
+    """Give standard errors, if there are any, the names of the encoded columns, and references."""
     found = vars(estimator).get("_estimates")
     if found is not None:
         names = (*schema.feature_names, *found.names[len(schema.feature_names) :])
         estimator._estimates = replace(found, names=names)
+        references = [
+            f"{column.name}: {column.reference}"
+            for column in schema.features
+            if isinstance(column, CategoryColumn) and column.reference is not None
+        ]
+        if references:
+            estimator._facts = (*estimator._facts, ("References", "; ".join(references)))
 
 
 def _counted(chosen: NDArray[np.bool_], share: NDArray[np.int64] | None) -> int:

@@ -19,6 +19,7 @@ from dpfast._files import Progress
 from dpfast._validation import check_choice
 from dpfast.errors import DataError, UndeclaredValueWarning
 from dpfast.estimators._messages import with_promise
+from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
 from dpfast.tabular.families import (
@@ -26,16 +27,13 @@ from dpfast.tabular.families import (
     exposure_exponent,
     family_of,
     output_of,
-    own_parameters,
-    restored,
     scores_of,
-    stored,
     task_of,
     unfitted,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
 from dpfast.tabular.frames import chunks, column_names, is_path
-from dpfast.tabular.model_file import StoredModel, read_model, write_model
+from dpfast.tabular.model_file import read_model, restored, stored, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
@@ -353,6 +351,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"in_memory must be True, False or 'auto'; got {self.in_memory!r}.")
 
     def _schema(self) -> TableSchema:
+        """The declaration, checked, with what standard errors need."""
+        schema, estimator = self._declared(), self.estimator
+        if getattr(estimator, "inference", False) and getattr(estimator, "fit_intercept", False):
+            return schema.with_references()
+        return schema
+
+    def _declared(self) -> TableSchema:
         """The declaration, checked."""
         bounds = self.bounds
         if bounds is None:
@@ -594,13 +599,34 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         )
         return self
 
+    def summary(self, level: float = 0.95) -> Summary:
+        """The table of the encoded columns' coefficients, for an estimator with ``inference=True``.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        Summary
+            Effects of a column's categories are differences to its reference.
+
+        Raises
+        ------
+        AttributeError
+            If the estimator was fitted without standard errors.
+        """
+        check_is_fitted(self)
+        found: Summary = self.estimator_.summary(level)
+        return found
+
     # ---- files ----------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file: JSON with coefficients, declaration and privacy report.
 
-        Standard errors (``inference=True``) have no place in it, which a warning says; a pickle
-        holds them.
+        Standard errors (``inference=True``) are in it.
 
         Raises
         ------
@@ -608,22 +634,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             If it cannot be written; an existing file stays unchanged.
         """
         check_is_fitted(self)
-        inner = self.estimator_
-        kept = own_parameters(inner)
-        if vars(inner).get("_estimates") is not None:
-            warnings.warn(
-                "a model file has no place for standard errors: they are in this object and its "
-                "pickles alone, and to fit again for them would be paid for again.",
-                UserWarning,
-                stacklevel=2,
-            )
-        coef, intercept, together = stored(inner)
-        write_model(
-            path,
-            StoredModel(
-                self.schema_, family_of(inner), kept, coef, intercept, together, self.privacy_
-            ),
-        )
+        write_model(path, stored(self.estimator_, self.schema_, self.privacy_))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -636,10 +647,6 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         found = read_model(path)
         report = found.privacy
-        estimator = restored(
-            found.family, found.parameters, found.schema, found.coef, found.intercept,
-            found.classes_together, report,
-        )  # fmt: skip
         model = cls(
             found.schema.to_dict(),
             clone(FAMILIES[found.family](**found.parameters)),
@@ -647,7 +654,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             delta=report.delta,
             neighboring_relation=row_relation(report.neighboring_relation),
         )
-        return model._set_fitted(found.schema, estimator, report)
+        return model._set_fitted(found.schema, restored(found), report)
 
 
 def _named(data: Any, names: list[str]) -> dict[str, Any]:

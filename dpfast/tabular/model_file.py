@@ -1,18 +1,19 @@
 """Model files: one readable JSON document that holds a released model and its guarantee.
 
-The file contains the coefficients, the declaration of the columns and the privacy report with its
-ledger, and nothing else about the data. Reading it checks everything and executes nothing: a
-checksum notices a file that was damaged or edited, and the stated guarantee is computed again from
-the ledger. Neither stops a forger, who can write a whole file that agrees with itself.
+The file contains the coefficients, with their covariance if the fit released it, the declaration of
+the columns and the privacy report with its ledger, and nothing else about the data. Reading it
+checks everything and executes nothing: a checksum notices a file that was damaged or edited, and
+the stated guarantee is computed again from the ledger. Neither stops a forger, who can write a
+whole file that agrees with itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._files import atomic_writer, check_unchanged, checksum, is_json_number, parse_json
 from dpfast._version import __version__
 from dpfast.errors import DataError, ModelFileError
+from dpfast.inference import Estimates
 from dpfast.privacy import PrivacyReport
-from dpfast.tabular.families import FAMILIES, parameters_of, task_of
+from dpfast.tabular.families import (
+    FAMILIES,
+    family_of,
+    own_parameters,
+    parameters_of,
+    task_of,
+    unfitted,
+)
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import ClassTarget
 
@@ -32,6 +41,21 @@ _KEYS = (
     *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
     *("schema", "coef", "intercept", "privacy", "sha256"),
 )
+_ERRORS = "standard_errors"
+
+
+class StandardErrors(NamedTuple):
+    """What a fit with standard errors has besides its coefficients.
+
+    Attributes
+    ----------
+    estimates : Estimates
+    facts : tuple of (str, str)
+        What stands above the table of the coefficients.
+    """
+
+    estimates: Estimates
+    facts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +75,7 @@ class StoredModel:
         Whether more than two classes were learned by one loss, so that probabilities are a softmax.
     privacy : PrivacyReport
         What the fit promised, with its ledger.
+    errors : StandardErrors or None, default=None
 
     Raises
     ------
@@ -65,6 +90,7 @@ class StoredModel:
     intercept: NDArray[np.float64]
     classes_together: bool
     privacy: PrivacyReport
+    errors: StandardErrors | None
 
     def __init__(
         self,
@@ -75,6 +101,7 @@ class StoredModel:
         intercept: ArrayLike,
         classes_together: bool,
         privacy: PrivacyReport,
+        errors: StandardErrors | None = None,
     ) -> None:
         target = schema.target
         rows = len(target.classes) if isinstance(target, ClassTarget) else 1
@@ -100,7 +127,23 @@ class StoredModel:
             intercept=constants,
             classes_together=classes_together,
             privacy=privacy,
+            errors=errors,
         )
+
+
+def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> StoredModel:
+    """What a file holds of a fitted estimator."""
+    found = vars(estimator).get("_estimates")
+    return StoredModel(
+        schema,
+        family_of(estimator),
+        own_parameters(estimator),
+        np.atleast_2d(estimator.coef_),
+        np.atleast_1d(estimator.intercept_),
+        bool(getattr(estimator, "_softmax", False)),
+        report,
+        None if found is None else StandardErrors(found, estimator._facts),
+    )
 
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
@@ -121,12 +164,20 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "schema": model.schema.to_dict(),
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
+        **_written(model.errors),
         "privacy": json.loads(model.privacy.to_json()),
     }
     document["sha256"] = checksum(document)
     with atomic_writer(path) as stream:
         json.dump(document, stream, indent=2, allow_nan=False)
         stream.write("\n")
+
+
+def _written(errors: StandardErrors | None) -> dict[str, Any]:
+    if errors is None:
+        return {}
+    facts = [list(fact) for fact in errors.facts]
+    return {_ERRORS: {"facts": facts, **errors.estimates.to_dict()}}
 
 
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
@@ -154,9 +205,9 @@ def _parse(document: Any) -> StoredModel:
             f"it has version {version!r}, this dpfast reads version {VERSION}. Read it with the "
             "dpfast that wrote it, or fit the model again."
         )
-    if set(document) != set(_KEYS):
+    if set(document) - {_ERRORS} != set(_KEYS):
         missing = sorted(set(_KEYS) - set(document))
-        unknown = sorted(set(document) - set(_KEYS))
+        unknown = sorted(set(document) - {*_KEYS, _ERRORS})
         raise ModelFileError(f"missing keys {missing}, unknown keys {unknown}.")
     if not isinstance(document["dpfast_version"], str):
         raise ModelFileError("dpfast_version must be text.")
@@ -173,6 +224,8 @@ def _parse(document: Any) -> StoredModel:
             document["classes_together"],
             _privacy_report(document["privacy"]),
         )
+        if _ERRORS in document:
+            model = replace(model, errors=_errors(document[_ERRORS], model))
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
     # Last: what can be named is named.
@@ -218,8 +271,51 @@ def _numbers(name: str, data: Any, depth: int) -> Any:
     return [float(value) for value in data]
 
 
+def _errors(data: Any, model: StoredModel) -> StandardErrors:
+    """The standard errors of the coefficients that were read."""
+    facts = data.get("facts") if isinstance(data, dict) else None
+    if len(model.coef) > 1 or not isinstance(facts, list) or not all(map(_is_fact, facts)):
+        raise ModelFileError(
+            f"{_ERRORS} must be an object with facts, of one coefficient a column."
+        )
+    names, coefficients = model.schema.feature_names, model.coef[0]
+    if model.parameters.get("fit_intercept", True):
+        names, coefficients = [*names, "Intercept"], np.append(coefficients, model.intercept)
+    rest = {key: value for key, value in data.items() if key != "facts"}
+    try:
+        found = Estimates.from_dict(rest, names, coefficients)
+    except ValueError as error:
+        raise ModelFileError(f"{_ERRORS}: {error}") from error
+    return StandardErrors(found, tuple((str(name), str(fact)) for name, fact in facts))
+
+
+def _is_fact(entry: Any) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
+
+
 def _privacy_report(data: Any) -> PrivacyReport:
     try:
         return PrivacyReport.from_json(json.dumps(data))
     except (TypeError, ValueError, KeyError, AttributeError, ImportError) as error:
         raise ModelFileError(f"privacy is not a privacy report: {error}") from error
+
+
+def restored(model: StoredModel) -> Any:
+    """A fitted estimator of encoded rows, from what a file holds."""
+    schema = model.schema
+    estimator = unfitted(FAMILIES[model.family](**model.parameters), schema, {})
+    fitted: dict[str, Any] = {
+        "n_features_in_": len(schema.feature_names),
+        "privacy_": model.privacy,
+        "coef_": np.array(model.coef),
+        "intercept_": np.array(model.intercept),
+    }
+    if isinstance(schema.target, ClassTarget):
+        fitted["classes_"] = np.arange(len(schema.target.classes))
+        fitted["_softmax"] = model.classes_together
+    else:
+        fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(model.intercept[0])
+    if model.errors is not None:
+        fitted["_estimates"], fitted["_facts"] = model.errors
+    estimator.__dict__.update(fitted)
+    return estimator

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpfast._files import is_json_number, parse_json, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
-from dpfast.tabular.columns import INDICATOR, Column, NumberColumn
+from dpfast.tabular.columns import INDICATOR, CategoryColumn, Column, NumberColumn
 from dpfast.tabular.declarations import (
     parse_column,
     parse_exposure,
@@ -227,6 +227,20 @@ class TableSchema:
         if isinstance(target, RangeTarget) and target.name in ranges:
             target = replace(target, learned=ranges[target.name])
         return replace(self, features=features, target=target)
+
+    def with_references(self) -> TableSchema:
+        """The same schema with a reference in every list of categories, the first unless declared.
+
+        Columns of all categories add up to one, as the intercept's does: no standard error could
+        be told of any of them.
+        """
+        features = tuple(
+            replace(column, reference=column.reference or column.categories[0])
+            if isinstance(column, CategoryColumn) and len(column.categories) > 1
+            else column
+            for column in self.features
+        )
+        return replace(self, features=features)
 
     def columns_read(self, *, fit: bool) -> list[str]:
         """Names of the columns that a fit, or a prediction, reads."""

@@ -1,5 +1,7 @@
 """Errors, intervals and p-values from a covariance, and how a summary shows them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,3 +113,36 @@ def _lxml():
     except ImportError:
         return False
     return True
+
+
+@pytest.mark.parametrize("codes", [[0, 0, 0], [0, 1, 2], [2, 2, 2]])
+def test_plain_types_give_the_same_estimates(codes):
+    found = Estimates.of(
+        ["a", "b", "c"], np.ones(3), COVARIANCE, COVARIANCE / 4.0, np.array(codes, dtype=float)
+    )
+    again = Estimates.from_dict(
+        json.loads(json.dumps(found.to_dict(), allow_nan=False)), found.names, found.coefficients
+    )
+    assert again.refused == found.refused
+    np.testing.assert_array_equal(again.covariance, found.covariance)
+    np.testing.assert_array_equal(again.sampling, found.sampling)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"more": 1}, "expected an object with refused, covariance and sampling"),
+        ({"refused": [0, 1]}, "refused must hold 3 whole numbers from 0 to 3"),
+        ({"refused": [0, 1, 4]}, "refused must hold 3 whole numbers"),
+        ({"refused": [0, 1, True]}, "refused must hold 3 whole numbers"),
+        ({"covariance": [[1.0]]}, "covariance must hold 2 lists of 2 numbers"),
+        ({"covariance": [[1.0, 0.0], [0.0, "1"]]}, "covariance must hold 2 lists"),
+        ({"sampling": [[1.0, 0.0], [0.0, -1.0]]}, "sampling must be finite, with a diagonal"),
+        ({"sampling": 1}, "sampling must hold 2 lists"),
+    ],
+)
+def test_what_are_no_estimates_is_refused(changes, expected):
+    given = {"refused": [0, 0, 1], "covariance": np.eye(2).tolist(), "sampling": np.eye(2).tolist()}
+    assert Estimates.from_dict(given, ["a", "b", "c"], np.ones(3)).refused == (0, 0, 1)
+    with pytest.raises(ValueError, match=expected):
+        Estimates.from_dict({**given, **changes}, ["a", "b", "c"], np.ones(3))

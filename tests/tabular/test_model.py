@@ -629,18 +629,36 @@ def test_it_is_on_the_front():
     assert dpfast.TableModel is TableModel
 
 
-def test_standard_errors_have_the_names_of_the_encoded_columns(table, tmp_path):
-    bounds = {name: BOUNDS[name] for name in ("age", "smoker", "ill", "target")}
-    settings = {"epsilon": 5.0, "neighboring_relation": "add_or_remove_one"}
-    model = fitted(table, bounds=bounds, estimator=LogisticRegression(inference=True), **settings)
-    text = str(model.estimator_.summary())
-    assert all(name in text for name in ("age", "smoker", "Intercept"))
-    with pytest.warns(UserWarning, match="no place for standard errors"):
+class TestStandardErrors:
+    @pytest.fixture
+    def model(self, table):
+        bounds = {name: BOUNDS[name] for name in ("age", "smoker", "ill", "target")}
+        bounds["sector"] = ["a", "b", "c"]
+        sector = np.random.default_rng(2).choice(["a", "b", "c"], len(table))
+        settings = {"epsilon": 5.0, "neighboring_relation": "add_or_remove_one"}
+        estimator = LogisticRegression(inference=True)
+        return fitted(table.assign(sector=sector), bounds=bounds, estimator=estimator, **settings)
+
+    def test_they_have_the_names_of_the_encoded_columns(self, model):
+        assert model.summary().estimates.names == (
+            *("age", "smoker", "sector_b", "sector_c", "Intercept"),
+        )
+
+    def test_categories_are_compared_with_the_first(self, model):
+        # Columns of all categories add up to the intercept's, and none would have an error.
+        found = model.summary()
+        assert ("References", "sector: a") in found.facts
+        assert np.isfinite(found.estimates.errors).all()
+
+    def test_a_file_has_them(self, model, tmp_path):
         model.save(tmp_path / "m.json")
-    assert (
-        TableModel.load(tmp_path / "m.json").predict(table).tolist()
-        == model.predict(table).tolist()
-    )
+        again = TableModel.load(tmp_path / "m.json")
+        assert str(again.summary()) == str(model.summary())
+        np.testing.assert_array_equal(again.estimator_.cov_params_, model.estimator_.cov_params_)
+
+    def test_a_fit_without_them_says_so(self, table):
+        with pytest.raises(AttributeError, match="inference=True"):
+            fitted(table).summary()
 
 
 class TestPersons:

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from dpfast import __version__
 from dpfast._files import checksum, parse_json
 from dpfast.errors import DataError, ModelFileError
+from dpfast.inference import Estimates
 from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport, gaussian_delta
 from dpfast.tabular import TableModel, TableSchema
-from dpfast.tabular.model_file import StoredModel, read_model, write_model
+from dpfast.tabular.model_file import StandardErrors, StoredModel, read_model, write_model
 
 BOUNDS = {"age": [0, 100], "sex": ["f", "m"], "y": ["no", "yes"]}
 TABLE = {"age": np.array(["0", "100", "50"]), "sex": np.array(["f", "m", "M"])}
@@ -140,6 +142,27 @@ class TestFile:
         assert document["dpfast_version"] == __version__
         assert len(document["coef"][0]) == 3
         assert document["privacy"]["events"][0]["stddev"] == 4.5
+
+    def test_standard_errors(self, path):
+        estimates = Estimates.of(
+            [*model().schema.feature_names, "Intercept"],
+            np.append(model().coef, model().intercept),
+            np.eye(4),
+            0.5 * np.eye(4),
+            np.array([0.0, 0.0, 1.0, 0.0]),
+        )
+        errors = StandardErrors(estimates, (("Rows", "3"),))
+        write_model(path, dataclasses.replace(model(), errors=errors))
+        found = read_model(path).errors
+        assert found.facts == errors.facts
+        assert found.estimates.to_dict() == estimates.to_dict()
+        assert found.estimates.names == estimates.names
+        document = json.loads(path.read_text())
+        for changes in ({"facts": [["Rows"]]}, {"refused": []}, {"covariance": None}):
+            broken = {**document["standard_errors"], **changes}
+            path.write_text(json.dumps(sealed({**document, "standard_errors": broken})))
+            with pytest.raises(ModelFileError, match="standard_errors"):
+                read_model(path)
 
     def test_failed_save_keeps_the_old_file(self, path):
         path.write_text("old")

@@ -139,9 +139,10 @@ class TestCodes:
 
     @pytest.mark.parametrize("other", [True, False])
     @pytest.mark.parametrize("missing", [None, "indicator", "c3"])
-    def test_levels_of_many_categories(self, other, missing):
+    @pytest.mark.parametrize("reference", [{}, {"reference": "c3"}], ids=str)
+    def test_levels_of_many_categories(self, other, missing, reference):
         names = [f"c{k}" for k in range(300)]
-        column = {"categories": names, "other": other}
+        column = {"categories": names, "other": other, **reference}
         column = column if missing is None else {**column, "missing": missing}
         schema = TableSchema.from_bounds({"x": column, "y": ["n", "p"], "target": "y"})
         codes = np.arange(302, dtype=np.uint16)

@@ -57,7 +57,7 @@ def json_values():
     )
     keys = st.sampled_from(
         ["range", "categories", "dates", "boolean", "missing", "missing_values", "transform",
-         "learn", "other", "format", "learned"]
+         "learn", "other", "reference", "format", "learned"]
     ) | st.text(max_size=3)  # fmt: skip
     return st.recursive(
         leaves,
@@ -90,6 +90,10 @@ class TestEntries:
             (
                 {"categories": ["x"], "other": True, "missing_values": ["?", -9]},
                 CategoryColumn("a", None, ("?", "-9"), categories=("x",), other=True),
+            ),
+            (
+                {"categories": [1, 2], "reference": 2},
+                CategoryColumn("a", categories=("1", "2"), reference="2"),
             ),
             ([False, True], BooleanColumn("a")),
             ({"boolean": [False, True]}, BooleanColumn("a")),
@@ -163,6 +167,9 @@ class TestEntries:
             ({"range": [0, 1], "missing_values": "?"}, "missing_values must be a list"),
             ({"categories": ["x"], "missing": "z"}, "missing must be .* one of the declared"),
             ({"categories": ["x"], "other": "yes"}, "other must be true or false"),
+            ({"categories": ["x", "y"], "reference": "z"}, "reference must be one of two or more"),
+            ({"categories": ["x"], "reference": "x"}, "reference must be one of two or more"),
+            ({"categories": ["x", "y"], "reference": None}, "reference must be one of two or more"),
             ({"dates": ["2020-01-01"]}, "expected two dates"),
             ({"dates": ["2024-01-01", "2020-01-01"]}, "expected two dates"),
             ({"dates": [2020, 2024]}, "expected two dates"),
@@ -371,6 +378,16 @@ class TestTransform:
             ),
             ({"categories": ["x", "y"], "missing": "x"}, ["y", ""], [[0, 1, 0], [1, 0, 1]]),
             (
+                {"categories": ["x", "y", "w"], "reference": "y", "missing": "y"},
+                ["x", "y", "w", "", "z"],
+                [[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [1 / 3, 1 / 3, 0]],
+            ),
+            (
+                {"categories": ["x", "y", "w"], "reference": "x", "missing": "w", "other": True},
+                ["x", "y", "w", "", "z"],
+                [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0]],
+            ),
+            (
                 {"dates": ["2020-01-01", "2020-01-03"]},
                 ["2020-01-02", "2020-01-03", "1999-01-01"],
                 [[0], [1], [-1]],
@@ -397,6 +414,7 @@ class TestTransform:
             {"range": [0, 10], "missing": 2, "learn": True},
             {"categories": ["x", "y", "z"]},
             {"categories": ["x", "y"], "missing": "x"},
+            {"categories": ["x", "y"], "missing": "x", "reference": "y"},
             {"categories": ["x", "y"], "missing": "indicator", "other": True},
             {"boolean": [False, True], "missing": True},
             {"dates": ["2020-01-01", "2020-02-01"], "missing": "2020-01-10"},
