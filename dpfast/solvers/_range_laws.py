@@ -1,0 +1,181 @@
+"""Where entries lie between bounds that may be far too wide, by rounds of noisy counts in bins.
+
+Normal laws of every place and width are weighed by how likely they make the counts.  What lies
+beyond nearly all of the mixture, and beyond all counts that stand out of the noise, the next range
+leaves out, with room to spare.  All of it is done for many histograms at once.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+# Deviations of the noise by which a tail of the counts must stand out.
+SEEN = 3.5
+# Share of the likely entries that a range leaves out on either side, and the room that it adds
+# there, in units of what is left.
+_LEFT_OUT, _ROOM = 0.02, 0.25
+# A range that is hardly narrower is not worth new bins: counts of the same ones add up.
+_NARROWER = 0.9
+# Entries are not normal: by which share of the rows a count may differ for that.
+_NOT_NORMAL = 0.03
+# Deviations of the laws: from a part of a bin to a part of all bins, and each over the one before.
+_NARROWEST, _WIDEST, _WIDER = 0.25, 1.0 / 3.0, 4.0 / 3.0
+# Histograms at a time, so that what laws tell of them stays in a cache.
+_AT_ONCE = 256
+
+
+class Search:
+    """Ranges of some histograms, and counts in bins of equal width over them.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (m,)
+        The ranges to begin with.
+    bins : int
+    noise : float
+        Standard deviation of a count's noise in a round.
+    """
+
+    def __init__(self, low: Vector, high: Vector, bins: int, noise: float) -> None:
+        self.low, self.high, self.bins, self.noise = low, high, bins, noise
+        self._counts, self._alike = np.zeros((len(low), bins)), np.zeros(len(low))
+
+    @property
+    def bin_width(self) -> Vector:
+        """Of each histogram."""
+        return (self.high - self.low) / self.bins
+
+    def add(self, noisy: Vector) -> tuple[Matrix, Vector]:
+        """Counts of all rounds over the same range in units of their noise, and what a row is."""
+        self._counts += noisy.reshape(self._counts.shape)
+        self._alike += 1.0
+        noise = self.noise * np.sqrt(self._alike)
+        return self._counts / noise[:, None], self._alike / noise
+
+    def at(self, place: Vector | float) -> Vector:
+        """What lies there, of a place in bins."""
+        return self.low + (self.high - self.low) / self.bins * place
+
+    def narrow(self, first: Vector, last: Vector) -> None:
+        """Take these ends, where they are narrower; later counts are of these ranges."""
+        first, last = np.maximum(self.low, first), np.minimum(self.high, last)
+        new = last - first < _NARROWER * (self.high - self.low)
+        self.low, self.high = np.where(new, first, self.low), np.where(new, last, self.high)
+        self._counts[new], self._alike[new] = 0.0, 0.0
+
+
+class NormalLaws:
+    """Normal laws of many centers and widths, in bins; the outer bins have the tails.
+
+    Centers are half a width apart, or half a bin.  In single precision products take half the time.
+
+    Attributes
+    ----------
+    center, width, weight : ndarray of shape (l,)
+        A law counts by how far apart those of its width are.  Weights add up to 1.
+    shares : ndarray of shape (l, bins)
+    """
+
+    def __init__(self, bins: int) -> None:
+        self.bins = bins
+        grid = []
+        ratio = _WIDEST * bins / _NARROWEST
+        for width in np.geomspace(_NARROWEST, _WIDEST * bins, round(math.log(ratio, _WIDER)) + 1):
+            step = 0.5 * max(1.0, width)
+            reach = math.ceil(0.5 * bins / step)
+            grid += [(0.5 * bins + step * k, width, step) for k in range(-reach, reach + 1)]
+        self.center, self.width, self.weight = np.array(grid).T
+        self.weight /= self.weight.sum()
+        ends = np.concatenate([[-math.inf], np.arange(1.0, bins), [math.inf]])
+        self.shares = normal_shares(ends, self.center, self.width)
+        self._shares, self._squares = _single(self.shares.T), _single(np.square(self.shares).sum(1))
+
+    def likelihoods(self, counts: Matrix, rows: Vector) -> Single:
+        """How likely each law makes the counts of each histogram, in units of the likeliest.
+
+        Counts and rows are in units of the noise.
+        """
+        rows = rows_told(counts, rows)[:, None]
+        # Less the squares of the counts, which are the same for all laws.
+        precision = rows / (1.0 + misfit(rows))
+        found = _single(counts * precision) @ self._shares
+        found -= _single(0.5 * rows * precision) * self._squares
+        found -= found.max(axis=1, keepdims=True)
+        return np.exp(found, out=found)
+
+    def mixture(self, likelihoods: Single, weight: Vector) -> tuple[Matrix, Vector]:
+        """Shares of the entries to be expected in the bins, and the laws' mean width.
+
+        Laws have these weights beforehand.
+        """
+        told = np.column_stack([self.shares, np.log(self.width)])
+        found = (likelihoods @ _single(weight[:, None] * told)).astype(np.float64)
+        found /= found[:, :-1].sum(axis=1, keepdims=True)
+        return found[:, :-1], np.exp(found[:, -1])
+
+
+@lru_cache(maxsize=4)
+def normal_laws(bins: int) -> NormalLaws:
+    """The laws for so many bins."""
+    return NormalLaws(bins)
+
+
+def rows_told(counts: Matrix, rows: Vector) -> Vector:
+    """No more rows than the counts can add up to: they may weigh less than they might."""
+    most = np.maximum(counts.sum(axis=1), 0.0) + SEEN * math.sqrt(counts.shape[1])
+    return np.minimum(rows, most)
+
+
+def misfit(rows: Vector) -> Vector:
+    """How far counts may differ from those of a law, squared."""
+    found: Vector = np.square(_NOT_NORMAL * rows)
+    return found
+
+
+def ends(shares: Matrix, counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
+    """Ends, in bins, that hold nearly all that is likely and what was seen, with room."""
+    first, last = place(shares, _LEFT_OUT), place(shares, 1.0 - _LEFT_OUT)
+    seen_first, seen_last = seen(counts, tail)
+    first, last = np.minimum(first, seen_first), np.maximum(last, seen_last)
+    room = np.maximum(1.0, _ROOM * (last - first))
+    return first - room, last + room
+
+
+def place(shares: Matrix, below: float) -> Vector:
+    """Where so much lies below, in bins."""
+    lines, total = np.arange(len(shares)), np.cumsum(shares, axis=1)
+    inside = np.argmax(total >= below, axis=1)
+    missing = total[lines, inside] - below
+    found: Vector = inside + 1.0 - missing / shares[lines, inside]
+    return found
+
+
+def seen(counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
+    """Ends of what stands out of the noise; beyond them the counts together do not.
+
+    Or they are those of a `tail`; an empty range where nothing stands out.
+    """
+    level = np.maximum(SEEN * np.sqrt(np.arange(1.0, counts.shape[1] + 1.0)), tail)
+    below, above = (np.cumsum(part, axis=1) > level for part in (counts, counts[:, ::-1]))
+    first, last = np.argmax(below, axis=1), counts.shape[1] - np.argmax(above, axis=1)
+    out = below.any(axis=1) & above.any(axis=1) & (first < last)
+    return np.where(out, first, math.inf), np.where(out, last, -math.inf)
+
+
+def normal_shares(ends: Vector, center: Vector, width: Vector) -> Matrix:
+    """Shares between the ends of normal laws, one a row."""
+    return np.asarray(np.diff(ndtr((ends - center[:, None]) / width[:, None])), dtype=np.float64)
+
+
+def _single(values: Matrix) -> Single:
+    """In single precision, row by row."""
+    return np.ascontiguousarray(values, dtype=np.float32)
