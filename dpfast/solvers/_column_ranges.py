@@ -107,18 +107,17 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     columns, shape = query.columns, query.shape
     reach = np.full(len(columns), height)
     search = Search(-reach, reach, _BINS, ranges.histogram.stddev)
-    for _ in range(ranges.rounds):
-        low, bin_width = search.low, search.bin_width
-        counts, row = search.add(curator.release(ranges.histogram, low, search.high))
-        shares, width = _mixtures(counts, shape.n_samples * row)
-        first, last = ends(shares, counts)
-        search.narrow(low + bin_width * first, low + bin_width * last)
     middles = np.arange(0.5, _BINS)
-    center = shares @ middles
-    deviation = np.sqrt(np.sum(shares * np.square(middles - center[:, None]), axis=1))
+    for _ in range(ranges.rounds):
+        counts, row = search.add(curator.release(ranges.histogram, search.low, search.high))
+        shares, width = _mixtures(counts, shape.n_samples * row)
+        mean = shares @ middles
+        center, bin_width = search.at(mean), search.bin_width
+        search.narrow(*ends(shares, counts))
+    deviation = np.sqrt(np.sum(shares * np.square(middles - mean[:, None]), axis=1))
     d = shape.n_features
     found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool))
-    found.center[columns] = low + bin_width * center
+    found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     found.found[columns] = width > _RESOLVED
     return found if _rows_are_short(ranges.long_rows, found, curator) else None

@@ -28,21 +28,15 @@ _NARROWER = 0.9
 # Entries are not normal: by which share of the rows a count may differ for that.
 _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins, and each over the one before.
-_NARROWEST, _WIDEST, _WIDER = 0.25, 1.0 / 3.0, 4.0 / 3.0
+_NARROWEST, _WIDEST, _WIDER = 0.25, 1.0 / 3.0, 16.0 / 9.0
 # Histograms at a time, so that what laws tell of them stays in a cache.
 _AT_ONCE = 256
 
 
 class Search:
-    """Ranges of some histograms, and counts in bins of equal width over them.
+    """Ranges of some histograms, which are narrowed by counts in bins of equal width over them.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (m,)
-        The ranges to begin with.
-    bins : int
-    noise : float
-        Standard deviation of a count's noise in a round.
+    `noise` is the standard deviation of one round's counts.
     """
 
     def __init__(self, low: Vector, high: Vector, bins: int, noise: float) -> None:
@@ -54,22 +48,23 @@ class Search:
         """Of each histogram."""
         return (self.high - self.low) / self.bins
 
+    def at(self, place: Vector | float) -> Vector:
+        """What lies at a place in bins."""
+        return self.low + self.bin_width * place
+
     def add(self, noisy: Vector) -> tuple[Matrix, Vector]:
-        """Counts of all rounds over the same range in units of their noise, and what a row is."""
+        """All counts over the same ranges, and how many a row adds, in units of their noise."""
         self._counts += noisy.reshape(self._counts.shape)
         self._alike += 1.0
         noise = self.noise * np.sqrt(self._alike)
         return self._counts / noise[:, None], self._alike / noise
 
-    def at(self, place: Vector | float) -> Vector:
-        """What lies there, of a place in bins."""
-        return self.low + (self.high - self.low) / self.bins * place
-
     def narrow(self, first: Vector, last: Vector) -> None:
-        """Take these ends, where they are narrower; later counts are of these ranges."""
-        first, last = np.maximum(self.low, first), np.minimum(self.high, last)
-        new = last - first < _NARROWER * (self.high - self.low)
-        self.low, self.high = np.where(new, first, self.low), np.where(new, last, self.high)
+        """Go on between these places, where that is much narrower."""
+        first, last = np.maximum(first, 0.0), np.minimum(last, self.bins)
+        new = last - first < _NARROWER * self.bins
+        low, high = self.at(first), self.at(last)
+        self.low, self.high = np.where(new, low, self.low), np.where(new, high, self.high)
         self._counts[new], self._alike[new] = 0.0, 0.0
 
 
@@ -86,31 +81,30 @@ class NormalLaws:
     """
 
     def __init__(self, bins: int) -> None:
-        self.bins = bins
-        grid = []
-        ratio = _WIDEST * bins / _NARROWEST
-        for width in np.geomspace(_NARROWEST, _WIDEST * bins, round(math.log(ratio, _WIDER)) + 1):
+        widths, grid = 1 + round(math.log(_WIDEST * bins / _NARROWEST, _WIDER)), []
+        for width in np.geomspace(_NARROWEST, _WIDEST * bins, widths):
             step = 0.5 * max(1.0, width)
             reach = math.ceil(0.5 * bins / step)
             grid += [(0.5 * bins + step * k, width, step) for k in range(-reach, reach + 1)]
         self.center, self.width, self.weight = np.array(grid).T
         self.weight /= self.weight.sum()
         ends = np.concatenate([[-math.inf], np.arange(1.0, bins), [math.inf]])
-        self.shares = normal_shares(ends, self.center, self.width)
-        self._shares, self._squares = _single(self.shares.T), _single(np.square(self.shares).sum(1))
+        shares = normal_shares(ends, self.center[:, None], self.width[:, None])
+        self.shares: Single = shares.astype(np.float32)
+        self._squares: Single = np.square(shares).sum(axis=1).astype(np.float32)
 
     def likelihoods(self, counts: Matrix, rows: Vector) -> Single:
         """How likely each law makes the counts of each histogram, in units of the likeliest.
 
         Counts and rows are in units of the noise.
         """
-        rows = rows_told(counts, rows)[:, None]
+        rows, doubt = (part[:, None] for part in rows_told(counts, rows))
         # Less the squares of the counts, which are the same for all laws.
-        precision = rows / (1.0 + misfit(rows))
-        found = _single(counts * precision) @ self._shares
-        found -= _single(0.5 * rows * precision) * self._squares
+        found = (rows * doubt * counts).astype(np.float32) @ self.shares.T
+        found -= (0.5 * rows**2 * doubt).astype(np.float32) * self._squares
         found -= found.max(axis=1, keepdims=True)
-        return np.exp(found, out=found)
+        np.exp(found, out=found)
+        return found
 
     def mixture(self, likelihoods: Single, weight: Vector) -> tuple[Matrix, Vector]:
         """Shares of the entries to be expected in the bins, and the laws' mean width.
@@ -118,7 +112,8 @@ class NormalLaws:
         Laws have these weights beforehand.
         """
         told = np.column_stack([self.shares, np.log(self.width)])
-        found = (likelihoods @ _single(weight[:, None] * told)).astype(np.float64)
+        told *= weight[:, None]
+        found: Matrix = (likelihoods @ told.astype(np.float32)).astype(np.float64)
         found /= found[:, :-1].sum(axis=1, keepdims=True)
         return found[:, :-1], np.exp(found[:, -1])
 
@@ -129,16 +124,11 @@ def normal_laws(bins: int) -> NormalLaws:
     return NormalLaws(bins)
 
 
-def rows_told(counts: Matrix, rows: Vector) -> Vector:
-    """No more rows than the counts can add up to: they may weigh less than they might."""
+def rows_told(counts: Matrix, rows: Vector) -> tuple[Vector, Vector]:
+    """No more rows than the counts can add up to, and what part of a misfit the noise explains."""
     most = np.maximum(counts.sum(axis=1), 0.0) + SEEN * math.sqrt(counts.shape[1])
-    return np.minimum(rows, most)
-
-
-def misfit(rows: Vector) -> Vector:
-    """How far counts may differ from those of a law, squared."""
-    found: Vector = np.square(_NOT_NORMAL * rows)
-    return found
+    rows = np.minimum(rows, most)
+    return rows, 1.0 / (1.0 + np.square(_NOT_NORMAL * rows))
 
 
 def ends(shares: Matrix, counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
@@ -160,9 +150,9 @@ def place(shares: Matrix, below: float) -> Vector:
 
 
 def seen(counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
-    """Ends of what stands out of the noise; beyond them the counts together do not.
+    """Ends beyond which counts together do not stand out of the noise, or are only a `tail`.
 
-    Or they are those of a `tail`; an empty range where nothing stands out.
+    An empty range where nothing stands out.
     """
     level = np.maximum(SEEN * np.sqrt(np.arange(1.0, counts.shape[1] + 1.0)), tail)
     below, above = (np.cumsum(part, axis=1) > level for part in (counts, counts[:, ::-1]))
@@ -171,11 +161,6 @@ def seen(counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
     return np.where(out, first, math.inf), np.where(out, last, -math.inf)
 
 
-def normal_shares(ends: Vector, center: Vector, width: Vector) -> Matrix:
-    """Shares between the ends of normal laws, one a row."""
-    return np.asarray(np.diff(ndtr((ends - center[:, None]) / width[:, None])), dtype=np.float64)
-
-
-def _single(values: Matrix) -> Single:
-    """In single precision, row by row."""
-    return np.ascontiguousarray(values, dtype=np.float32)
+def normal_shares(ends: Vector, center: Matrix, width: Matrix) -> Matrix:
+    """Shares between the ends of normal laws; centers and widths are columns."""
+    return np.asarray(np.diff(ndtr((ends - center) / width)), dtype=np.float64)

@@ -141,17 +141,11 @@ def highest(noisy: Vector, noise: float) -> int:
 @lru_cache(maxsize=16)
 def _smooth_laws(octaves: int) -> NDArray[np.float64]:
     """Shares in each octave of many lognormal and gamma laws, one a row."""
-    ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)
-    widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)
-    shapes = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)
-    cells = normal_shares(ends, *_pairs(centers, widths))
-    center, power = (values[:, None] for values in _pairs(centers, shapes))
-    gammas = np.diff(gammainc(power, power * 2.0 ** (ends - center)), axis=1)
+    ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)[:, None, None]
+    widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)[:, None]
+    power = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)[:, None]
+    cells = normal_shares(ends, centers, widths).reshape(-1, octaves)
+    gammas = np.diff(gammainc(power, power * 2.0 ** (ends - centers))).reshape(-1, octaves)
     cells = np.concatenate([cells, gammas])
     kept: NDArray[np.float64] = cells[cells.sum(axis=1) > 0.3]
     return kept
-
-
-def _pairs(first: Vector, second: Vector) -> tuple[Vector, Vector]:
-    """Each of the first with each of the second."""
-    return np.repeat(first, len(second)), np.tile(second, len(first))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +23,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
-from dpfast.solvers._range_laws import (
-    SEEN,
-    Search,
-    ends,
-    misfit,
-    normal_laws,
-    place,
-    rows_told,
-)
+from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -123,28 +114,26 @@ def planned(
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
-    reach = np.array([target.bound])
-    search, start = Search(-reach, reach, _BINS, target.histogram.stddev), 0.0
+    low, high, start = -target.bound, target.bound, 0.0
+    search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
     for _ in range(target.rounds):
-        noisy = curator.release(target.histogram, float(search.low[0]), float(search.high[0]))
-        counts, row = search.add(noisy)
+        counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
         rows = target.rows * row
-        declared = search.low == -reach and search.high == reach
+        declared = high - low == 2.0 * target.bound
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
-        trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / rows) ** 2)
-        middle, first = 0.5 * _BINS, _start(shares, counts, rows, target.quantile)
-        start = search.at(middle + trust * (first - middle))
-        if right:
-            continue
-        low, high = map(search.at, ends(shares, counts, target.tail * row))
-        if not target.centered:
-            high = np.maximum(abs(low), abs(high))
-            low = -high
-        search.narrow(low, high)
-    low, high = search.low[0], search.high[0]
-    return Place(0.5 * (low + high), 0.5 * (high - low), start)
+        trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
+        apart = _start(shares, counts, rows, target.quantile) / _BINS - 0.5
+        start = 0.5 * (low + high) + trust * (high - low) * apart
+        if not right:
+            first, last = ends(shares, counts, target.tail * row)
+            if not target.centered:
+                first = np.minimum(first, _BINS - last)
+                last = _BINS - first
+            search.narrow(first, last)
+            low, high = float(search.low[0]), float(search.high[0])
+    return Place(0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start)
 
 
 def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Matrix]:
@@ -163,19 +152,18 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
 def _start(shares: Matrix, counts: Matrix, rows: Vector, quantile: float | None) -> float:
     """The mean or a quantile of the targets, in bins."""
     # Counts that noise does not hide tell more than laws.
-    rows = rows_told(counts, rows)
-    told = misfit(rows) / (1.0 + misfit(rows))
-    shares = np.maximum(shares + told * (counts / rows - shares), 0.0)
+    rows, doubt = rows_told(counts, rows)
+    shares = np.maximum(doubt * shares + (1.0 - doubt) * counts / rows, 0.0)
     shares /= shares.sum()
     if quantile is None:
         return float(shares[0] @ np.arange(0.5, _BINS))
     return float(place(shares, quantile)[0])
 
 
-@lru_cache(maxsize=1)
 def _filling() -> Vector:
     """Weights of the laws if the declared bounds are right."""
     laws = normal_laws(_BINS)
     near = np.exp(-0.5 * ((laws.center / _BINS - 0.5) / _AROUND) ** 2)
     found: Vector = laws.weight * near * (laws.width >= _FILLS * _BINS)
-    return found / found.sum()
+    found /= found.sum()
+    return found
