@@ -16,7 +16,6 @@ from scipy.special import ndtr
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Single = NDArray[np.float32]
 
 # Deviations of the noise by which a tail of the counts must stand out.
 SEEN = 3.5
@@ -71,7 +70,7 @@ class Search:
 class NormalLaws:
     """Normal laws of many centers and widths, in bins; the outer bins have the tails.
 
-    Centers are half a width apart, or half a bin.  In single precision products take half the time.
+    Centers are half a width apart, or half a bin.
 
     Attributes
     ----------
@@ -89,31 +88,28 @@ class NormalLaws:
         self.center, self.width, self.weight = np.array(grid).T
         self.weight /= self.weight.sum()
         ends = np.concatenate([[-math.inf], np.arange(1.0, bins), [math.inf]])
-        shares = normal_shares(ends, self.center[:, None], self.width[:, None])
-        self.shares: Single = shares.astype(np.float32)
-        self._squares: Single = np.square(shares).sum(axis=1).astype(np.float32)
+        self.shares = normal_shares(ends, self.center[:, None], self.width[:, None])
+        self._squares = np.square(self.shares).sum(axis=1)
 
-    def likelihoods(self, counts: Matrix, rows: Vector) -> Single:
+    def likelihoods(self, counts: Matrix, rows: Vector) -> Matrix:
         """How likely each law makes the counts of each histogram, in units of the likeliest.
 
         Counts and rows are in units of the noise.
         """
         rows, doubt = (part[:, None] for part in rows_told(counts, rows))
         # Less the squares of the counts, which are the same for all laws.
-        found = (rows * doubt * counts).astype(np.float32) @ self.shares.T
-        found -= (0.5 * rows**2 * doubt).astype(np.float32) * self._squares
+        found: Matrix = (rows * doubt * counts) @ self.shares.T
+        found -= (0.5 * rows**2 * doubt) * self._squares
         found -= found.max(axis=1, keepdims=True)
-        np.exp(found, out=found)
-        return found
+        return np.exp(found, out=found)
 
-    def mixture(self, likelihoods: Single, weight: Vector) -> tuple[Matrix, Vector]:
+    def mixture(self, likelihoods: Matrix, weight: Vector) -> tuple[Matrix, Vector]:
         """Shares of the entries to be expected in the bins, and the laws' mean width.
 
         Laws have these weights beforehand.
         """
         told = np.column_stack([self.shares, np.log(self.width)])
-        told *= weight[:, None]
-        found: Matrix = (likelihoods @ told.astype(np.float32)).astype(np.float64)
+        found: Matrix = likelihoods @ (weight[:, None] * told)
         found /= found[:, :-1].sum(axis=1, keepdims=True)
         return found[:, :-1], np.exp(found[:, -1])
 
