@@ -29,6 +29,8 @@ Matrix = NDArray[np.float64]
 
 _RANGES, _LONG_ROWS = "column ranges", "long rows"
 ROUNDS, _BINS = 3, 101
+# Of laws, which are weighed against the counts of every column: few, since few rows are counted.
+_WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
 # then, and up to the most; and the count of long rows half a round's.
@@ -136,7 +138,7 @@ def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> boo
 
 def _mixtures(counts: Matrix, rows: Vector) -> tuple[Matrix, Vector]:
     """Shares of the entries to be expected in the bins, and the laws' mean width."""
-    laws = normal_laws(_BINS)
+    laws = normal_laws(_BINS, _WIDTHS)
     chunks = [slice(at, at + _AT_ONCE) for at in range(0, len(counts), _AT_ONCE)]
     parts = [laws.mixture(laws.likelihoods(counts[at], rows[at]), laws.weight) for at in chunks]
     shares, width = (np.concatenate(part) for part in zip(*parts, strict=True))

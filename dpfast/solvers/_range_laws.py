@@ -26,8 +26,8 @@ _LEFT_OUT, _ROOM = 0.02, 0.25
 _NARROWER = 0.9
 # Entries are not normal: by which share of the rows a count may differ for that.
 _NOT_NORMAL = 0.03
-# Deviations of the laws: from a part of a bin to a part of all bins, and each over the one before.
-_NARROWEST, _WIDEST, _WIDER = 0.25, 1.0 / 3.0, 16.0 / 9.0
+# Deviations of the laws: from a part of a bin to a part of all bins.
+_NARROWEST, _WIDEST = 0.25, 1.0 / 3.0
 # Histograms at a time, so that what laws tell of them stays in a cache.
 _AT_ONCE = 256
 
@@ -68,7 +68,7 @@ class Search:
 
 
 class NormalLaws:
-    """Normal laws of many centers and widths, in bins; the outer bins have the tails.
+    """Normal laws of some widths and many centers, in bins; the outer bins have the tails.
 
     Centers are half a width apart, or half a bin.
 
@@ -79,8 +79,8 @@ class NormalLaws:
     shares : ndarray of shape (l, bins)
     """
 
-    def __init__(self, bins: int) -> None:
-        widths, grid = 1 + round(math.log(_WIDEST * bins / _NARROWEST, _WIDER)), []
+    def __init__(self, bins: int, widths: int) -> None:
+        grid = []
         for width in np.geomspace(_NARROWEST, _WIDEST * bins, widths):
             step = 0.5 * max(1.0, width)
             reach = math.ceil(0.5 * bins / step)
@@ -115,9 +115,9 @@ class NormalLaws:
 
 
 @lru_cache(maxsize=4)
-def normal_laws(bins: int) -> NormalLaws:
-    """The laws for so many bins."""
-    return NormalLaws(bins)
+def normal_laws(bins: int, widths: int) -> NormalLaws:
+    """The laws of so many widths for so many bins."""
+    return NormalLaws(bins, widths)
 
 
 def rows_told(counts: Matrix, rows: Vector) -> tuple[Vector, Vector]:

@@ -5,7 +5,7 @@ import pytest
 
 from dpfast.solvers._range_laws import Search, ends, normal_laws, place, seen
 
-LAWS = normal_laws(33)
+LAWS = normal_laws(33, 14)
 
 
 def mixture(counts, rows):
@@ -19,9 +19,9 @@ def noisy(law, rows, histograms, seed=0):
     return rows * LAWS.shares[law] + rng.standard_normal((histograms, 33))
 
 
-@pytest.mark.parametrize("bins", [33, 101])
-def test_laws_are_everywhere_and_weigh_alike(bins):
-    laws = normal_laws(bins)
+@pytest.mark.parametrize(("bins", "count"), [(33, 14), (101, 10)])
+def test_laws_are_everywhere_and_weigh_alike(bins, count):
+    laws = normal_laws(bins, count)
     assert laws.weight.sum() == pytest.approx(1.0)
     assert laws.weight @ laws.center == pytest.approx(0.5 * bins)
     np.testing.assert_allclose(laws.shares.sum(axis=1), 1.0, rtol=1e-5)

@@ -66,7 +66,7 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
 
 def test_declared_bounds_are_right_until_counts_say_otherwise():
     nothing, filled, narrow = np.zeros((3, 1, 33))
-    filled[:], narrow[0, 3] = 5.0 * _filling() @ normal_laws(33).shares, 5.0
+    filled[:], narrow[0, 3] = 5.0 * _filling() @ normal_laws(33, 14).shares, 5.0
     rows = np.array([5.0])
     assert [_likely(counts, rows, 0.75)[0] for counts in (nothing, filled, narrow)] == [1, 1, 0]
     assert not _likely(filled, rows, 0.0)[0]
