@@ -29,7 +29,7 @@ Matrix = NDArray[np.float64]
 
 _RANGES, _LONG_ROWS = "column ranges", "long rows"
 ROUNDS, _BINS = 3, 101
-# Of laws, which are weighed against the counts of every column: few, since few rows are counted.
+# Of laws, which are weighed for every column: more tell no more of counts that noisy.
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
@@ -41,7 +41,7 @@ OF_LONG_ROWS = 0.5
 _RESOLVED, _LEAST_WIDTH = 1.5, 0.3
 # At most this share of the rows may be long.
 _MOST_LONG = 0.3
-# Columns at a time, so that what laws tell of them stays in a cache.
+# Columns at a time, so that what is known of their laws stays in a cache.
 _AT_ONCE = 256
 
 

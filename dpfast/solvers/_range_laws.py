@@ -28,8 +28,6 @@ _NARROWER = 0.9
 _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST = 0.25, 1.0 / 3.0
-# Histograms at a time, so that what laws tell of them stays in a cache.
-_AT_ONCE = 256
 
 
 class Search:
