@@ -33,14 +33,17 @@ ROUNDS, _BINS = 3, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; and the count of long rows half a round's.
+# then, and up to the most.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
-OF_LONG_ROWS = 0.5
-# A column has one value if it is not wider than so many of the last bins, and no scale is less.
-_RESOLVED, _LEAST_WIDTH = 1.5, 0.3
-# At most this share of the rows may be long.
-_MOST_LONG = 0.3
+# The count of long rows tells by how much columns may be narrower than their bounds: all rows in
+# units of its noise are as many as would do, if the share is not above the most.
+_NARROWEST, _FOR_LONG = 2e4, 0.01
+# No scale is less than so many of the last bins; and a column has one value, or its rows too rare a
+# second one to be seen, if two neighboring bins hold this part of them.
+_LEAST_WIDTH, _MOSTLY = 0.3, 0.5
+# Deviations of its noise by which the number of long rows may be larger than it was told.
+_UNSEEN = 2.0
 # Columns at a time, so that what is known of their laws stays in a cache.
 _AT_ONCE = 256
 
@@ -74,33 +77,35 @@ class ColumnRanges:
     share: float
 
 
-def share(rows: float, columns: int) -> float:
-    """Of the budget, in units of mu², of one round; 0 if it would cost too much.
+def shares(rows: float, columns: int) -> tuple[float, float]:
+    """Of the budget, in units of mu²: of one round, 0 if it would cost too much, and of long rows.
 
     `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root.
     """
-    if columns == 0:
-        return 0.0
     needed = columns * (_LEAST_SEEN / rows) ** 2
+    if columns == 0 or needed > _MOST:
+        return 0.0, 0.0
     ample = columns * (_AMPLE / rows) ** 2
-    return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
+    for_long = max(_LEAST, min(_FOR_LONG, (_NARROWEST / rows) ** 2))
+    return max(needed, min(ample, _USUAL), _LEAST), for_long
 
 
 def planned(
     shape: ProblemShape,
     columns: NDArray[np.intp],
     rounds: int,
-    share: float,
+    shares: tuple[float, float],
     release: Callable[[float, Query, str], Gaussian],
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
-    histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(OF_LONG_ROWS * share, LongRows(shape), _LONG_ROWS)
-    return ColumnRanges(histogram, long_rows, rounds, (rounds + OF_LONG_ROWS) * share)
+    a_round, for_long = shares
+    histogram = release(a_round, ColumnHistogram(shape, columns, _BINS), _RANGES)
+    long_rows = release(for_long, LongRows(shape), _LONG_ROWS)
+    return ColumnRanges(histogram, long_rows, rounds, rounds * a_round + for_long)
 
 
-def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges | None:
-    """What the counts tell, in the rows' units; None if many rows are long.
+def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges:
+    """What the counts tell, in the rows' units.
 
     Entries are looked for up to this height on either side of zero.
     """
@@ -112,28 +117,33 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     middles = np.arange(0.5, _BINS)
     for _ in range(ranges.rounds):
         counts, row = search.add(curator.release(ranges.histogram, search.low, search.high))
-        shares, width = _mixtures(counts, shape.n_samples * row)
+        rows = shape.n_samples * row
+        shares, _ = _mixtures(counts, rows)
         mean = shares @ middles
         center, bin_width = search.at(mean), search.bin_width
         search.narrow(*ends(shares, counts))
     deviation = np.sqrt(np.sum(shares * np.square(middles - mean[:, None]), axis=1))
+    two = counts[:, :-1] + counts[:, 1:]
     d = shape.n_features
     found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool))
     found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
-    found.found[columns] = width > _RESOLVED
-    return found if _rows_are_short(ranges.long_rows, found, curator) else None
+    found.found[columns] = two.max(axis=1) < _MOSTLY * rows
+    # Rows that may be far away are what a scale would have to do with.
+    least = height * _share_of_long_rows(ranges.long_rows, found, curator)
+    return found._replace(deviation=np.maximum(found.deviation, least))
 
 
-def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> bool:
-    """Whether few rows are long in the columns that were found."""
+def _share_of_long_rows(long_rows: Gaussian, found: Ranges, curator: Curator) -> float:
+    """Of the rows that may be long in the columns that were found, at most."""
     query = long_rows.query
     assert isinstance(query, LongRows)
     center = np.where(found.found, found.center, 0.0)
     largest = query.largest_factor(center)
     factor = np.where(found.found, np.minimum(1.0 / found.deviation, largest), 0.0)
     count = float(curator.release(long_rows, center, factor)[0])
-    return count <= _MOST_LONG * query.shape.n_samples
+    most = max(count, 0.0) + _UNSEEN * long_rows.stddev
+    return min(1.0, most / query.shape.n_samples)
 
 
 def _mixtures(counts: Matrix, rows: Vector) -> tuple[Matrix, Vector]:

@@ -69,7 +69,7 @@ from dpfast.solvers._coordinates import (
     Columns,
     Coordinates,
     Learning,
-    indicators,
+    declared,
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
@@ -307,8 +307,10 @@ def plan(
     if for_range > 0:
         for_targets = _target_range.share(u * shape.dim * apart)
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
-    numeric = np.flatnonzero(~indicators(shape))
-    a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
+    numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
+    a_round, for_long = 0.0, 0.0
+    if not grouped:
+        a_round, for_long = _column_ranges.shares(u * shape.dim * apart, len(numeric))
     if range_rounds == "auto":
         range_rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
     ranging = check_integer("range_rounds", range_rounds, low=0, high=5)
@@ -317,7 +319,7 @@ def plan(
             "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
             f"{ranging}."
         )
-    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
+    for_ranges = ranging * a_round + for_long if ranging > 0 else 0.0
     for_others = for_targets + for_ranges
     if for_moments + for_correlation + for_others >= 1.0:
         raise ValueError(
@@ -353,7 +355,7 @@ def plan(
         correlation = release(for_correlation, gram, _CORRELATION)
     ranges = None
     if ranging > 0:
-        ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
+        ranges = _column_ranges.planned(shape, numeric, ranging, (a_round, for_long), release)
     for_gradients = 1.0 - for_moments - for_correlation - for_others
     query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
     link = _log_link.planned(shape, u, limit, release) if linked else None
@@ -659,7 +661,7 @@ def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> 
     back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     precision = moderate_effects(shape, coordinates)
     columns = coordinates.columns
-    precision[: shape.n_features] += columns.categories * (columns.height / CATEGORY_EFFECT) ** 2
+    precision[: shape.n_features] += columns.categories * (columns.spread / CATEGORY_EFFECT) ** 2
     found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 
