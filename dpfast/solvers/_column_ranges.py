@@ -36,14 +36,13 @@ _WIDTHS = 10
 # then, and up to the most.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
-# The count of long rows tells by how much columns may be narrower than their bounds: all rows in
-# units of its noise are as many as would do, if the share is not above the most.
-_NARROWEST, _FOR_LONG = 2e4, 0.01
+# Share of the count of long rows, over that of a round.
+OF_LONG_ROWS = 1.0
 # No scale is less than so many of the last bins; and a column has one value, or its rows too rare a
 # second one to be seen, if two neighboring bins hold this part of them.
 _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
-# Deviations of its noise by which the number of long rows may be larger than it was told.
-_UNSEEN = 2.0
+# At most this share of the rows may be long.
+_MOST_LONG = 0.05
 # Columns at a time, so that what is known of their laws stays in a cache.
 _AT_ONCE = 256
 
@@ -77,35 +76,33 @@ class ColumnRanges:
     share: float
 
 
-def shares(rows: float, columns: int) -> tuple[float, float]:
-    """Of the budget, in units of mu²: of one round, 0 if it would cost too much, and of long rows.
+def share(rows: float, columns: int) -> float:
+    """Of the budget, in units of mu², of one round; 0 if it would cost too much.
 
     `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root.
     """
+    if columns == 0:
+        return 0.0
     needed = columns * (_LEAST_SEEN / rows) ** 2
-    if columns == 0 or needed > _MOST:
-        return 0.0, 0.0
     ample = columns * (_AMPLE / rows) ** 2
-    for_long = max(_LEAST, min(_FOR_LONG, (_NARROWEST / rows) ** 2))
-    return max(needed, min(ample, _USUAL), _LEAST), for_long
+    return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
 
 
 def planned(
     shape: ProblemShape,
     columns: NDArray[np.intp],
     rounds: int,
-    shares: tuple[float, float],
+    share: float,
     release: Callable[[float, Query, str], Gaussian],
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
-    a_round, for_long = shares
-    histogram = release(a_round, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(for_long, LongRows(shape), _LONG_ROWS)
-    return ColumnRanges(histogram, long_rows, rounds, rounds * a_round + for_long)
+    histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
+    long_rows = release(OF_LONG_ROWS * share, LongRows(shape), _LONG_ROWS)
+    return ColumnRanges(histogram, long_rows, rounds, (rounds + OF_LONG_ROWS) * share)
 
 
-def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges:
-    """What the counts tell, in the rows' units.
+def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges | None:
+    """What the counts tell, in the rows' units; None if many rows are long.
 
     Entries are looked for up to this height on either side of zero.
     """
@@ -118,7 +115,7 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     for _ in range(ranges.rounds):
         counts, row = search.add(curator.release(ranges.histogram, search.low, search.high))
         rows = shape.n_samples * row
-        shares, _ = _mixtures(counts, rows)
+        shares = _mixtures(counts, rows)
         mean = shares @ middles
         center, bin_width = search.at(mean), search.bin_width
         search.narrow(*ends(shares, counts))
@@ -129,27 +126,23 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     found.found[columns] = two.max(axis=1) < _MOSTLY * rows
-    # Rows that may be far away are what a scale would have to do with.
-    least = height * _share_of_long_rows(ranges.long_rows, found, curator)
-    return found._replace(deviation=np.maximum(found.deviation, least))
+    return found if _rows_are_short(ranges.long_rows, found, curator) else None
 
 
-def _share_of_long_rows(long_rows: Gaussian, found: Ranges, curator: Curator) -> float:
-    """Of the rows that may be long in the columns that were found, at most."""
+def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> bool:
+    """Whether few rows are long in the columns that were found."""
     query = long_rows.query
     assert isinstance(query, LongRows)
     center = np.where(found.found, found.center, 0.0)
     largest = query.largest_factor(center)
     factor = np.where(found.found, np.minimum(1.0 / found.deviation, largest), 0.0)
     count = float(curator.release(long_rows, center, factor)[0])
-    most = max(count, 0.0) + _UNSEEN * long_rows.stddev
-    return min(1.0, most / query.shape.n_samples)
+    return count <= _MOST_LONG * query.shape.n_samples
 
 
-def _mixtures(counts: Matrix, rows: Vector) -> tuple[Matrix, Vector]:
-    """Shares of the entries to be expected in the bins, and the laws' mean width."""
+def _mixtures(counts: Matrix, rows: Vector) -> Matrix:
+    """Shares of the entries to be expected in the bins."""
     laws = normal_laws(_BINS, _WIDTHS)
     chunks = [slice(at, at + _AT_ONCE) for at in range(0, len(counts), _AT_ONCE)]
-    parts = [laws.mixture(laws.likelihoods(counts[at], rows[at]), laws.weight) for at in chunks]
-    shares, width = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return shares, width
+    parts = [laws.mixture(laws.likelihoods(counts[at], rows[at]), laws.weight)[0] for at in chunks]
+    return np.concatenate(parts)

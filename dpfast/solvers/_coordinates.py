@@ -333,8 +333,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
     if learning.ranges is not None:
         told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
-        ranged, deviations = told.found, told.deviation / unit
-        center = np.where(ranged, told.center / unit, 0.0)
+        if told is not None:
+            ranged, deviations = told.found, told.deviation / unit
+            center = np.where(ranged, told.center / unit, 0.0)
     for mechanism in moments:
         query = _parts_of(mechanism)
         # Indicators are not centered, so that they have no negative parts.

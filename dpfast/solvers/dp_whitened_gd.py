@@ -308,9 +308,7 @@ def plan(
         for_targets = _target_range.share(u * shape.dim * apart)
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round, for_long = 0.0, 0.0
-    if not grouped:
-        a_round, for_long = _column_ranges.shares(u * shape.dim * apart, len(numeric))
+    a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
     if range_rounds == "auto":
         range_rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
     ranging = check_integer("range_rounds", range_rounds, low=0, high=5)
@@ -319,7 +317,7 @@ def plan(
             "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
             f"{ranging}."
         )
-    for_ranges = ranging * a_round + for_long if ranging > 0 else 0.0
+    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
     for_others = for_targets + for_ranges
     if for_moments + for_correlation + for_others >= 1.0:
         raise ValueError(
@@ -355,7 +353,7 @@ def plan(
         correlation = release(for_correlation, gram, _CORRELATION)
     ranges = None
     if ranging > 0:
-        ranges = _column_ranges.planned(shape, numeric, ranging, (a_round, for_long), release)
+        ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
     for_gradients = 1.0 - for_moments - for_correlation - for_others
     query: Query = CoordinateGradient(shape, clip_norm, limit, bool(consistent))
     link = _log_link.planned(shape, u, limit, release) if linked else None
