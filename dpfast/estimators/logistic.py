@@ -90,6 +90,11 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Probability from which :meth:`predict` returns the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
         budget. If the probabilities are right, it maximizes the mean of the two recalls.
+    least_probability : float or "auto", default="auto"
+        By how much each probability is raised before all are divided by their sum, so that no class
+        is said to be impossible. "auto" is one over the number of rows, times epsilon if that is
+        less than 1: smaller shares of the rows hide in the noise, and far rows have margins that
+        nothing supports. 0 leaves probabilities as the margins tell them.
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
         Public rows with their targets, in the form of the private ones; or coefficients with a
         covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
@@ -104,6 +109,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
     {bse_}
     {cov_params_}
+    least_probability_ : float
     class_shares_ : ndarray of shape (n_classes,)
         Private shares of the classes; only if the fit counted them.
     n_features_in_ : int
@@ -134,12 +140,17 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     multi_class: str = "auto"
     threshold: float | str = 0.5
+    least_probability: float | str = "auto"
 
     _ratio = "odds ratio"
     _usual = (("class_weight", None), ("threshold", 0.5))
 
     def _loss(self) -> Loss:
         self._check_threshold()
+        if self.least_probability != "auto":
+            check_real(
+                "least_probability", self.least_probability, low=0.0, high=0.5, hint='Or "auto".'
+            )
         check_choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
         if self.multi_class == "multinomial" and self.solver not in ("auto", _MULTINOMIAL):
             raise ValueError(
@@ -171,8 +182,17 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
             return float(self.class_shares_[1])
         return float(self.threshold)
 
+    @property
+    def least_probability_(self) -> float:
+        """By how much probabilities are raised."""
+        check_is_fitted(self)
+        if isinstance(self.least_probability, str):
+            return float(vars(self)["_raised"])
+        return float(self.least_probability)
+
     def _least_margin(self) -> float:
-        return float(logit(self.threshold_))
+        raised = self.least_probability_
+        return float(logit(np.clip(self.threshold_ * (1.0 + 2.0 * raised) - raised, 0.0, 1.0)))
 
     def _problems(
         self,
@@ -192,7 +212,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         self, plan: Plan[Any], targets: Targets, coef: NDArray[np.float64], intercept: Vector
     ) -> dict[str, Any]:
         fitted = super()._fitted(plan, targets, coef, intercept)
-        return {**fitted, "_softmax": is_multinomial(plan)}
+        raised = 1.0 / (plan.shape.n_samples * min(1.0, self.epsilon))
+        return {**fitted, "_softmax": is_multinomial(plan), "_raised": raised}
 
     def _all_at_once(self, shape: ProblemShape, budget: Budget) -> bool:
         """Whether more than two classes are learned by the multinomial loss."""
@@ -237,11 +258,15 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         """
         margins = self.decision_function(X)
         if margins.ndim == 1:
-            return np.column_stack([expit(-margins), expit(margins)])
-        if self._softmax:
-            return np.asarray(softmax(margins, axis=1))
-        # By logarithms: all of them may be too small for float64.
-        return np.exp(_normalized(margins))
+            found = np.column_stack([expit(-margins), expit(margins)])
+        elif self._softmax:
+            found = np.asarray(softmax(margins, axis=1))
+        else:
+            # By logarithms: all of them may be too small for float64.
+            found = np.exp(_normalized(margins))
+        raised = self.least_probability_
+        probabilities: NDArray[np.float64] = (found + raised) / (1.0 + found.shape[1] * raised)
+        return probabilities
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of the probability of each class.
@@ -254,6 +279,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        if self.least_probability_ > 0.0:
+            return np.log(self.predict_proba(X))
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return -np.column_stack([np.logaddexp(0.0, margins), np.logaddexp(0.0, -margins)])

@@ -128,12 +128,15 @@ class Columns:
         Of the noise in the centers.
     counted : ndarray of bool, shape (n_features,)
         Columns of declared categories.
+    binary : ndarray of bool, shape (n_features,)
+        Declared columns of two values, one as far below 0 as the other is above.
     taken : ndarray of bool, shape (n_features,)
         Undeclared columns that are taken for such, in a table most of whose columns look like them.
     height : float
         How high entries get.
     frequency, frequency_deviation : ndarray of shape (n_features,)
-        Shares of the rows that have each category, and the noise in these; of the two alone.
+        Shares of the rows that have each category, or the rarer of two values, and the noise in
+        these; of the three alone.
     spiky : ndarray of bool, shape (n_features,)
         Columns of numbers that are mostly at one value.
     ranged : ndarray of bool, shape (n_features,)
@@ -148,6 +151,7 @@ class Columns:
     scale: Vector
     deviation: Vector
     counted: NDArray[np.bool_]
+    binary: NDArray[np.bool_]
     taken: NDArray[np.bool_]
     height: float
     frequency: Vector
@@ -159,8 +163,13 @@ class Columns:
 
     @property
     def categories(self) -> NDArray[np.bool_]:
-        """Columns that are declared to be, or taken for, those of categories."""
-        return self.counted | self.taken
+        """Columns that are declared to be, or taken for, those of categories, of two or more."""
+        return self.counted | self.binary | self.taken
+
+    @property
+    def spread(self) -> Vector:
+        """How far apart the values of such columns are."""
+        return np.where(self.binary, 2.0 * self.height, self.height)
 
 
 @dataclass(frozen=True)
@@ -225,14 +234,15 @@ class Coordinates:
         categories = columns.categories
         if not categories.any():
             return w
-        stretch = np.sum(np.square(columns.height * self.transform[:d, : self.free]), axis=1)
+        spread = columns.spread[:, None]
+        stretch = np.sum(np.square(spread * self.transform[:d, : self.free]), axis=1)
         seen = columns.frequency > _CERTAIN * columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
         # What is taken for a category, and hardly seen, may be an empty one.
         least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
         # Or it may be a number with low entries, whose weight is high.
-        squares = np.mean(np.square(columns.height * w[:d].reshape(d, -1)), axis=1)
+        squares = np.mean(np.square(spread * w[:d].reshape(d, -1)), axis=1)
         excess = np.where(columns.taken, squares - _BEYOND_DOUBT**2 * variance, 0.0)
         prior = np.maximum(CATEGORY_EFFECT**2, excess)
         kept = np.where(categories, prior / (prior + variance), 1.0)
@@ -313,7 +323,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     unit = shape.data_norm / math.sqrt(shape.dim)
     height = entry_bound(shape) / unit
     counted = indicators(shape)
-    tail = _tail(shape, counted)
+    binary, tail = declared(shape, "binary"), _tail(shape, counted)
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
@@ -359,12 +369,20 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
         share, doubt = np.clip(center / height, 0.0, 1.0), centers.deviation() / height
-        rare = np.maximum(np.maximum(share, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
-        center = np.where(counted, share * height, center)
-        scale = np.where(counted, height * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
+        center = np.where(
+            counted, share * height, np.where(binary, np.clip(center, -height, height), center)
+        )
+        share = np.where(binary, 0.5 * (1.0 - np.abs(center) / height), share)
+        doubt = np.where(binary, 0.5 * doubt, doubt)
+        variance = np.where(binary, share * (1.0 - share), share)
+        rare = np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
+        spread = np.where(binary, 2.0 * height, height)
+        scale = np.where(
+            counted | binary, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high))
+        )
     taken = np.zeros(d, dtype=bool)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~counted & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
+        taken = ~(counted | binary) & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
         # Squares that were clipped are too small: the variance of entries that are 0 or this high
         # is half of its bound.
         scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
@@ -375,11 +393,12 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         scale=unit * scale,
         deviation=unit * centers.deviation(),
         counted=counted,
+        binary=binary,
         taken=taken,
         height=unit * height,
         frequency=share,
         frequency_deviation=doubt,
-        spiky=spiky & ~counted,
+        spiky=spiky & ~(counted | binary),
         ranged=ranged & (scale < _FAR_WIDER * deviations),
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
@@ -407,9 +426,14 @@ def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
 
 def indicators(shape: ProblemShape) -> NDArray[np.bool_]:
     """Which columns are declared to be those of categories."""
+    return declared(shape, "one-hot")
+
+
+def declared(shape: ProblemShape, *kinds: str) -> NDArray[np.bool_]:
+    """Which columns are declared to be of these kinds."""
     found = np.zeros(shape.n_features, dtype=bool)
     for block in shape.columns:
-        found[block.start : block.stop] = block.kind == "one-hot"
+        found[block.start : block.stop] = block.kind in kinds
     return found
 
 

@@ -14,7 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc, ndtr
+from scipy.special import gammainc
+
+from dpfast.solvers._range_laws import normal_shares
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -136,21 +138,14 @@ def highest(noisy: Vector, noise: float) -> int:
     return int(out[-1]) if len(out) else 0
 
 
-def normal_shares(ends: Vector, centers: Vector, widths: Vector) -> NDArray[np.float64]:
-    """Shares between the ends of normal laws of every center and every width, one a row."""
-    center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
-    return np.asarray(np.diff(ndtr((ends - center) / width), axis=1), dtype=np.float64)
-
-
 @lru_cache(maxsize=16)
 def _smooth_laws(octaves: int) -> NDArray[np.float64]:
     """Shares in each octave of many lognormal and gamma laws, one a row."""
-    ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)
-    widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)
-    cells = normal_shares(ends, centers, widths)
-    shapes = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)
-    center, power = (grid.ravel()[:, None] for grid in np.meshgrid(centers, shapes, indexing="ij"))
-    gammas = np.diff(gammainc(power, power * 2.0 ** (ends - center)), axis=1)
+    ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)[:, None, None]
+    widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)[:, None]
+    power = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)[:, None]
+    cells = normal_shares(ends, centers, widths).reshape(-1, octaves)
+    gammas = np.diff(gammainc(power, power * 2.0 ** (ends - centers))).reshape(-1, octaves)
     cells = np.concatenate([cells, gammas])
     kept: NDArray[np.float64] = cells[cells.sum(axis=1) > 0.3]
     return kept

@@ -71,7 +71,7 @@ from dpfast.solvers._coordinates import (
     Columns,
     Coordinates,
     Learning,
-    indicators,
+    declared,
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
@@ -266,7 +266,7 @@ def plan(
     options = _checked(chosen, automatic, shape, u)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     for_range = _check_target_rounds(target_rounds, shape)
-    numeric = np.flatnonzero(~indicators(shape))
+    numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
     a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
     ranging = _check_range_rounds(range_rounds, a_round)
     for_targets = _groups.SIZES_SHARE if grouped else 0.0
@@ -563,7 +563,7 @@ def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> 
     back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
     precision = moderate_effects(shape, coordinates)
     columns = coordinates.columns
-    precision[: shape.n_features] += columns.categories * (columns.height / CATEGORY_EFFECT) ** 2
+    precision[: shape.n_features] += columns.categories * (columns.spread / CATEGORY_EFFECT) ** 2
     found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 

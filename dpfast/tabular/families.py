@@ -244,10 +244,9 @@ def own_parameters(estimator: Any) -> dict[str, Any]:
     given = estimator.get_params(deep=False)
     found = {}
     for name in sorted(parameters_of(estimator)):
-        # Of a threshold that was learned, what it is.
-        value = (
-            getattr(estimator, "threshold_", given[name]) if name == "threshold" else given[name]
-        )
+        # Of what a fit settles, what it is.
+        settled = name in ("threshold", "least_probability")
+        value = getattr(estimator, f"{name}_", given[name]) if settled else given[name]
         if isinstance(value, str | int | float | None) and value != defaults[name]:
             found[name] = value
     return found

@@ -32,7 +32,7 @@ def test_without_noise_it_is_scikit_learns(
     X, y = classification
     model = fitted(
         X, y, epsilon=1e4, delta=delta, alpha=0.01, fit_intercept=fit_intercept,
-        optimizer=optimizer, intercept_scaling=0.5,
+        optimizer=optimizer, intercept_scaling=0.5, least_probability=0.0,
     )  # fmt: skip
     rows = np.hstack([X, np.full((500, 1), 0.5)]) if fit_intercept else X
     reference = Reference(C=1 / (0.01 * 500), fit_intercept=False, tol=1e-12, max_iter=10_000)
@@ -265,3 +265,25 @@ def test_unfitted_and_wrong_columns(classification):
         LogisticRegression().predict(X)
     with pytest.raises(ValueError, match="X has 5 features, but LogisticRegression is expecting 6"):
         fitted(X, y).predict(X[:, :5])
+
+
+def test_no_class_is_impossible(classification):
+    """As if one more row, or the noise of one, had each class; ranks and thresholds are kept."""
+    X, y = classification
+    model = fitted(X, y, epsilon=0.5, least_probability="auto")
+    assert model.least_probability_ == pytest.approx(1.0 / (0.5 * 500))
+    exact = clone(model).set_params(least_probability=0.0)
+    exact.__dict__.update(coef_=model.coef_, intercept_=model.intercept_, _softmax=False)
+    exact.__dict__.update(classes_=model.classes_, n_features_in_=6)
+    far = 1e6 * X
+    assert exact.predict_proba(far).min() == 0.0
+    found = model.predict_proba(far)
+    assert found.min() >= 0.99 / (0.5 * 500 + 2.0)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(far)), found)
+    found, told = model.predict_proba(X)[:, 1], exact.predict_proba(X)[:, 1]
+    assert np.array_equal(np.argsort(found, kind="stable"), np.argsort(told, kind="stable"))
+    model.threshold = 0.3
+    np.testing.assert_array_equal(model.predict(X) == model.classes_[1], found > 0.3)
+    with pytest.raises(ValueError, match=r"least_probability must be .*got 0\.7"):
+        fitted(X, y, least_probability=0.7)

@@ -60,7 +60,7 @@ def test_without_noise_each_class_is_its_own_problem(noiseless, trees, fit_inter
 
 def test_probabilities(trees):
     X, _ = trees
-    model = fitted(trees)
+    model = fitted(trees, least_probability=0.0)
     probability = model.predict_proba(X)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     np.testing.assert_array_equal(NAMES[probability.argmax(axis=1)], model.predict(X))

@@ -59,6 +59,19 @@ def test_columns_of_one_value_are_left_alone():
     assert learned(X).found.tolist() == [True, False, False, False]
 
 
+def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
+    """Few rows with flags and mostly-zero columns: the prediction stays as good as a constant."""
+    for share in (0.003, 0.05):
+        rng = np.random.default_rng(1)
+        X = np.where(rng.random((3_000, 6)) < share, 1.0, -1.0)
+        X[:, 0] = rng.uniform(-1.0, 1.0, 3_000)
+        y = np.where(rng.logistic(size=3_000) < X[:, 0], 1.0, -1.0)
+        problem = declared(X, y)
+        for seed in range(6):
+            w = solve(problem, "dp-whitened-gd", Budget(1.0, DELTA), random_state=seed).w
+            assert problem.objective(w) / 3_000 < 0.8
+
+
 def test_where_many_rows_are_long_nothing_is_believed():
     rng = np.random.default_rng(2)
     X = 1e-3 * rng.standard_normal((20_000, 5))
@@ -117,7 +130,7 @@ def test_categories_alone_have_no_ranges():
 
 def test_long_rows_are_counted():
     shape = ProblemShape(5, 2, data_norm=1.0, loss=Loss("logistic"))
-    X = np.array([[0.5, 0.0], [0.1, 0.1], [0.2, 0.0], [0.2, 0.2], [0.0, 0.24]])
+    X = np.array([[0.9, 0.0], [0.1, 0.1], [0.8, 0.0], [0.8, 0.2], [0.0, 0.24]])
     problem = Problem(X, np.ones(5), "logistic", data_norm=1.0)
     query = LongRows(shape)
     center, factor = np.zeros(2), np.array([10.0, 0.0])

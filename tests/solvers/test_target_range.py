@@ -18,14 +18,8 @@ from dpfast import (
 )
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
-from dpfast.solvers._target_range import (
-    _filling,
-    _likely,
-    _normal_laws,
-    _seen,
-    learn_range,
-    share,
-)
+from dpfast.solvers._range_laws import normal_laws
+from dpfast.solvers._target_range import _filling, _likely, learn_range, share
 
 
 def learned(y, epsilon, seed=0, intercept=1.0):
@@ -70,26 +64,12 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
     assert all(abs(center - place) < half < 0.05 for center, half in found)
 
 
-def test_rows_that_weigh_less_than_they_might_are_found():
-    rng = np.random.default_rng(6)
-    counts = 1000.0 * _normal_laws()[300] + rng.standard_normal(33)
-    assert np.allclose(_likely(counts, 1000.0)[2], _likely(counts, 1e5)[2], atol=0.5)
-
-
-def test_what_is_likely():
-    everywhere = _likely(np.zeros(33), 1e-4)[2]
-    assert everywhere[0] < 2.0 and everywhere[1] > 31.0
-    counts = np.zeros(33)
-    counts[20] = 100.0
-    _, _, (first, last) = _likely(counts, 100.0)
-    assert 19.0 < first < last < 22.0
-
-
 def test_declared_bounds_are_right_until_counts_say_otherwise():
-    nothing, filled, narrow = np.zeros(33), 5.0 * _filling() @ _normal_laws(), np.zeros(33)
-    narrow[3] = 5.0
-    assert [_likely(counts, 5.0, 0.75)[0] for counts in (nothing, filled, narrow)] == [1, 1, 0]
-    assert not _likely(filled, 5.0, 0.0)[0]
+    nothing, filled, narrow = np.zeros((3, 1, 33))
+    filled[:], narrow[0, 3] = 5.0 * _filling() @ normal_laws(33, 14).shares, 5.0
+    rows = np.array([5.0])
+    assert [_likely(counts, rows, 0.75)[0] for counts in (nothing, filled, narrow)] == [1, 1, 0]
+    assert not _likely(filled, rows, 0.0)[0]
 
 
 @pytest.mark.parametrize("rows", [1, 6, 12, 25])
@@ -107,19 +87,6 @@ def test_few_rows_in_known_bounds_lose_nothing_to_the_search(rows):
     assert np.mean([place.half == 1.0 for place in places]) > 0.9
     apart = np.array([place.start for place in places]) - y.mean()
     assert np.mean(apart**2) <= y.mean() ** 2 + 0.05 * y.var()
-
-
-def test_what_stands_out():
-    counts = np.zeros(16)
-    assert _seen(counts) is None
-    counts[6] = 5.0
-    assert _seen(counts) is None  # with the noise of the six bins before it
-    counts[5:9] = 100.0
-    counts[2] = 3.0
-    assert _seen(counts) == (5, 9)
-    counts[12:] = 10.0
-    assert _seen(counts) == (5, 16)
-    assert _seen(counts, 50.0) == (5, 9)  # forty rows are a tail
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
