@@ -187,7 +187,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         """By how much probabilities are raised."""
         check_is_fitted(self)
         if isinstance(self.least_probability, str):
-            return float(vars(self)["_raised"])
+            return float(vars(self).get("_raised", 0.0))  # as files of earlier versions
         return float(self.least_probability)
 
     def _least_margin(self) -> float:

@@ -44,7 +44,7 @@ _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
 # At most this share of the rows may be long.
 _MOST_LONG = 0.05
 # Columns at a time, so that what is known of their laws stays in a cache.
-_AT_ONCE = 256
+_AT_ONCE = 64
 
 
 class Ranges(NamedTuple):
@@ -144,5 +144,5 @@ def _mixtures(counts: Matrix, rows: Vector) -> Matrix:
     """Shares of the entries to be expected in the bins."""
     laws = normal_laws(_BINS, _WIDTHS)
     chunks = [slice(at, at + _AT_ONCE) for at in range(0, len(counts), _AT_ONCE)]
-    parts = [laws.mixture(laws.likelihoods(counts[at], rows[at]), laws.weight)[0] for at in chunks]
+    parts = [laws.mixture(laws.likelihoods(counts[at], rows[at]), laws.weight) for at in chunks]
     return np.concatenate(parts)

@@ -28,6 +28,8 @@ _NARROWER = 0.9
 _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST = 0.25, 1.0 / 3.0
+# Laws that are not likelier than this for any histogram are not mixed.
+_UNLIKELY = 1e-15
 
 
 class Search:
@@ -101,15 +103,12 @@ class NormalLaws:
         found -= found.max(axis=1, keepdims=True)
         return np.exp(found, out=found)
 
-    def mixture(self, likelihoods: Matrix, weight: Vector) -> tuple[Matrix, Vector]:
-        """Shares of the entries to be expected in the bins, and the laws' mean width.
-
-        Laws have these weights beforehand.
-        """
-        told = np.column_stack([self.shares, np.log(self.width)])
-        found: Matrix = likelihoods @ (weight[:, None] * told)
-        found /= found[:, :-1].sum(axis=1, keepdims=True)
-        return found[:, :-1], np.exp(found[:, -1])
+    def mixture(self, likelihoods: Matrix, weight: Vector) -> Matrix:
+        """Shares of the entries to expect in the bins, of laws of these weights beforehand."""
+        kept = np.flatnonzero(likelihoods.max(axis=0) > _UNLIKELY)
+        found: Matrix = likelihoods[:, kept] @ (weight[kept, None] * self.shares[kept])
+        found /= found.sum(axis=1, keepdims=True)
+        return found
 
 
 @lru_cache(maxsize=4)

@@ -147,7 +147,7 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
     likelihoods = laws.likelihoods(counts, rows)
     filling, others = right * _filling(), (1.0 - right) * laws.weight
     is_right = bool(likelihoods @ filling > likelihoods @ others)
-    return is_right, laws.mixture(likelihoods, filling if is_right else filling + others)[0]
+    return is_right, laws.mixture(likelihoods, filling if is_right else filling + others)
 
 
 def _start(shares: Matrix, counts: Matrix, rows: Vector, quantile: float | None) -> float:

@@ -141,7 +141,7 @@ class _Scaled(Column):
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
-        return [("number", 1)] if self.missing is None else [("number", 1), ("binary", 1)]
+        return [("number", 1)] if self.missing is None else [("number", 1), ("one-hot", 1)]
 
     @property
     def squared_norm(self) -> float:
@@ -372,7 +372,7 @@ class BooleanColumn(_Listed):
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
-        return [("binary", 1)] * len(self.feature_names)
+        return [("binary", 1), ("one-hot", 1)][: len(self.feature_names)]
 
     def declaration(self) -> dict[str, Any]:
         words = [False, True] if self.words is None else list(self.words)
@@ -436,7 +436,7 @@ class CategoryColumn(_Listed):
         # A missing value that is filled in has two ones.
         filled = self.missing not in (None, INDICATOR)
         width = len(self.feature_names) - filled
-        return [("one-hot", width)] + [("binary", 1)] * filled
+        return [("one-hot", width)] + [("one-hot", 1)] * filled
 
     def declaration(self) -> dict[str, Any]:
         other = {"other": True} if self.other else {}

@@ -502,7 +502,7 @@ class TestTransform:
             "y": ["n", "p"],
         }
         schema = TableSchema.from_bounds({"columns": columns}, target="y")
-        kinds = ["number", "binary", "binary", "one-hot", "one-hot", "binary"]
+        kinds = ["number", "one-hot", "binary", "one-hot", "one-hot", "one-hot"]
         starts = [0, 1, 2, 3, 6, 8, 9]
         expected = [ColumnBlock(*block) for block in zip(kinds, starts, starts[1:], strict=False)]
         assert schema.column_blocks == tuple(expected)
