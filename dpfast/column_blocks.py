@@ -17,8 +17,9 @@ class ColumnBlock:
     ----------
     kind : {"number", "binary", "one-hot"}
         "number": one column of numbers in a declared range. "binary": one column of -1 and 1, or
-        two other numbers of which one is as far below 0 (and 0 for what is unknown). "one-hot": columns of zeros except for a
-        single 1; a value that was never declared counts in equal shares in all of them.
+        two other numbers of which one is as far below 0 (and 0 for what is unknown). "one-hot":
+        columns of zeros except for a single 1; a value that was never declared counts in equal
+        shares in all of them.
     start, stop : int
         The columns ``[start, stop)``.
 
