@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SCHEMA = "dpfast.checkpoint"
-_VERSION = 1
+_VERSION = 2
 
 
 class Checkpoint:
