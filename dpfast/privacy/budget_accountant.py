@@ -43,8 +43,8 @@ class BudgetAccountant:
     """A budget that several fits share.
 
     Inside ``with BudgetAccountant(...)``, every :class:`~dpfast.privacy.Ledger` charges its events
-    to the accountant first, before the access to the data. A fit whose planned accesses exceed
-    what is left is refused before it starts. Blocks can be nested; all of them pay.
+    to the accountant first, before the access to the data. A fit pays for all its planned accesses
+    before the first, or is refused and pays nothing. Blocks can be nested; all pay, or none.
 
     Parameters
     ----------
@@ -82,12 +82,24 @@ class BudgetAccountant:
 
     Notes
     -----
-    *Adaptive fits.* The first fit is planned before anything was looked at. If it alone is too
-    much for the filter, but within the budget as it would be in a ledger of its own, it is admitted
-    and is the only one: nothing else is ever charged to the account. Otherwise everything is
-    charged to the filter. Which of the two it is follows from the first plan alone, so that neither
-    case rests on a choice by results: in the first, a subset of one plan that was fixed beforehand
-    is released, in the second, what one filter admits (:mod:`dpfast.privacy.filters`).
+    *Planned fits* are charged once, after their input was checked and before their first access.
+    One that fails or is interrupted then has spent its plan; one that goes on from its checkpoint
+    does not pay again. Whatever is released was charged before, so that at any time the prices of
+    all accesses, in the order in which they were made, add up to no more than what was admitted: a
+    filter that had been asked access by access would have admitted each of them, too, however fits
+    at the same time take turns (:mod:`dpfast.privacy.filters`). Fits that choose their accesses
+    along the way (``solver="dp-agd"``) pay one by one.
+
+    *Nested blocks.* Each account is held until all others have been charged; no two fits hold what
+    the other waits for, since all take them in the order of their names. Only an error in writing a
+    file can leave some charged and others not; then the data are not touched.
+
+    *Fits chosen by results.* The first charge is planned before anything was looked at. If it alone
+    is too much for the filter, but within the budget as it would be in a ledger of its own, it is
+    admitted and is the only one: nothing else is ever charged to the account. Otherwise everything
+    is charged to the filter. Which of the two it is follows from the first plan alone, so that
+    neither case rests on a choice by results: in the first, a subset of one plan that was fixed
+    beforehand is released, in the second, what one filter admits.
 
     *Processes.* Forked children go on paying if there is a `path`, and are refused if there is
     none. So are child processes that were started otherwise (workers of joblib), see

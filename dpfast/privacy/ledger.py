@@ -109,7 +109,7 @@ class Ledger:
     """An append-only list of privacy events that never passes its budget.
 
     Inside a :class:`~dpfast.privacy.BudgetAccountant`, every event is charged to the accountant
-    first.
+    first, and the events of a plan together (:meth:`check`).
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. It is safe to use from several
@@ -277,7 +277,8 @@ class Ledger:
 
         What is checked before anything is spent counts as the plan of a fit: a
         :class:`~dpfast.privacy.BudgetAccountant` is charged for all of it before the first of these
-        events, and not again for the others. (A ledger that is adaptive has no plan.)
+        events, and not again for the others. A part of the plan leaves it as it is; a ledger that
+        is adaptive has none.
 
         Parameters
         ----------
@@ -293,12 +294,10 @@ class Ledger:
         self._check_process()
         with self._lock:
             self._check(events)
-            if not self._events:
-                self._plan, self._left = (), Counter()
             for accountant, charged in () if alone else self._asked(events):
                 accountant.check(*charged)
-            if not self._events and not self.adaptive:
-                self._plan, self._left = events, kinds(events)
+            if not (self._events or self.adaptive or self._planned(events)):
+                self._paid, self._plan, self._left = set(), events, kinds(events)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -546,23 +545,31 @@ class Ledger:
             "was spent. Give a larger budget, or ask for fewer releases or more noise."
         )
 
-    def _bills(self, new: Sequence[Event]) -> dict[str, "_Bill"]:
+    def _bills(self, new: Sequence[Event]) -> dict[str, _Bill]:
         """Return what each accountant behind the ledger has to pay for `new`. The lock is held.
 
         What was fixed beforehand is paid in one: the plan, or, by an accountant that is not
-        adaptive itself, all of an adaptive ledger, which is one access of a fixed size. So every
-        accountant that is in `_paid` has paid for all that is left of the plan: it joins with just
-        that, and what is spent is taken off. Events beyond the plan are paid one by one.
+        adaptive itself, all of an adaptive ledger, which is one access of a fixed size. Events
+        beyond the plan are paid one by one.
+
+        So an accountant has never paid for less than was spent in its block. It joins those in
+        `_paid` by paying for all that is left of the plan. Whatever is spent is taken off that
+        first, so that what `_paid` has paid for always includes what is left; a new plan begins
+        with nobody in it.
         """
         bills: dict[str, _Bill] = {}
         behind = active_accountants() if self._accounts is None else self._accounts
-        planned = all(count <= self._left[event] for event, count in kinds(new).items())
+        planned = self._planned(new)
         for accountant in behind if new else ():
             if not (planned if self._filter is None else not accountant.adaptive):
                 bills[accountant.identity] = accountant, new
             elif accountant.identity not in self._paid:
                 bills[accountant.identity] = accountant, self._whole(new[0].neighboring_relation)
         return bills
+
+    def _planned(self, new: Sequence[Event]) -> bool:
+        """Say whether all of `new` is left of the plan, wherever it is. The lock is held."""
+        return all(count <= self._left[event] for event, count in kinds(new).items())
 
     def _whole(self, neighboring_relation: str) -> Sequence[Event]:
         """Return what is paid in one. The lock is held."""
@@ -571,7 +578,7 @@ class Ledger:
             return [self._filter.as_event(neighboring_relation, where)]
         return _merged(+self._left) if self._events else self._plan
 
-    def _asked(self, new: Sequence[Event]) -> list["_Bill"]:
+    def _asked(self, new: Sequence[Event]) -> list[_Bill]:
         """Return the bills that may be too high, without those for what was paid before.
 
         A fit that goes on from its checkpoint has paid for the next access, and those who paid are
