@@ -256,7 +256,8 @@ class Ledger:
                 raise BudgetExceeded(str(error).replace(_NOTHING, _MEANWHILE)) from None
             self._paid.update(name for name, (_, charged) in bills.items() if charged is not new)
             # First: what is interrupted here has not been made, and is not paid for any more.
-            self._left.subtract(kinds(new) if self._left else ())
+            for event in new if self._left else ():
+                self._left[event.kind] -= event.count
             if self.log is not None:
                 self.log.spend(new, list(open_bills))
             self._append(new, total)
@@ -559,7 +560,7 @@ class Ledger:
         """
         bills: dict[str, _Bill] = {}
         behind = active_accountants() if self._accounts is None else self._accounts
-        planned = self._planned(new)
+        planned = bool(behind) and self._planned(new)
         for accountant in behind if new else ():
             if not (planned if self._filter is None else not accountant.adaptive):
                 bills[accountant.identity] = accountant, new
