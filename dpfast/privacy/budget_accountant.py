@@ -470,12 +470,9 @@ budget)
                     wait_for_lock(self._guard)
                     return action()
             except PermissionError as error:
-                raise PermissionError(
-                    error.errno,
-                    "the file of a BudgetAccountant must be writable, and so must its directory "
-                    "(nothing was spent)",
-                    str(self._path),
-                ) from error
+                if error.strerror == _UNWRITABLE:
+                    raise  # the file of another account, which is charged with this one
+                raise PermissionError(error.errno, _UNWRITABLE, str(self._path)) from error
 
     def _current(self) -> "_State":
         return self._alone(self._refresh)
@@ -624,6 +621,9 @@ budget)
             self._guard.close()  # or the parent's lock would live as long as the child
 
 
+_UNWRITABLE = (
+    "the file of a BudgetAccountant must be writable, and so must its directory (nothing was spent)"
+)
 _ADVICE = "Nothing was spent now. What was spent before is not known without it: restore it."
 
 

@@ -255,7 +255,7 @@ class Ledger:
                     raise
                 raise BudgetExceeded(str(error).replace(_NOTHING, _MEANWHILE)) from None
             self._paid.update(name for name, (_, charged) in bills.items() if charged is not new)
-            # First: what is interrupted here has not been made, and is not paid for any more.
+            # Before it is written down: an interrupt in between loses what was paid, and no more.
             for event in new if self._left else ():
                 self._left[event.kind] -= event.count
             if self.log is not None:

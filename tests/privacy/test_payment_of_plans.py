@@ -25,7 +25,7 @@ from dpfast import (
 from dpfast._files import checksum
 from dpfast.curator import Curator
 from dpfast.preprocessing import PrivateQuantileScaler, PrivateRangeScaler
-from dpfast.privacy import GDPEvent, ZCDPEvent, gaussian_mu
+from dpfast.privacy import GDPEvent, ZCDPEvent, budget_accountant, gaussian_mu
 from dpfast.privacy.ledger import kinds
 
 FIT = Budget(rho=0.5)
@@ -203,6 +203,23 @@ def test_no_account_pays_for_the_refusal_of_another(path, order, tmp_path, monke
             ledger.spend(zcdp(0.25))
     assert ample.events == ledger.events == () and ample.charges == 0
     assert full.events == (zcdp(0.5),)
+
+
+@pytest.mark.parametrize("locked", ["a.json", "b.json"])
+def test_a_file_that_cannot_be_written_is_named(locked, tmp_path, monkeypatch):
+    pair = [BudgetAccountant(TIGHT, tmp_path / name) for name in ("a.json", "b.json")]
+    opened = budget_accountant.open_lock
+
+    def refuse(path):
+        if path.name == locked:
+            raise PermissionError(13, "Permission denied", f"{path}.lock")
+        return opened(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(budget_accountant, "open_lock", refuse)
+        with pytest.raises(PermissionError, match=rf"must be writable.*{locked}'"):
+            Ledger(FIT, accounts=pair).spend(zcdp(0.25))
+    assert [account.charges for account in pair] == [0, 0]
 
 
 def test_accounts_in_two_orders_do_not_wait_for_each_other(path, tmp_path):
