@@ -124,7 +124,7 @@ class PrivateQuantileScaler(PrivateScaler):
             relation,
             where="quantiles",
         )
-        # An accountant refuses all the choices, not the last ones.
+        # An accountant pays for all the choices at once.
         curator.check(*[mechanism] * (2 * d))
         found = np.empty((2, d))
         for j in range(d):

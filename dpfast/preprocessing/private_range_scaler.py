@@ -219,7 +219,7 @@ class PrivateRangeScaler(PrivateScaler):
                 "columns.",
                 stacklevel=3,
             )
-        # An accountant refuses all the steps, not the last ones.
+        # An accountant pays for all the steps at once.
         curator.check(*[search.mechanism] * _HALVINGS)
         self.range_ = np.stack(search.run(curator, low, high))
 

@@ -8,9 +8,8 @@ import secrets
 import stat
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -32,9 +31,9 @@ from dpfast.privacy.disjoint_accounts import (
     part_path,
     parts_event,
 )
-from dpfast.privacy.events import Event, event_from_dict, sampler_delta
+from dpfast.privacy.events import Event, sampler_delta
 from dpfast.privacy.filters import budget_filter
-from dpfast.privacy.ledger import Guarantee, Ledger, kinds, merged, whole_guarantee
+from dpfast.privacy.ledger import Guarantee, Ledger, whole_guarantee
 from dpfast.privacy.open_accounts import enter, leave
 
 T = TypeVar("T")
@@ -44,8 +43,8 @@ class BudgetAccountant:
     """A budget that several fits share.
 
     Inside ``with BudgetAccountant(...)``, every :class:`~dpfast.privacy.Ledger` charges its events
-    to the accountant first, before the access to the data. A fit whose planned accesses exceed
-    what is left is refused before it starts. Blocks can be nested; all of them pay.
+    to the accountant first, before the access to the data. A fit pays for all its planned accesses
+    before the first, or is refused and pays nothing. Blocks can be nested; all pay, or none.
 
     Parameters
     ----------
@@ -83,12 +82,24 @@ class BudgetAccountant:
 
     Notes
     -----
-    *Adaptive fits.* The first fit is planned before anything was looked at. If it alone is too
-    much for the filter, but within the budget as it would be in a ledger of its own, it is admitted
-    and is the only one: nothing else is ever charged to the account. Otherwise everything is
-    charged to the filter. Which of the two it is follows from the first plan alone, so that neither
-    case rests on a choice by results: in the first, a subset of one plan that was fixed beforehand
-    is released, in the second, what one filter admits (:mod:`dpfast.privacy.filters`).
+    *Planned fits* are charged once, after their input was checked and before their first access.
+    One that fails or is interrupted then has spent its plan; one that goes on from its checkpoint
+    does not pay again. Whatever is released was charged before, so that at any time the prices of
+    all accesses, in the order in which they were made, add up to no more than what was admitted: a
+    filter that had been asked access by access would have admitted each of them, too, however fits
+    at the same time take turns (:mod:`dpfast.privacy.filters`). Fits that choose their accesses
+    along the way (``solver="dp-agd"``) pay one by one.
+
+    *Nested blocks.* Each account is held until all others have been charged; no two fits hold what
+    the other waits for, since all take them in the order of their names. Only an error in writing a
+    file can leave some charged and others not; then the data are not touched.
+
+    *Fits chosen by results.* The first charge is planned before anything was looked at. If it alone
+    is too much for the filter, but within the budget as it would be in a ledger of its own, it is
+    admitted and is the only one: nothing else is ever charged to the account. Otherwise everything
+    is charged to the filter. Which of the two it is follows from the first plan alone, so that
+    neither case rests on a choice by results: in the first, a subset of one plan that was fixed
+    beforehand is released, in the second, what one filter admits.
 
     *Processes.* Forked children go on paying if there is a `path`, and are refused if there is
     none. So are child processes that were started otherwise (workers of joblib), see
@@ -252,7 +263,7 @@ budget)
                     f"{neighboring_relation}. Nothing was spent."
                 )
             if not known:
-                self._spend(state, [event], [event])
+                self._spend(state, [event])
 
         def opened(part: str) -> BudgetAccountant:
             path = part_path(self._path, name, part)
@@ -305,15 +316,15 @@ budget)
         """How often anything was charged so far, by other processes too."""
         return self._current().charges
 
-    def charge(self, events: Iterable[Event], plan: Iterable[Event] = ()) -> None:
+    def charge(self, events: Iterable[Event], also: Callable[[], None] | None = None) -> None:
         """Spend `events` together, or nothing. Call this before the data is touched.
 
         Parameters
         ----------
         events : iterable of Event
-        plan : iterable of Event, optional
-            All accesses of the fit to which `events` belong, if they were fixed beforehand. By
-            default, `events` are.
+        also : callable, optional
+            Charges other accounts, once this one has admitted `events` and is kept for them. If it
+            raises, nothing is charged here.
 
         Raises
         ------
@@ -325,13 +336,17 @@ budget)
         RuntimeError
             In a forked child, without a file.
         """
-        new, planned = list(events), list(plan)
+        new = list(events)
         check_relation(new, self._relation)
-        self._alone(lambda: self._spend(self._read(), new, planned))
+        self._alone(lambda: self._spend(self._read(), new, also))
 
-    def _spend(self, state: "_State", new: Sequence[Event], plan: Sequence[Event]) -> None:
+    def _spend(
+        self, state: "_State", new: Sequence[Event], also: Callable[[], None] | None = None
+    ) -> None:
         """Charge `new` to the account as it is. The locks are held."""
-        state = self._admitted(state, new, plan)
+        state = self._admitted(state, new)
+        if also is not None:
+            also()
         state.ledger.spend_alone(new)
         if self._path is not None:
             self._write(state)
@@ -340,11 +355,7 @@ budget)
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
         check_relation(events, self._relation)
-
-        def ask() -> None:
-            self._admitted(self._read(), events, events).ledger.check(*events, alone=True)
-
-        self._alone(ask)
+        self._alone(lambda: self._admitted(self._read(), events))
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be charged together now."""
@@ -362,7 +373,7 @@ budget)
         Ledger.used : What it is a share of.
         """
         state = self._current()
-        return 0.0 if state.plan else max(0.0, 1.0 - state.ledger.used())
+        return 0.0 if self._full(state) else max(0.0, 1.0 - state.ledger.used())
 
     def guarantee(self) -> Guarantee:
         """Return what everything that was charged promises together.
@@ -414,33 +425,29 @@ budget)
 
     # ---- what is admitted ----------------------------------------------------------------------
 
-    def _admitted(self, state: "_State", new: Sequence[Event], plan: Sequence[Event]) -> "_State":
-        """Return the account on whose ledger `new` is to be spent, one charge later."""
-        if self._adaptive and not state.ledger.events:
-            state = self._first(state, plan if _within(new, kinds(plan)) else new)
-        if state.plan:
-            if not _within(new, state.left):
-                raise BudgetExceeded(
-                    f"the first fit takes all of {self._budget!r}, so that nothing can be admitted "
-                    f"beside it, such as {sorted({event.where for event in new})}. Nothing was "
-                    "spent. Give a larger budget, or adaptive=False if all fits are fixed "
-                    "beforehand."
-                )
-            state = replace(state, left=state.left - kinds(new))
-        return replace(state, charges=state.charges + 1)
-
-    def _first(self, state: "_State", plan: Sequence[Event]) -> "_State":
-        """Return the account before its first charge: for any fits, or for this one alone."""
-        filtered = Ledger(self._budget, self._unit, adaptive=True)
+    def _admitted(self, state: "_State", new: Sequence[Event]) -> "_State":
+        """Return the account on whose ledger `new` can be spent, one charge later; or raise."""
+        ledger = state.ledger
+        if self._full(state):
+            raise BudgetExceeded(
+                f"the first fit takes all of {self._budget!r}, so that nothing can be admitted "
+                f"beside it, such as {sorted({event.where for event in new})}. Nothing was "
+                "spent. Give a larger budget, or adaptive=False if all fits are fixed "
+                "beforehand."
+            )
         try:
-            filtered.check(*plan, alone=True)
+            ledger.check(*new, alone=True)
         except (BudgetExceeded, UnsupportedEvent):
-            if self._paid_by is not None:
-                raise  # what was paid for is the limit of this filter
-            alone = Ledger(self._budget, self._accountant)
-            alone.check(*plan, alone=True)
-            return replace(state, ledger=alone, plan=tuple(merged(plan)), left=kinds(plan))
-        return replace(state, ledger=filtered)
+            # What was paid for a part is the limit of its filter.
+            if ledger.events or not self._adaptive or self._paid_by is not None:
+                raise
+            ledger = Ledger(self._budget, self._accountant)
+            ledger.check(*new, alone=True)
+        return replace(state, ledger=ledger, charges=state.charges + 1)
+
+    def _full(self, state: "_State") -> bool:
+        """Say whether the first fit takes all: then its ledger is one of what was fixed."""
+        return self._adaptive and not state.ledger.adaptive
 
     # ---- the file --------------------------------------------------------------------------------
 
@@ -463,12 +470,9 @@ budget)
                     wait_for_lock(self._guard)
                     return action()
             except PermissionError as error:
-                raise PermissionError(
-                    error.errno,
-                    "the file of a BudgetAccountant must be writable, and so must its directory "
-                    "(nothing was spent)",
-                    str(self._path),
-                ) from error
+                if error.strerror == _UNWRITABLE:
+                    raise  # the file of another account, which is charged with this one
+                raise PermissionError(error.errno, _UNWRITABLE, str(self._path)) from error
 
     def _current(self) -> "_State":
         return self._alone(self._refresh)
@@ -565,24 +569,18 @@ budget)
         """Return the account that the file holds."""
         account = record["account"]
         names = {"id", "charges", "accountant", "adaptive", *(["hmac"] * bool(self._key))}
-        if set(account) - {"plan"} != names:
+        if set(account) - {"plan"} != names:  # which version 0.2.0 wrote down
             raise ValueError(f"its account must have the names {sorted(names)}.")
         if self._key is not None and not hmac.compare_digest(
             str(account["hmac"]), _signature(self._key, record)
         ):
             raise ValueError("it was not signed with this key.")
-        planned = account.get("plan", [])
-        if not isinstance(account["id"], str) or not isinstance(planned, list):
-            raise TypeError("id must be a text and plan a list.")
+        if not isinstance(account["id"], str):
+            raise TypeError("id must be a text.")
         charges = check_integer("charges", account["charges"], low=0)
-        plan = tuple(event_from_dict(event) for event in planned)
-        left = kinds(plan)
-        if ledger.adaptive != (self._adaptive and not plan) or (
-            plan and not _within(ledger.events, left)
-        ):
-            raise ValueError("its plan and its events do not go together.")
-        left.subtract(kinds(ledger.events) if plan else {})
-        return _State(ledger, account["id"], charges, plan, left, begun=True)
+        if ledger.adaptive != self._adaptive and (ledger.adaptive or not ledger.events):
+            raise ValueError("its ledger is not that of such an account.")
+        return _State(ledger, account["id"], charges, begun=True)
 
     def _text(self, state: "_State") -> str:
         record = json.loads(state.ledger.to_json())
@@ -593,8 +591,6 @@ budget)
             "accountant": self._accountant,
             "adaptive": self._adaptive,
         }
-        if state.plan:
-            record["account"]["plan"] = [event.to_dict() for event in state.plan]
         if self._key is not None:
             record["account"]["hmac"] = _signature(self._key, record)
         return json.dumps({**record, "sha256": checksum(record)})
@@ -625,6 +621,9 @@ budget)
             self._guard.close()  # or the parent's lock would live as long as the child
 
 
+_UNWRITABLE = (
+    "the file of a BudgetAccountant must be writable, and so must its directory (nothing was spent)"
+)
 _ADVICE = "Nothing was spent now. What was spent before is not known without it: restore it."
 
 
@@ -638,10 +637,6 @@ class _State:
     name : str
         A random number.
     charges : int
-    plan : tuple of Event
-        Of the only fit, if it takes all of the budget; otherwise empty.
-    left : Counter of Event
-        What of the plan was not charged yet.
     begun : bool
         Whether `name` is known to be that of the file.
     """
@@ -649,14 +644,7 @@ class _State:
     ledger: Ledger
     name: str
     charges: int = 0
-    plan: tuple[Event, ...] = ()
-    left: Counter[Event] = field(default_factory=Counter)
     begun: bool = False
-
-
-def _within(events: Sequence[Event], left: Counter[Event]) -> bool:
-    """Say whether a plan, of which there is so much left, has these events, wherever they are."""
-    return all(count <= left[event] for event, count in kinds(events).items())
 
 
 def _signature(key: bytes, record: dict[str, Any]) -> str:

@@ -20,6 +20,9 @@ length of a text file included.  Every event buys one answer:
   that is not in the file: a file in which an access without an answer comes before one with an
   answer is refused.
 - If the fit is given up, everything that stands in the file is spent.
+- An account that pays for the whole plan (:meth:`Ledger.check`) stands at the access before which
+  it did: at the first one, since a fit that goes on spends all accesses again from the start. One
+  that was charged when the process ended before it was written down pays again.
 
 **What it cannot do.**  Whoever copies the file and goes on from both copies, or changes it, gets
 two answers for one payment, just as by fitting twice: the file protects against accidents, not
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SCHEMA = "dpfast.checkpoint"
-_VERSION = 1
+_VERSION = 2
 
 
 class Checkpoint:
@@ -109,11 +112,11 @@ class Checkpoint:
         return self._next < len(self._entries)
 
     def payers(self) -> Collection[str]:
-        """Accounts that have paid for any access in the file."""
+        """Accounts that have paid for an access in the file, and for the plan if there is one."""
         return {name for entry in self._entries for name in entry["paid"]}
 
     def paid(self, events: Sequence[Event]) -> Collection[str] | None:
-        """The accounts that have paid for the next access, if it stands in the file.
+        """The accounts that have paid at the next access, if it stands in the file.
 
         Raises
         ------

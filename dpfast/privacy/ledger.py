@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast._files import check_unchanged, checksum, read_json, this_process
@@ -92,11 +92,24 @@ class _Total(NamedTuple):
     ends: float
 
 
+_Bill = tuple[Charged, Sequence[Event]]
+
+
+def _pay(bills: Sequence[_Bill]) -> None:
+    """Charge all accounts or none: each is held until those after it have paid.
+
+    In an order that is the same for everybody, or two could wait for each other.
+    """
+    if bills:
+        (accountant, charged), *others = bills
+        accountant.charge(charged, partial(_pay, others))
+
+
 class Ledger:
     """An append-only list of privacy events that never passes its budget.
 
     Inside a :class:`~dpfast.privacy.BudgetAccountant`, every event is charged to the accountant
-    first.
+    first, and the events of a plan together (:meth:`check`).
 
     The ledger admits an event exactly when the total that an accountant then reports is at most the
     budget: what it enforces and what it reports are one number. It is safe to use from several
@@ -164,10 +177,11 @@ class Ledger:
         self._lock = threading.Lock()
         #: Where a fit that can be interrupted writes down what it spends.
         self.log: Checkpoint | None = None
-        # Accountants that have paid for the whole of this adaptive ledger.
-        self._paid: list[Charged] = []
-        # What was checked together before anything was spent: of one that is not adaptive, all.
+        # What was checked together before anything was spent, and what of it is not spent yet.
         self._plan: tuple[Event, ...] = ()
+        self._left: Counter[Event] = Counter()
+        # Accountants that have paid for all that is left, or for the whole adaptive ledger.
+        self._paid: set[str] = set()
         self._process = this_process()
 
     @property
@@ -233,19 +247,19 @@ class Ledger:
             total = self._check(new)
             bills = self._bills(new)
             paid = () if self.log is None else self.log.paid(new) or ()
-            open_bills = [bill for bill in bills if not paid or bill[0].identity not in paid]
+            open_bills = {name: bill for name, bill in bills.items() if name not in paid}
             try:
-                for accountant, charged in open_bills:
-                    accountant.check(*charged)  # no outer one pays for an inner one's refusal
-                for accountant, charged in open_bills:
-                    accountant.charge(charged, () if self.adaptive else self._plan)
+                _pay([open_bills[name] for name in sorted(open_bills)])
             except BudgetExceeded as error:
                 if not self._events:
                     raise
                 raise BudgetExceeded(str(error).replace(_NOTHING, _MEANWHILE)) from None
-            self._paid += [accountant for accountant, charged in bills if charged is not new]
+            self._paid.update(name for name, (_, charged) in bills.items() if charged is not new)
+            # Before it is written down: an interrupt in between loses what was paid, and no more.
+            for event in new if self._left else ():
+                self._left[event.kind] -= event.count
             if self.log is not None:
-                self.log.spend(new, [accountant.identity for accountant, _ in open_bills])
+                self.log.spend(new, list(open_bills))
             self._append(new, total)
 
     def spend_alone(self, events: Iterable[Event]) -> None:
@@ -262,8 +276,10 @@ class Ledger:
     def check(self, *events: Event, alone: bool = False) -> None:
         """Raise what spending `events` together would raise now. Nothing is spent.
 
-        What is checked before anything is spent counts as the plan of a fit, with which a
-        :class:`~dpfast.privacy.BudgetAccountant` is charged the first time.
+        What is checked before anything is spent counts as the plan of a fit: a
+        :class:`~dpfast.privacy.BudgetAccountant` is charged for all of it before the first of these
+        events, and not again for the others. A part of the plan leaves it as it is; a ledger that
+        is adaptive has none.
 
         Parameters
         ----------
@@ -281,8 +297,8 @@ class Ledger:
             self._check(events)
             for accountant, charged in () if alone else self._asked(events):
                 accountant.check(*charged)
-            if not self._events:
-                self._plan = events
+            if not (self._events or self.adaptive or self._planned(events)):
+                self._paid, self._plan, self._left = set(), events, kinds(events)
 
     def can_afford(self, *events: Event) -> bool:
         """Say whether `events` could be spent together now. Nothing is spent.
@@ -530,35 +546,48 @@ class Ledger:
             "was spent. Give a larger budget, or ask for fewer releases or more noise."
         )
 
-    def _bills(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
+    def _bills(self, new: Sequence[Event]) -> dict[str, _Bill]:
         """Return what each accountant behind the ledger has to pay for `new`. The lock is held.
 
-        An adaptive ledger is one access of a size that was fixed beforehand: an accountant that is
-        not adaptive itself pays all of it at the first access.
+        What was fixed beforehand is paid in one: the plan, or, by an accountant that is not
+        adaptive itself, all of an adaptive ledger, which is one access of a fixed size. Events
+        beyond the plan are paid one by one.
+
+        So an accountant has never paid for less than was spent in its block. It joins those in
+        `_paid` by paying for all that is left of the plan. Whatever is spent is taken off that
+        first, so that what `_paid` has paid for always includes what is left; a new plan begins
+        with nobody in it.
         """
-        bills: list[tuple[Charged, Sequence[Event]]] = []
+        bills: dict[str, _Bill] = {}
         behind = active_accountants() if self._accounts is None else self._accounts
+        planned = bool(behind) and self._planned(new)
         for accountant in behind if new else ():
-            if self._filter is None or accountant.adaptive:
-                bills.append((accountant, new))
-            elif not any(accountant is other for other in self._paid):
-                whole = self._filter.as_event(
-                    new[0].neighboring_relation, "all accesses, chosen along the way"
-                )
-                bills.append((accountant, [whole]))
+            if not (planned if self._filter is None else not accountant.adaptive):
+                bills[accountant.identity] = accountant, new
+            elif accountant.identity not in self._paid:
+                bills[accountant.identity] = accountant, self._whole(new[0].neighboring_relation)
         return bills
 
-    def _asked(self, new: Sequence[Event]) -> list[tuple[Charged, Sequence[Event]]]:
+    def _planned(self, new: Sequence[Event]) -> bool:
+        """Say whether all of `new` is left of the plan, wherever it is. The lock is held."""
+        return all(count <= self._left[event] for event, count in kinds(new).items())
+
+    def _whole(self, neighboring_relation: str) -> Sequence[Event]:
+        """Return what is paid in one. The lock is held."""
+        if self._filter is not None:
+            where = "all accesses, chosen along the way"
+            return [self._filter.as_event(neighboring_relation, where)]
+        return _merged(+self._left) if self._events else self._plan
+
+    def _asked(self, new: Sequence[Event]) -> list[_Bill]:
         """Return the bills that may be too high, without those for what was paid before.
 
         A fit that goes on from its checkpoint has paid for the next access, and those who paid are
         asked again when that is over.
         """
-        bills = self._bills(new)
-        if self.log is None or not self.log.replaying:
-            return bills
-        payers = self.log.payers()
-        return [bill for bill in bills if bill[0].identity not in payers]
+        replaying = self.log is not None and self.log.replaying
+        payers = self.log.payers() if self.log is not None and replaying else ()
+        return [bill for name, bill in self._bills(new).items() if name not in payers]
 
     def _priced(self, total: "_Total") -> tuple[list[Event], list[Accountant]]:
         """Return all the events, merged, and who can price them."""

@@ -29,7 +29,7 @@ import platform
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import sha256
@@ -63,8 +63,8 @@ class Charged(Protocol):
         """Whether its block covers other threads and processes, too."""
         ...
 
-    def charge(self, events: Iterable[Event], plan: Iterable[Event] = ()) -> None:
-        """Spend `events`, of a fit that was planned so, together; or raise and spend nothing."""
+    def charge(self, events: Iterable[Event], also: Callable[[], None] | None = None) -> None:
+        """Spend `events` together, and do `also`; or raise and spend nothing."""
         ...
 
     def check(self, *events: Event) -> None:

@@ -441,7 +441,7 @@ def fit_each(
     accountant : str
         Of the ledger.
     events : sequence of Event
-        What all the runs will spend: a BudgetAccountant refuses the whole fit, not its last steps.
+        What all the runs will spend: a BudgetAccountant is charged for all of it, or nothing.
     random_state, notes, checkpoint, accounts
         As for :func:`solve`.
     distinction : tuple

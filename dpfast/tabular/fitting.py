@@ -262,7 +262,6 @@ class TableFit:
             rng = SecureGenerator(self._random_state)
             # Two parts of one plan: whoever stands behind it pays for both at once.
             whole = Ledger(plan.budget, estimator.accountant)
-            whole.check(*plan.events)
             whole.spend_all(plan.events)
             accounts = ()
             spent, ranges = self._learn(plan.search, rng)

@@ -121,6 +121,26 @@ def test_spent_after_the_data_was_touched(solver, monkeypatch):
     assert fails(contract, *given)
 
 
+@pytest.mark.parametrize("lie", ["late", "half"])
+def test_an_account_that_is_paid_late_or_in_part(lie, monkeypatch, classification):
+    """Contract: at the first look it has all that is reported in the end."""
+    contract = test_contract.test_an_account_has_paid_for_all_of_it_before_the_first_look
+    bills, whole = Ledger._bills, Ledger._whole
+
+    def late(self, new):
+        return bills(self, new) if self._events else {}
+
+    def half(self, relation):
+        return whole(self, relation)[: len(self._plan) // 2] or self._plan[:1]
+
+    with monkeypatch.context() as honest:
+        assert not fails(contract, "dp-whitened-gd", classification, honest)
+    name, liar = ("_bills", late) if lie == "late" else ("_whole", half)
+    monkeypatch.setattr(Ledger, name, liar)
+    with monkeypatch.context() as watching:
+        assert fails(contract, "dp-whitened-gd", classification, watching)
+
+
 def test_noise_reused(monkeypatch, classification):
     """Contract (no two fits share noise) and audit (of releases whose noise is always the same)."""
     honest, drawn = SecureGenerator.discrete_gaussian, {}

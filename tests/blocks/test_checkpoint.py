@@ -23,6 +23,7 @@ from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import CheckpointError, DataError
 from dpfast.estimators._targets import Affine
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
+from dpfast.privacy.ledger import kinds
 
 SOLVERS = {
     "dp-gd": {"iterations": 4},
@@ -51,6 +52,10 @@ def rewrite(path, log):
 
 class Interrupted(BaseException):
     """As Ctrl-C, or the end of the process."""
+
+
+def interrupted(*_):
+    raise Interrupted
 
 
 def fit(source, path, solver="dp-gd", seed=3, stop=None, budget=None, options=None):
@@ -214,7 +219,7 @@ def test_another_fit_cannot_go_on(source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": "else", "version": 1}', '{"schema": "dpfast.checkpoint"}']
+    "text", ["", "[]", '{"schema": "else", "version": 2}', '{"schema": "dpfast.checkpoint"}']
 )
 def test_what_is_no_checkpoint_is_refused_and_kept(text, source, tmp_path):
     path = tmp_path / "log"
@@ -258,6 +263,16 @@ def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, tmp_path
         fit(source, path)
 
 
+def test_a_log_in_which_accounts_paid_by_access_is_refused(source, tmp_path):
+    """In version 1 of the file: whoever paid for the first access has not paid for the others."""
+    path = tmp_path / "log"
+    with pytest.raises(Interrupted):
+        fit(source, path, stop=10)
+    rewrite(path, json.loads(path.read_text()) | {"version": 1})
+    with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
+        fit(source, path)
+
+
 def test_other_events_than_those_paid_for_are_refused(source, tmp_path):
     path = tmp_path / "log"
     with pytest.raises(Interrupted):
@@ -280,10 +295,11 @@ class TestAccounts:
                 if process == 0:
                     with pytest.raises(Interrupted):
                         fit(source, tmp_path / "log", stop=10, budget=self.BUDGET)
-                    assert len(account.events) == 3
+                    paid = account.events
                 else:
                     result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
-                    assert account.events == result.privacy.events
+                    assert account.events == paid and account.charges == 1
+                    assert kinds(paid) == kinds(result.privacy.events)
         with BudgetAccountant(self.BUDGET, path=tmp_path / "budget") as account:
             fit(source, tmp_path / "log", budget=self.BUDGET)  # complete: nothing to pay
             with pytest.raises(BudgetExceeded):
@@ -305,6 +321,24 @@ class TestAccounts:
         with BudgetAccountant(self.BUDGET) as account:
             fit(source, tmp_path / "log", budget=self.BUDGET)
             assert account.events == result.privacy.events
+
+    def test_one_that_ended_before_it_wrote_down_who_paid(self, source, tmp_path, monkeypatch):
+        """Has spent more than it used: it pays again, or is refused."""
+        for budget in (self.BUDGET, Budget(4.0, 1e-6)):
+            log = tmp_path / f"log {budget.epsilon}"
+            with BudgetAccountant(budget, adaptive=False) as account:
+                with monkeypatch.context() as patch, pytest.raises(Interrupted):
+                    patch.setattr(Checkpoint, "spend", interrupted)
+                    fit(source, log, budget=self.BUDGET)
+                assert json.loads(log.read_text())["accesses"] == []
+                paid = kinds(account.events)
+                if budget == self.BUDGET:
+                    with pytest.raises(BudgetExceeded):
+                        fit(source, log, budget=self.BUDGET)
+                    assert kinds(account.events) == paid
+                else:
+                    fit(source, log, budget=self.BUDGET)
+                    assert kinds(account.events) == paid + paid
 
     def test_a_new_file_is_another_account(self, source, tmp_path):
         """Deleted and begun anew under the same name, it has not paid for what the old one has."""

@@ -64,10 +64,10 @@ def test_fits_are_charged_until_the_budget_is_used_up(path, classification):
 
 
 def test_a_fit_that_is_refused_midway_says_that_it_had_paid(path):
-    """Two at the same time are both checked before either pays."""
+    """If its accesses are chosen along the way: two at the same time are admitted and pay."""
     event = zcdp(0.3)
     with BudgetAccountant(BUDGET, path):
-        one, other = (Ledger(Budget(rho=0.6)) for _ in range(2))
+        one, other = (Ledger(Budget(rho=0.6), adaptive=True) for _ in range(2))
         for ledger in (one, other):
             ledger.check(event, event)
         for ledger in (one, other, one):

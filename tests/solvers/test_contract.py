@@ -5,7 +5,18 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan, solve
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    BudgetExceeded,
+    Ledger,
+    Problem,
+    ProblemShape,
+    plan,
+    solve,
+)
+from dpfast.curator import Curator
+from dpfast.privacy.ledger import kinds
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, carry_out
 
@@ -121,6 +132,28 @@ class TestEverySolver:
         with pytest.raises(BudgetExceeded):
             carry_out(settled, Untouchable(), SecureGenerator(), ledger)
         assert ledger.events == ()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_account_has_paid_for_all_of_it_before_the_first_look(
+    solver, classification, monkeypatch
+):
+    """In one charge, and for just what is reported in the end."""
+    (budget, *_) = [b for b in BUDGETS[1:] if b.kind in SOLVERS[solver].budgets]
+    account, answer, paid = BudgetAccountant(budget, adaptive=False), Curator._answer, []
+
+    def watched(self, *asked):
+        paid.append(kinds(account.events))
+        return answer(self, *asked)
+
+    monkeypatch.setattr(Curator, "_answer", watched)
+    relation = SOLVERS[solver].relations[0]
+    with account:
+        result = solve(problem_for(solver, *classification), solver, budget,
+                       neighboring_relation=relation)  # fmt: skip
+    whole = kinds(account.events if result.plan.adaptive else result.privacy.events)
+    assert all(each == whole for each in paid) and paid
+    assert kinds(account.events) == whole and account.charges == 1
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
