@@ -97,14 +97,14 @@ class QuantileRegressor(PrivateLinearRegressor):
     """
 
     quantile: float = 0.5
-    width: float = 0.1
+    width: float | None = None
 
     def _question_bounds(self, stacklevel: int = 2) -> None:
         # Whitened descent learns the range of the targets, and rounds off in units of that.
         if self.target_bounds is None or (self.delta > 0.0 and self.solver in _LEARNING):
             return
         unit = self._resolve_targets(None)[0][-1].unit
-        if (blur := self.width * unit) < _BLURRED:
+        if (blur := (self._loss().width or 0.0) * unit) < _BLURRED:
             return
         low, high = self.target_bounds
         warnings.warn(
@@ -120,4 +120,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         quantile = check_real(
             "quantile", self.quantile, low=0.0, high=1.0, low_open=True, high_open=True
         )
-        return Loss("pinball", quantile, check_real("width", self.width, low=1e-6, high=1e6))
+        width = self.width
+        if width is not None:
+            width = check_real("width", width, low=1e-6, high=1e6)
+        return Loss("pinball", quantile, width)

@@ -192,7 +192,7 @@ def descend(
         if pace is not None:
             unit = pace.point
         elif settings.narrowing < 1.0:
-            unit = (float(corners[iteration]),)
+            unit = (*unit[:-1], half * float(corners[iteration]))
         noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
         if pace is not None:
             noisy = pace.gradient(noisy)

@@ -424,7 +424,7 @@ def plan(
             rows_per_weight=u,
             consistent=bool(consistent),
             narrowing=narrow,
-            width=None if shape.loss.width is None or linked else narrow * shape.loss.width,
+            width=narrow * (shape.loss.width or 0.0) if shape.loss.cornered else None,
         ),
         expected=MappingProxyType(
             {
