@@ -196,7 +196,7 @@ class Loss:
         return replace(self)
 
     def zoomed(self, size: float) -> Loss:
-        """The loss of residuals in units of `size`, up to a factor; of margins, a narrower corner.
+        """The loss of residuals in units of `size`, up to a factor; corners are so much narrower.
 
         Examples
         --------

@@ -45,12 +45,13 @@ class QuantileRegressor(PrivateLinearRegressor):
         takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
-    width : float, default=0.1
+    width : float or None, default=None
         Half the width of the rounded-off part of the loss, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
         these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
         for budgets with a δ). The curvature is ``1 / (2 width)``, so a small one costs accuracy
-        under privacy.
+        under privacy. None is 0.1, which "dp-whitened-gd" narrows step by step, the more the more
+        rows a weight has and the larger epsilon is, to 0.01 at least; the plan says to what.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
