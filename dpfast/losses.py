@@ -135,8 +135,8 @@ class Loss:
 
     @property
     def cornered(self) -> bool:
-        """Whether ``ℓ`` is a hinge that is rounded off over `width`, on which no slope depends."""
-        return self.monotone and self.width is not None
+        """Whether ``ℓ`` has a kink that is rounded off over `width`, on which no slope depends."""
+        return self.width is not None and not self.log_link
 
     @property
     def even(self) -> bool:
@@ -196,7 +196,7 @@ class Loss:
         return replace(self)
 
     def zoomed(self, size: float) -> Loss:
-        """The loss of residuals in units of `size`, up to a factor; of margins, a narrower corner.
+        """The loss of residuals in units of `size`, up to a factor; corners are so much narrower.
 
         Examples
         --------

@@ -45,12 +45,13 @@ class QuantileRegressor(PrivateLinearRegressor):
         takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
-    width : float, default=0.1
+    width : float or None, default=None
         Half the width of the rounded-off part of the loss, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
         these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
         for budgets with a δ). The curvature is ``1 / (2 width)``, so a small one costs accuracy
-        under privacy.
+        under privacy. None is 0.1, which "dp-whitened-gd" narrows step by step, the more the more
+        rows a weight has and the larger epsilon is, to 0.01 at least; the plan says to what.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
@@ -97,14 +98,14 @@ class QuantileRegressor(PrivateLinearRegressor):
     """
 
     quantile: float = 0.5
-    width: float = 0.1
+    width: float | None = None
 
     def _question_bounds(self, stacklevel: int = 2) -> None:
         # Whitened descent learns the range of the targets, and rounds off in units of that.
         if self.target_bounds is None or (self.delta > 0.0 and self.solver in _LEARNING):
             return
         unit = self._resolve_targets(None)[0][-1].unit
-        if (blur := self.width * unit) < _BLURRED:
+        if (blur := (self._loss().width or 0.0) * unit) < _BLURRED:
             return
         low, high = self.target_bounds
         warnings.warn(
@@ -120,4 +121,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         quantile = check_real(
             "quantile", self.quantile, low=0.0, high=1.0, low_open=True, high_open=True
         )
-        return Loss("pinball", quantile, check_real("width", self.width, low=1e-6, high=1e6))
+        width = self.width
+        if width is not None:
+            width = check_real("width", width, low=1e-6, high=1e6)
+        return Loss("pinball", quantile, width)

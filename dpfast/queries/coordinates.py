@@ -357,7 +357,7 @@ class RelativeGradient(CoordinateGradient):
     ``l_i`` the length ``‖z_i‖``, at least 1 and at most `longest`, the derivative over s is clamped
     to ``± C / l_i``.  The arguments are the transform, of any number of columns, the weights ``w``
     of the rows' own columns, ``s > 0``, and, if the loss is to be that of residuals in other units,
-    their size.
+    their size; of a rounded-off corner, times that of the corner in these units.
 
     Sensitivity: ``k C c``, c the largest weight, whatever s and the loss are: ``ω_i ‖z_i‖ <= l_i``.
     And no slope is beyond ``± C``, by which rounding is bounded.

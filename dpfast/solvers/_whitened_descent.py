@@ -6,10 +6,10 @@ Along the weights themselves, the one direction that every step agrees on, secan
 curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
 loss is nearly flat where its weights are, is not stopped halfway.
 
-A hinge's corner is rounded off, over less from step to step: wide, it shows the way; narrow, what
-is minimized is the hinge loss (graduated smoothing).  The mean loss is curved by how dense margins
-are at the corner, whatever its width, but by one over the width where they pile up there: steps
-shrink as the square root, which is between the two.
+A hinge's corner, or the pinball loss's, is rounded off, over less from step to step: wide, it shows
+the way; narrow, what is minimized is the loss itself (graduated smoothing).  The mean loss is
+curved by how dense margins are at the corner, whatever its width, but by one over the width where
+they pile up there: steps shrink as the square root, which is between the two.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def descend(
         if pace is not None:
             unit = pace.point
         elif settings.narrowing < 1.0:
-            unit = (float(corners[iteration]),)
+            unit = (*unit[:-1], half * float(corners[iteration]))
         noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
         if pace is not None:
             noisy = pace.gradient(noisy)

@@ -30,11 +30,10 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
-# Rows behind one weight, times µ, up to which a corner stays as wide as it is; and the narrowest
-# that a descent ends with, over that which it begins with.
-_WIDE, _NARROWEST_CORNER = 5.0, 0.02
-# Share of the iterates that is averaged if the corner stays, and if it gets far narrower.
-_AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
+# The width that a corner ends with, times the rows behind one weight and µ; and the least.
+_CORNER, _NARROWEST_CORNER = 2.5, 0.01
+# Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
+_AVERAGE, _LESS_AVERAGE = 0.75, 0.5
 # From here on weights explain as much as they will.
 _LEARNED = 10.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
@@ -129,7 +128,7 @@ def automatic_settings(
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
         "learning_share": learned,
         "correlation_share": correlated,
-        "average": _AVERAGE_OF_NARROW + (_AVERAGE - _AVERAGE_OF_NARROW) * narrowing,
+        "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
         "step": min(1.0, (left / _HOPELESS) ** 4),
         "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
         "momentum": min(0.6 if u < _MANY else 0.78, momentum),
@@ -162,7 +161,8 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """The corner's width in the end over that in the beginning.
 
     A wide corner moves the minimum, most where there is no signal and margins pile up at it.  A
-    narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few.
+    narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few, as
+    they are around an outer quantile: ``4 q (1 - q)`` times as many as around the median, or so.
 
     Parameters
     ----------
@@ -177,7 +177,9 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """
     if not (narrows(shape) and shape.loss.default_width):
         return 1.0
-    return min(1.0, max(_NARROWEST_CORNER, _WIDE / u))
+    q = shape.loss.quantile or 0.5
+    width = max(_NARROWEST_CORNER, _CORNER / (4.0 * q * (1.0 - q) * u))
+    return min(1.0, width / (shape.loss.width or 1.0))
 
 
 def first_quantile(loss: Loss, u: float) -> float | None:

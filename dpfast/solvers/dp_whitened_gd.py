@@ -207,9 +207,10 @@ def plan(
         Whether clipped rows count less whichever their label is, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
     narrowing : float or "auto"
-        Over how much of its width the rounded-off corner of a hinge is rounded off in the end, at
-        most 1.  "auto" is the less the more rows there are, if the loss has its default width, and
-        1 otherwise, and for groups of rows.  The plan's `width` is the one in the end.
+        Over how much of its width the rounded-off corner of a hinge or of the pinball loss is
+        rounded off in the end, at most 1.  "auto" is the less the more rows there are, if the loss
+        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is the
+        one in the end.
 
     Returns
     -------
@@ -328,7 +329,7 @@ def plan(
         rows_per_weight=u,
         consistent=alike,
         narrowing=narrow,
-        width=None if shape.loss.width is None or linked else narrow * shape.loss.width,
+        width=narrow * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
     return Plan(
         solver=NAME,
@@ -356,7 +357,7 @@ def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> f
     if narrow < 1.0 and not narrows(shape):
         raise ValueError(
             f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
-            f"{narrow}. It is for the rounded-off hinge, where a record is a row."
+            f"{narrow}. It is for rounded-off corners, where a record is a row."
         )
     return narrow
 

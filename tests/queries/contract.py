@@ -651,19 +651,22 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
-    cases.append(
-        Case(
-            "gradient in coordinates of a narrower corner",
-            lambda size: CoordinateGradient(shape_of(HINGE, size, 3), 0.7, 60.0),
-            lambda query: [
-                (stretched(query), w, corner) for w in weights_of(4) for corner in (1e-3, 1.0, 9.0)
-            ],
-            ball(3, SIGNS),
-            problem_of(HINGE),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+    for loss, targets in ((HINGE, SIGNS), (Loss("pinball", 0.9), NUMBERS)):
+        cases.append(
+            Case(
+                f"gradient in coordinates of a narrower corner, {loss.name}",
+                lambda size, loss=loss: CoordinateGradient(shape_of(loss, size, 3), 0.7, 60.0),
+                lambda query: [
+                    (stretched(query), w, corner)
+                    for w in weights_of(4)
+                    for corner in (1e-3, 1.0, 9.0)
+                ],
+                ball(3, targets),
+                problem_of(loss),
+                dict.fromkeys(RELATIONS, 0.99),
+                ALL,
+            )
         )
-    )
     for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
         cases.append(
             Case(
@@ -716,7 +719,7 @@ def _cases() -> list[Case]:
                 lambda query: [
                     (stretched(query), w, unit, size)
                     for w in weights_of(4)
-                    for unit, size in ((1e-3, 1e-2), (1.0, 1.0), (30.0, 30.0))
+                    for unit, size in ((1e-3, 1e-2), (1.0, 1e-3), (1.0, 1.0), (30.0, 30.0))
                 ],
                 ball(3, NUMBERS, count=6),
                 problem_of(loss),

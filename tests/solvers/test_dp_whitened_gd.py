@@ -518,11 +518,15 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     assert spent[True] == spent[False]
 
 
+# Losses with corners, their quantile, and default width.
+CORNERS = [("huberized-hinge", None, 0.5), ("pinball", 0.5, 0.1)]
+
+
 def test_steps_follow_how_far_one_goes():
     """The hinge with its corner rounded moves a margin by 1 a step, the logistic loss by 4."""
     shapes = (
         ProblemShape(2000, 9, 1.0, loss)
-        for loss in ("logistic", "huber", Loss("huberized-hinge", width=0.5), "pinball")
+        for loss in ("logistic", "huber", *(Loss(*corner) for corner in CORNERS))
     )
     steps = {
         shape.loss.name: plan(shape, "dp-whitened-gd", BUDGET, consistent=False).settings.iterations
@@ -532,31 +536,37 @@ def test_steps_follow_how_far_one_goes():
     assert steps["huberized-hinge"] == 21
 
 
-def hinge_plan(n, loss="huberized-hinge", **options):
-    shape = ProblemShape(n, 9, 1.0, loss)
-    return plan(shape, "dp-whitened-gd", BUDGET, **options).settings
+def plan_of(n, loss, **options):
+    return plan(ProblemShape(n, 9, 1.0, loss), "dp-whitened-gd", BUDGET, **options).settings
 
 
-def test_corners_of_default_width_get_narrower_the_more_rows_there_are():
-    few, some, many = (hinge_plan(n) for n in (100, 2000, 10**6))
-    assert few.narrowing == 1.0 and few.width == 0.5 and few.average == 0.75
-    assert 0.02 < some.narrowing < 0.5 and some.width == 0.5 * some.narrowing
-    assert many.width == 0.01 and many.average == pytest.approx(0.505)
-    np.testing.assert_allclose(many.corners[[0, -1]], [1.0, 0.02])
-    for chosen in (Loss("huberized-hinge", width=0.5), "logistic", "pinball"):
-        assert hinge_plan(10**6, chosen).narrowing == 1.0
-    chosen = hinge_plan(10**6, Loss("huberized-hinge", width=0.5), narrowing=0.4)
-    assert chosen.width == 0.2 and "width = 0.01" in str(
-        plan(ProblemShape(10**6, 9, 1.0, "huberized-hinge"), "dp-whitened-gd", BUDGET)
-    )
+@pytest.mark.parametrize(("name", "parameter", "width"), CORNERS)
+def test_corners_of_default_width_get_narrower_the_more_rows_there_are(name, parameter, width):
+    loss = Loss(name, parameter)
+    few, some, many = (plan_of(n, loss) for n in (100, 6000, 10**6))
+    assert few.narrowing == 1.0 and few.width == width and few.average == 0.75
+    assert 0.01 < some.width < 0.5 * width and some.width == width * some.narrowing
+    assert many.width == pytest.approx(0.01) and few.average > some.average > many.average
+    assert many.average == pytest.approx(0.75 - 0.5 * (width - 0.01))
+    np.testing.assert_allclose(many.corners[[0, -1]], [1.0, 0.01 / width])
+    chosen = Loss(name, parameter, width)
+    assert plan_of(10**6, chosen).narrowing == 1.0
+    assert plan_of(10**6, chosen, narrowing=0.4).width == 0.4 * width
+    shape = ProblemShape(10**6, 9, 1.0, loss)
+    assert "width = 0.01" in str(plan(shape, "dp-whitened-gd", BUDGET))
+
+
+def test_around_outer_quantiles_corners_get_less_narrow():
+    widths = [plan_of(6000, Loss("pinball", q)).width for q in (0.5, 0.9, 0.99)]
+    assert widths[1] == pytest.approx(widths[0] / 0.36) and widths[2] == 0.1
 
 
 @pytest.mark.parametrize(
-    ("loss", "narrowing"), [("logistic", 0.5), ("pinball", 0.5), ("huberized-hinge", 2.0)]
+    ("loss", "narrowing"), [("logistic", 0.5), ("huber", 0.5), ("pinball", 2.0)]
 )
 def test_narrowing_that_is_refused(loss, narrowing):
     with pytest.raises(ValueError, match="narrowing must be"):
-        hinge_plan(2000, loss, narrowing=narrowing)
+        plan_of(2000, loss, narrowing=narrowing)
 
 
 def test_without_signal_a_hinge_ends_near_the_constant():
@@ -571,6 +581,19 @@ def test_without_signal_a_hinge_ends_near_the_constant():
         short = np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1]))
         excess[loss.default_width] = short.mean() - 2.0 * np.mean(y > 0)
     assert excess[True] < 0.006 < 0.015 < excess[False]
+
+
+def test_a_narrow_corner_ends_near_the_quantile():
+    """Which a wide one misses where residuals are skewed and short, in units of a learned range."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1.0, 1.0, (4000, 5))
+    y = 0.02 * (X[:, 0] + 0.1 * rng.exponential(size=4000)) - 0.5
+    apart = {}
+    for loss in (Loss("pinball", 0.2), Loss("pinball", 0.2, 0.1)):
+        problem = Problem(X, y, loss, data_norm=2.3)
+        w = solve(problem, "dp-whitened-gd", Budget(6.0, 1e-6), random_state=0).w
+        apart[loss.default_width] = abs(np.mean(y < X @ w[:-1] + w[-1]) - 0.2)
+    assert apart[True] < 0.1 < apart[False]
 
 
 @pytest.mark.parametrize(("n", "alike", "steps"), [(200, False, 10), (5000, True, 16)])
