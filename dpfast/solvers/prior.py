@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -15,36 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
-from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CandidateLosses
+from dpfast.queries import bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Settings, descend, flat_noise
+from dpfast.solvers._coordinates import Coordinates, learn
+from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._whitened_descent import Settings
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_CHOICE = "loss of the prior"
-# Share of the budget, in units of mu², of the choice between coefficients and zero: the first, but
-# from so many rows a weight on less in proportion, since losses are known the better the more there
-# are.
-_FOR_CHOICE, _FEW_ROWS, _LEAST_CHOICE = 0.06, 6.0, 0.01
-# Losses are cut at so many times that at zero.
-_LOSS_CLIP = 2.0
-# Deviations of its square by which a change must stand out of prior and noise.
-_STANDS_OUT, _WIDEST = 2.0, 100.0
-# What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
-# knows what has changed since, nor exactly how wrong it was.
-_REMEMBERED, _FORGOTTEN = 0.9, 1.1
-# Deviations of the noise by which zero must be better than known coefficients.
-_DROPPED = 2.0
-# Mean curvature of a loss over its largest, roughly.
-_BENT = 0.6
+# Gradients that are released.
+_STEPS = 8
+# Mean square of the change, in units of prior and noise, beyond which the prior is widened, and the
+# factor in steps of which it is.
+_STANDS_OUT, _WIDER, _WIDEST = 3.0, 1.2, 1e6
+# What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
+# share of their length weights are believed to have moved since.
+_REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +65,11 @@ class RefitSettings:
     ----------
     prior : Coefficients
     descent : Settings
-        Of the whitened descent in the middle.
-    choice : Gaussian
-        The release of two losses.
+        Of a whitened descent, whose coordinates and gradients these are.
     """
 
     prior: Coefficients
     descent: Settings
-    choice: Gaussian
     rows_per_weight: float
     prior_rows_per_weight: float
     iterations: int
@@ -102,11 +91,6 @@ def check_shape(shape: ProblemShape, budget: Budget, neighboring_relation: str) 
         raise ValueError("prior must be None where a record is a group of rows; got one.")
 
 
-def _loss_clip(shape: ProblemShape) -> float:
-    """Where losses of a row are cut."""
-    return _LOSS_CLIP * min(shape.loss.at_zero, shape.loss.lipschitz)
-
-
 def plan_refit(
     shape: ProblemShape,
     prior: Coefficients,
@@ -115,7 +99,7 @@ def plan_refit(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
 ) -> Plan[RefitSettings]:
-    """Settle a whitened descent that begins with known coefficients.
+    """Settle gradients of a whitened descent that begins with known coefficients.
 
     The clip is that of as many rows a weight as both have together: what is clipped less has more
     noise, which the prior takes out, and less bias, which it cannot.
@@ -140,42 +124,29 @@ def plan_refit(
     """
     check_shape(shape, budget, neighboring_relation)
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    mu = budget_mu(budget, accountant)
+    if shape.alpha is not None:
+        raise ValueError(f"alpha must be None for a fit with a prior; got {shape.alpha}.")
     u = dp_whitened_gd.rows_per_weight(shape, budget, neighboring_relation, accountant)
     together = math.hypot(u, _REMEMBERED * prior.rows_per_weight)
-    automatic = dp_whitened_gd.automatic_settings(together, shape)
-    losses = CandidateLosses(
-        shape, 2, _loss_clip(shape), float(np.linalg.norm(prior.w)) or 1.0, norm="l2"
-    )
-    for_choice = max(_LEAST_CHOICE, _FOR_CHOICE * min(1.0, _FEW_ROWS / u))
-    each = Budget(mu=mu * math.sqrt(for_choice))
-    choice = Gaussian.calibrate(each, losses, neighboring_relation, where=_CHOICE)
     descent = dp_whitened_gd.plan(
         shape,
-        Budget(mu=mu * math.sqrt(1.0 - for_choice)),
+        budget,
         neighboring_relation=neighboring_relation,
-        shrinkage=0.0,
+        accountant=accountant,
+        iterations=_STEPS,
+        clip=dp_whitened_gd.automatic_settings(together, shape)["clip"],
+        consistent=shape.loss.multiclass,
         james_stein=False,
-        clip=automatic["clip"],
     )
     settings = RefitSettings(
         prior=prior,
         descent=descent.settings,
-        choice=choice,
         rows_per_weight=u,
         prior_rows_per_weight=prior.rows_per_weight,
         iterations=descent.settings.iterations,
         clip=descent.settings.clip,
     )
-    return Plan(
-        solver=dp_whitened_gd.NAME,
-        shape=descent.shape,
-        budget=budget,
-        neighboring_relation=neighboring_relation,
-        settings=settings,
-        accesses=((choice, 1), *descent.accesses),
-        expected=MappingProxyType({}),
-    )
+    return replace(descent, settings=settings, expected=MappingProxyType({}))
 
 
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
@@ -194,13 +165,15 @@ def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
 
 
 def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
-    """Ask whether the prior is any good, descend from there, and weigh what was found with it.
+    """Release gradients where the minimum is expected, and expect it where prior and they say.
+
+    A gradient tells where the minimum is, by how the loss bends where rows are white and normal.
 
     Returns
     -------
     Outcome
-        Its history has whether the run began with the prior, the factor by which its covariance
-        was widened, and the norms of the noisy gradients.
+        Its history has the factor by which the prior's covariance was widened, and the norms of the
+        noisy mean gradients in the coordinates.
 
     Raises
     ------
@@ -208,56 +181,136 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
-    n, descent = shape.n_samples, settings.descent
-    losses = curator.release(settings.choice, np.stack([prior.w, np.zeros_like(prior.w)])) / n
-    noise = math.sqrt(2.0) * settings.choice.stddev / n
-    believed = bool(losses[0] <= losses[1] + _DROPPED * noise)
-    spread: _target_range.Place | None = None
+    descent, loss = settings.descent, shape.loss
+    unit, units = 1.0, ()
     if descent.target_range is not None:
-        spread = _target_range.learn_range(descent.target_range, curator)
+        # Weights and losses are those of residuals in units of half the range of the targets.
+        unit = _target_range.learn_range(descent.target_range, curator).half
+        units = (loss.zoomed(unit).lipschitz / loss.lipschitz, unit)
+    elif descent.narrowing < 1.0:
+        loss, units = loss.zoomed(descent.narrowing), (descent.narrowing,)
     coordinates = learn(descent.learning, shape, curator)
-    # Weights of this run's units: of half the range of numeric targets.
-    unit = 1.0 if spread is None else spread.half
-    transform = unit * coordinates.transform
-    back = np.linalg.inv(transform)
-    origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
-    start = origin if believed else None
-    # Without a prior, weights that noise alone would explain are drawn to zero, as in other fits.
-    descent = replace(descent, james_stein=not believed)
-    v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
-    # Of the noise, and of minimizers of so many rows of one population.
-    variance = (flat_noise(descent, n) * change) ** 2
-    variance += 1.0 / (_BENT * shape.loss.smoothness * n)
-    covariance: Matrix = variance * np.eye(shape.dim)
-    wider = math.inf
-    if believed:
-        precision = np.linalg.inv(_FORGOTTEN * back @ prior.covariance @ back.T)
-        moved, wider = _drawn(v - origin, np.full(shape.dim, math.sqrt(variance)), precision)
-        v = origin + moved
-        covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
-    history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
+    free, earlier = coordinates.free, settings.prior_rows_per_weight**2
+    share = earlier / (earlier + settings.rows_per_weight**2)
+    transform = bounded(shape, _together(coordinates, prior, share), descent.limit)
+    belief = _believed(prior, unit * transform, free)
+    mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
+    assert mechanism.query is not None
+    at, norms = curator.fix(mechanism.query, transform), np.empty(descent.iterations)
+    for step in range(descent.iterations):
+        point = belief.mean
+        mean = curator.release(mechanism, at, unit * (transform @ point), *units) / rows
+        norms[step] = np.linalg.norm(mean)
+        # A long gradient is far from the minimum, which it tells the less, bends being guesses.
+        variance = max((mechanism.stddev / rows) ** 2, norms[step] ** 2 / shape.dim)
+        bends = mean_bends(loss, point, free, descent.clip, descent.consistent)
+        belief = belief.told(point, mean, bends, variance)
+    history: dict[str, Any] = {"wider": belief.wider, "gradient_norm": norms}
+    covariance = None
+    if shape.dim <= MOST_KNOWN:
+        # Minimizers of so many rows of one population differ, too.
+        bends = mean_bends(loss, belief.mean, free, 1.0, consistent=False)
+        differ = belief.covariance + np.linalg.inv(bends) / shape.n_samples
+        covariance = unit**2 * transform @ differ @ transform.T
     told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
-    released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
-    return Outcome(transform @ v, MappingProxyType(history), told, released)
+    w = unit * (transform @ belief.mean)
+    return Outcome(w, MappingProxyType(history), told, covariance)
 
 
-def _drawn(v: Vector, deviation: Vector, precision: Matrix) -> tuple[Vector, float]:
-    """The most likely change, and the factor by which the prior's covariance was widened.
+def _together(coordinates: Coordinates, prior: Coefficients, share: float) -> Matrix:
+    """The transform to coordinates in which rows are white, of what this run and the prior know.
 
-    `v` is the change and noise.  The factor is the least, at least 1, with which `v` does not stand
-    out of both.
+    The precision of a private fit is as the second moments of its rows, up to a factor.
     """
-    # In units of the noise.
-    values, vectors = np.linalg.eigh((deviation[:, None] * precision) * deviation)
-    values, t = np.maximum(values, 0.0), vectors.T @ (v / deviation)
+    transform = coordinates.transform
+    moments = transform.T @ np.linalg.inv(prior.covariance) @ transform
+    anchored = coordinates.anchor is not None
+    moments /= moments[-1, -1] if anchored else np.trace(moments) / len(moments)
+    moments = (1.0 - share) * np.eye(len(moments)) + share * moments
+    # Of a triangular change the constant coordinate, which is the last, stays what it is.
+    upper = np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1]
+    found: Matrix = transform @ np.linalg.inv(upper).T
+    return found
 
-    def length(wider: float) -> float:
-        """Its square is the number of weights on average, if prior and noise are all there is."""
-        return float(np.sum(t**2 * values / (values + wider)))
 
-    wider = 1.0
-    if length(wider) > len(t) + _STANDS_OUT * math.sqrt(2.0 * len(t)):
-        while wider < _WIDEST and length(wider) > len(t):
-            wider *= 1.1
-    change: Vector = deviation * (vectors @ (t * wider / (values + wider)))
-    return change, wider
+def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
+    """The prior in the coordinates, and less certain, since nobody knows what changed."""
+    dim, back = len(transform), np.linalg.inv(transform)
+    origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
+    covariance = _FORGOTTEN * back @ prior.covariance @ back.T
+    moved = (_MOVED * float(np.linalg.norm(origin[:free]))) ** 2 / max(1, free)
+    covariance += (moved + 1e-12 * np.trace(covariance) / dim) * np.eye(dim)
+    root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    return _Belief(origin, root, np.zeros((dim, dim)), np.zeros(dim))
+
+
+@dataclass(frozen=True, eq=False)
+class _Belief:
+    """Where the minimum is: a normal prior, and gradients that are linear around it, by Bayes' law.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (dim,)
+        The prior's mean.
+    root : ndarray of shape (dim, dim)
+        Of its covariance.
+    precision : ndarray of shape (dim, dim)
+        Of what gradients tell.
+    pull : ndarray of shape (dim,)
+        This times where they say that the minimum is.
+    """
+
+    origin: Vector
+    root: Matrix
+    precision: Matrix
+    pull: Vector
+
+    def told(self, point: Vector, mean: Vector, bends: Matrix, variance: float) -> _Belief:
+        """With one more mean gradient, whose noise has this variance, at a point."""
+        return replace(
+            self,
+            precision=self.precision + bends @ bends / variance,
+            pull=self.pull + bends @ (bends @ point - mean) / variance,
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[Vector, Matrix, Vector]:
+        """Directions that prior and gradients tell of separately.
+
+        Returns
+        -------
+        values, directions, change
+            Precision of the gradients along them, in units of the prior's; the directions; and the
+            gradients' pull from the origin.
+        """
+        values, vectors = np.linalg.eigh(self.root.T @ self.precision @ self.root)
+        directions = self.root @ vectors
+        change = directions.T @ (self.pull - self.precision @ self.origin)
+        return np.maximum(values, 1e-12 * max(1.0, values[-1])), directions, change
+
+    @cached_property
+    def wider(self) -> float:
+        """The least factor, at least 1, of the prior's covariance that explains the change."""
+        values, _, change = self._parts
+        wider = 1.0
+        while wider < _WIDEST:
+            if np.mean(change**2 / values / (1.0 + wider * values)) <= _STANDS_OUT:
+                break
+            wider *= _WIDER
+        return wider
+
+    @property
+    def mean(self) -> Vector:
+        """Where the minimum is expected."""
+        values, directions, change = self._parts
+        found: Vector = self.origin + directions @ (
+            change * self.wider / (1.0 + self.wider * values)
+        )
+        return found
+
+    @property
+    def covariance(self) -> Matrix:
+        """Of what the mean may be wrong by."""
+        values, directions, _ = self._parts
+        found: Matrix = (directions * self.wider / (1.0 + self.wider * values)) @ directions.T
+        return found
