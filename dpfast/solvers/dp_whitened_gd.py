@@ -123,7 +123,7 @@ _AVERAGE, _AVERAGE_OF_NARROW = 0.75, 0.5
 _LEARNED = 10.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
-# Rows behind one weight, times µ, by which the share of a weight's length that may be missing falls.
+# This over the rows behind one weight, times µ, is the share of the weights' length that may miss.
 _SHORT = 4.0
 # What follows the sizes of groups, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")

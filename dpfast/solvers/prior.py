@@ -7,8 +7,9 @@ docs/guide/priors.md has what it brings, and where it does not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -29,11 +30,14 @@ from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# Gradients that are released.
-_STEPS = 8
-# Mean square of the change, in units of prior and noise, beyond which the prior is widened, and the
-# factor in steps of which it is.
-_STANDS_OUT, _WIDER, _WIDEST = 3.0, 1.2, 1e6
+# Gradients that are released up to so many rows behind one weight, times µ; beyond, the number is
+# as the square root of these, and at most the last.
+_STEPS, _FEW, _MOST_STEPS = 8, 20.0, 24
+# A gradient stands out if its mean square is so many times what is expected: then covariances are
+# widened, in steps of a factor, and the loss is taken to bend more than where it bends most.
+_STANDS_OUT, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 1.2, 1e6, 1.5
+# What share of a step is uncertain, since bends are guesses.
+_ASTRAY = 0.5
 # What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
 # share of their length weights are believed to have moved since.
 _REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
@@ -133,7 +137,7 @@ def plan_refit(
         budget,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
-        iterations=_STEPS,
+        iterations=int(min(_MOST_STEPS, _STEPS * max(1.0, math.sqrt(u / _FEW)))),
         clip=dp_whitened_gd.automatic_settings(together, shape)["clip"],
         consistent=shape.loss.multiclass,
         james_stein=False,
@@ -146,7 +150,15 @@ def plan_refit(
         iterations=descent.settings.iterations,
         clip=descent.settings.clip,
     )
-    return replace(descent, settings=settings, expected=MappingProxyType({}))
+    return Plan(
+        solver=dp_whitened_gd.NAME,
+        shape=descent.shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        settings=settings,
+        accesses=descent.accesses,
+        expected=MappingProxyType({}),
+    )
 
 
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
@@ -167,22 +179,24 @@ def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
 def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     """Release gradients where the minimum is expected, and expect it where prior and they say.
 
-    A gradient tells where the minimum is, by how the loss bends where rows are white and normal.
+    A Kalman filter: a gradient tells where the minimum is by how the loss bends where rows are
+    white and normal.
 
     Returns
     -------
     Outcome
-        Its history has the factor by which the prior's covariance was widened, and the norms of the
-        noisy mean gradients in the coordinates.
+        Its history has the factor by which covariances were widened, and the norms of the noisy
+        mean gradients in the coordinates.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
+    settings, shape = plan.settings, plan.shape
     descent, loss = settings.descent, shape.loss
-    unit, units = 1.0, ()
+    unit = 1.0
+    units: tuple[float, ...] = ()
     if descent.target_range is not None:
         # Weights and losses are those of residuals in units of half the range of the targets.
         unit = _target_range.learn_range(descent.target_range, curator).half
@@ -190,127 +204,94 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     elif descent.narrowing < 1.0:
         loss, units = loss.zoomed(descent.narrowing), (descent.narrowing,)
     coordinates = learn(descent.learning, shape, curator)
-    free, earlier = coordinates.free, settings.prior_rows_per_weight**2
-    share = earlier / (earlier + settings.rows_per_weight**2)
-    transform = bounded(shape, _together(coordinates, prior, share), descent.limit)
-    belief = _believed(prior, unit * transform, free)
+    transform = bounded(shape, _white(coordinates, settings), descent.limit)
+    belief = _believed(settings.prior, unit * transform, coordinates.free)
+    bends = partial(mean_bends, loss, free=coordinates.free)
+    cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
     assert mechanism.query is not None
     at, norms = curator.fix(mechanism.query, transform), np.empty(descent.iterations)
+    wider = 1.0
     for step in range(descent.iterations):
-        point = belief.mean
-        mean = curator.release(mechanism, at, unit * (transform @ point), *units) / rows
-        norms[step] = np.linalg.norm(mean)
-        # A long gradient is far from the minimum, which it tells the less, bends being guesses.
-        variance = max((mechanism.stddev / rows) ** 2, norms[step] ** 2 / shape.dim)
-        bends = mean_bends(loss, point, free, descent.clip, descent.consistent)
-        belief = belief.told(point, mean, bends, variance)
-    history: dict[str, Any] = {"wider": belief.wider, "gradient_norm": norms}
+        w = unit * (transform @ belief.mean)
+        gradient = curator.release(mechanism, at, w, *units) / rows
+        norms[step] = np.linalg.norm(gradient)
+        belief, factor = belief.told(gradient, mechanism.stddev / rows, cut_bends)
+        wider *= factor
     covariance = None
     if shape.dim <= MOST_KNOWN:
         # Minimizers of so many rows of one population differ, too.
-        bends = mean_bends(loss, belief.mean, free, 1.0, consistent=False)
-        differ = belief.covariance + np.linalg.inv(bends) / shape.n_samples
-        covariance = unit**2 * transform @ differ @ transform.T
-    told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
-    w = unit * (transform @ belief.mean)
-    return Outcome(w, MappingProxyType(history), told, covariance)
+        rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
+        covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T
+    return Outcome(
+        unit * (transform @ belief.mean),
+        MappingProxyType({"wider": np.array(wider), "gradient_norm": norms}),
+        dp_whitened_gd.lengths_told(shape, coordinates.columns),
+        covariance,
+    )
 
 
-def _together(coordinates: Coordinates, prior: Coefficients, share: float) -> Matrix:
+def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
     """The transform to coordinates in which rows are white, of what this run and the prior know.
 
-    The precision of a private fit is as the second moments of its rows, up to a factor.
+    A private fit's precision is as the second moments of its rows, up to a factor.
     """
-    transform = coordinates.transform
-    moments = transform.T @ np.linalg.inv(prior.covariance) @ transform
-    anchored = coordinates.anchor is not None
+    transform, anchored = coordinates.transform, coordinates.anchor is not None
+    earlier, now = settings.prior_rows_per_weight**2, settings.rows_per_weight**2
+    moments = transform.T @ np.linalg.inv(settings.prior.covariance) @ transform
     moments /= moments[-1, -1] if anchored else np.trace(moments) / len(moments)
-    moments = (1.0 - share) * np.eye(len(moments)) + share * moments
-    # Of a triangular change the constant coordinate, which is the last, stays what it is.
+    moments = (now * np.eye(len(moments)) + earlier * moments) / (now + earlier)
+    # The change is triangular, so that the constant coordinate, which is the last, stays as it is.
     upper = np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1]
     found: Matrix = transform @ np.linalg.inv(upper).T
     return found
 
 
 def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
-    """The prior in the coordinates, and less certain, since nobody knows what changed."""
-    dim, back = len(transform), np.linalg.inv(transform)
-    origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
-    covariance = _FORGOTTEN * back @ prior.covariance @ back.T
-    moved = (_MOVED * float(np.linalg.norm(origin[:free]))) ** 2 / max(1, free)
-    covariance += (moved + 1e-12 * np.trace(covariance) / dim) * np.eye(dim)
-    root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    return _Belief(origin, root, np.zeros((dim, dim)), np.zeros(dim))
+    """The prior in the coordinates; an earlier fit's less certain: nobody knows what has changed."""
+    back = np.linalg.inv(transform)
+    mean: Vector = np.asarray(back @ prior.w, dtype=np.float64)
+    covariance: Matrix = back @ prior.covariance @ back.T
+    if prior.rows_per_weight > 0.0:
+        moved = (_MOVED * float(np.linalg.norm(mean[:free]))) ** 2 / max(1, free)
+        covariance = _FORGOTTEN * covariance + moved * np.eye(len(mean))
+    return _Belief(mean, covariance, free)
 
 
 @dataclass(frozen=True, eq=False)
 class _Belief:
-    """Where the minimum is: a normal prior, and gradients that are linear around it, by Bayes' law.
+    """Where the minimum is: mean and covariance, in coordinates of which some are not constant."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (dim,)
-        The prior's mean.
-    root : ndarray of shape (dim, dim)
-        Of its covariance.
-    precision : ndarray of shape (dim, dim)
-        Of what gradients tell.
-    pull : ndarray of shape (dim,)
-        This times where they say that the minimum is.
-    """
+    mean: Vector
+    covariance: Matrix
+    free: int
 
-    origin: Vector
-    root: Matrix
-    precision: Matrix
-    pull: Vector
+    def told(
+        self, gradient: Vector, deviation: float, bends: Callable[[Vector], Matrix]
+    ) -> tuple[_Belief, float]:
+        """What is believed after a mean gradient at the mean, with noise of this deviation.
 
-    def told(self, point: Vector, mean: Vector, bends: Matrix, variance: float) -> _Belief:
-        """With one more mean gradient, whose noise has this variance, at a point."""
-        return replace(
-            self,
-            precision=self.precision + bends @ bends / variance,
-            pull=self.pull + bends @ (bends @ point - mean) / variance,
-        )
-
-    @cached_property
-    def _parts(self) -> tuple[Vector, Matrix, Vector]:
-        """Directions that prior and gradients tell of separately.
-
-        Returns
-        -------
-        values, directions, change
-            Precision of the gradients along them, in units of the prior's; the directions; and the
-            gradients' pull from the origin.
+        And the factor by which the covariance had to be widened, so that it explains the gradient.
         """
-        values, vectors = np.linalg.eigh(self.root.T @ self.precision @ self.root)
-        directions = self.root @ vectors
-        change = directions.T @ (self.pull - self.precision @ self.origin)
-        return np.maximum(values, 1e-12 * max(1.0, values[-1])), directions, change
+        found, wider = self._weighed(gradient, deviation, bends(self.mean))
+        if wider > 1.0:
+            # The minimum is far, and the loss bends most where margins are 0.
+            constant = self.mean.copy()
+            constant[: self.free] = 0.0
+            found, wider = self._weighed(gradient, deviation, _CAUTIOUS * bends(constant))
+        astray = _ASTRAY**2 * float(np.mean((found.mean - self.mean) ** 2))
+        return replace(found, covariance=found.covariance + astray * np.eye(len(gradient))), wider
 
-    @cached_property
-    def wider(self) -> float:
-        """The least factor, at least 1, of the prior's covariance that explains the change."""
-        values, _, change = self._parts
-        wider = 1.0
-        while wider < _WIDEST:
-            if np.mean(change**2 / values / (1.0 + wider * values)) <= _STANDS_OUT:
-                break
+    def _weighed(self, gradient: Vector, deviation: float, bends: Matrix) -> tuple[_Belief, float]:
+        """The same for one guess of how the loss bends: Kalman's update."""
+        spread = self.covariance @ bends
+        values, vectors = np.linalg.eigh(bends @ spread)
+        values = np.maximum(values, 0.0) / deviation**2
+        told, wider = vectors.T @ gradient / deviation, 1.0
+        while wider < _WIDEST and np.mean(told**2 / (1.0 + wider * values)) > _STANDS_OUT:
             wider *= _WIDER
-        return wider
-
-    @property
-    def mean(self) -> Vector:
-        """Where the minimum is expected."""
-        values, directions, change = self._parts
-        found: Vector = self.origin + directions @ (
-            change * self.wider / (1.0 + self.wider * values)
-        )
-        return found
-
-    @property
-    def covariance(self) -> Matrix:
-        """Of what the mean may be wrong by."""
-        values, directions, _ = self._parts
-        found: Matrix = (directions * self.wider / (1.0 + self.wider * values)) @ directions.T
-        return found
+        gain = wider * spread @ vectors / deviation
+        shares = 1.0 / (1.0 + wider * values)
+        mean: Vector = self.mean - gain @ (shares * told)
+        covariance: Matrix = wider * self.covariance - (gain * shares) @ gain.T
+        return replace(self, mean=mean, covariance=covariance), wider
