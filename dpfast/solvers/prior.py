@@ -33,9 +33,10 @@ Matrix = NDArray[np.float64]
 # Gradients that are released up to so many rows behind one weight, times µ; beyond, the number is
 # as the square root of these, and at most the last.
 _STEPS, _FEW, _MOST_STEPS = 8, 20.0, 24
-# A gradient stands out if its mean square is so many times what is expected: then covariances are
-# widened, in steps of a factor, and the loss is taken to bend more than where it bends most.
-_STANDS_OUT, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 1.2, 1e6, 1.5
+# A gradient stands out if its square is so many times what is expected, and this more: then
+# covariances are widened, in steps of a factor, and the loss is taken to bend more than where it
+# bends most.
+_STANDS_OUT, _BY_CHANCE, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 10.0, 1.2, 1e6, 1.5
 # What share of a step is uncertain, since bends are guesses.
 _ASTRAY = 0.5
 # What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
@@ -248,7 +249,7 @@ def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
 
 
 def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
-    """The prior in the coordinates; an earlier fit's less certain: nobody knows what has changed."""
+    """The prior in the coordinates; an earlier fit's less certain: nobody knows what changed."""
     back = np.linalg.inv(transform)
     mean: Vector = np.asarray(back @ prior.w, dtype=np.float64)
     covariance: Matrix = back @ prior.covariance @ back.T
@@ -288,7 +289,8 @@ class _Belief:
         values, vectors = np.linalg.eigh(bends @ spread)
         values = np.maximum(values, 0.0) / deviation**2
         told, wider = vectors.T @ gradient / deviation, 1.0
-        while wider < _WIDEST and np.mean(told**2 / (1.0 + wider * values)) > _STANDS_OUT:
+        most = _STANDS_OUT * len(told) + _BY_CHANCE
+        while wider < _WIDEST and np.sum(told**2 / (1.0 + wider * values)) > most:
             wider *= _WIDER
         gain = wider * spread @ vectors / deviation
         shares = 1.0 / (1.0 + wider * values)
