@@ -211,13 +211,16 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
     assert mechanism.query is not None
-    at, norms = curator.fix(mechanism.query, transform), np.empty(descent.iterations)
-    wider = 1.0
+    at, norms = curator.fix(mechanism.query, transform), np.zeros(descent.iterations)
+    wider, cautious, before = 1.0, _CAUTIOUS, np.zeros(shape.dim)
     for step in range(descent.iterations):
         w = unit * (transform @ belief.mean)
         gradient = curator.release(mechanism, at, w, *units) / rows
         norms[step] = np.linalg.norm(gradient)
-        belief, factor = belief.told(gradient, mechanism.stddev / rows, cut_bends)
+        if before @ gradient < -0.5 * norms[step - 1] * norms[step]:  # the step went too far
+            cautious *= 2.0
+        before = gradient
+        belief, factor = belief.told(gradient, mechanism.stddev / rows, cut_bends, cautious)
         wider *= factor
     covariance = None
     if shape.dim <= MOST_KNOWN:
@@ -268,7 +271,11 @@ class _Belief:
     free: int
 
     def told(
-        self, gradient: Vector, deviation: float, bends: Callable[[Vector], Matrix]
+        self,
+        gradient: Vector,
+        deviation: float,
+        bends: Callable[[Vector], Matrix],
+        cautious: float,
     ) -> tuple[_Belief, float]:
         """What is believed after a mean gradient at the mean, with noise of this deviation.
 
@@ -279,7 +286,7 @@ class _Belief:
             # The minimum is far, and the loss bends most where margins are 0.
             constant = self.mean.copy()
             constant[: self.free] = 0.0
-            found, wider = self._weighed(gradient, deviation, _CAUTIOUS * bends(constant))
+            found, wider = self._weighed(gradient, deviation, cautious * bends(constant))
         astray = _ASTRAY**2 * float(np.mean((found.mean - self.mean) ** 2))
         return replace(found, covariance=found.covariance + astray * np.eye(len(gradient))), wider
 
