@@ -299,8 +299,11 @@ class _Belief:
         most = _STANDS_OUT * len(told) + _BY_CHANCE
         while wider < _WIDEST and np.sum(told**2 / (1.0 + wider * values)) > most:
             wider *= _WIDER
-        gain = wider * spread @ vectors / deviation
         shares = 1.0 / (1.0 + wider * values)
-        mean: Vector = self.mean - gain @ (shares * told)
-        covariance: Matrix = wider * self.covariance - (gain * shares) @ gain.T
+        gain = (wider * spread @ vectors * shares) @ vectors.T / deviation**2
+        mean: Vector = self.mean - gain @ gradient
+        # Joseph's form, which stays positive whatever is rounded.
+        left = np.eye(len(gradient)) - gain @ bends
+        covariance: Matrix = wider * left @ self.covariance @ left.T
+        covariance += deviation**2 * gain @ gain.T
         return replace(self, mean=mean, covariance=covariance), wider
