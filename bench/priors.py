@@ -2,8 +2,8 @@
 
 Excess log-loss of fits without and with a prior and of the public rows alone, by rows behind one
 weight; and what a prior does that is of other rows, of other labels, or of none.  With --monthly:
-twelve monthly fits, each of which begins with the one before, next to twelve that do not.  Not
-timed.
+twelve monthly fits, each of which begins with the one before, next to twelve that do not; with
+--drift, of labels by weights that move over the year by a share of their length.  Not timed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
+from scipy.special import expit
 
 from bench.problems import Dataset, bank, letter, numeric_adult, randhie, wine
 from dpfast import Budget, Ledger, Problem, plan, solve
@@ -109,7 +110,7 @@ _FIRST, _LATER = 1.0, 0.5494
 
 
 def monthly(
-    data: Dataset, u: float, repetitions: int
+    data: Dataset, u: float, repetitions: int, drift: float | None = None
 ) -> tuple[float, float, float, NDArray[np.float64]]:
     """Mean excess of independent fits, of them at 60% of the budget, of a chain of re-fits at that.
 
@@ -122,6 +123,8 @@ def monthly(
     u : float
         Rows behind one weight, times µ, of the independent fits.
     repetitions : int
+    drift : float or None, default=None
+        None: the table's own labels.
 
     Returns
     -------
@@ -130,9 +133,11 @@ def monthly(
         Of the chain.
     """
     rng, n = np.random.default_rng(5), len(data.y)
+    samples = [rng.integers(0, n, n) for _ in range(_MONTHS)]
+    labels = [data.y] * _MONTHS if drift is None else _moving_labels(data, drift, rng)
     problems = [
-        Problem(data.X[rows], data.y[rows], "logistic", data_norm=data.data_norm)
-        for rows in (rng.integers(0, n, n) for _ in range(_MONTHS))
+        Problem(data.X[rows], y[rows], "logistic", data_norm=data.data_norm)
+        for rows, y in zip(samples, labels, strict=True)
     ]
     best = [_least(problem) for problem in problems]
     shape = problems[0].shape
@@ -163,16 +168,33 @@ def monthly(
     return float(means[0]), float(means[1]), float(means[2]), found[:, 2].mean(axis=0)
 
 
+def _moving_labels(data: Dataset, drift: float, rng: np.random.Generator) -> list[Vector]:
+    """Labels of every month, by the table's weights, which move in a random direction."""
+    problem = Problem(data.X, data.y, "logistic", data_norm=data.data_norm)
+    w, (n, d) = _minimize(problem).x, data.X.shape
+    root = np.linalg.cholesky(np.cov(data.X.T) + 1e-9 * np.eye(d))
+    way = rng.standard_normal(d)
+    way *= np.linalg.norm(root.T @ w[:d]) / np.linalg.norm(way)
+    centered = data.X - data.X.mean(axis=0)
+    margins = data.X @ w[:d] + problem.shape.intercept * w[-1]
+    changes = drift * (centered @ np.linalg.solve(root.T, way))
+    chances = (expit(margins + month / (_MONTHS - 1) * changes) for month in range(_MONTHS))
+    return [np.where(rng.random(n) < chance, 1.0, -1.0) for chance in chances]
+
+
 def _least(problem: Problem) -> float:
     """The smallest mean loss."""
-    found = minimize(
+    return float(_minimize(problem).fun)
+
+
+def _minimize(problem: Problem) -> OptimizeResult:
+    return minimize(
         lambda w: problem.value_and_gradient(w, 1e-9),
         np.zeros(problem.shape.dim),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 3000},
     )
-    return float(found.fun)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -181,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="directory of the tables; RAND HIE needs none")
     parser.add_argument("--repetitions", type=int, default=6)
     parser.add_argument("--monthly", action="store_true", help="twelve monthly re-fits instead")
+    parser.add_argument("--drift", type=float, help="of the months' weights, made labels")
     given = parser.parse_args(arguments)
     tables = [randhie()]
     if given.data is not None:
@@ -188,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for table in tables:
         if given.monthly:
             for u in (6.0, 20.0, 60.0):
-                alone, cheaper, chain, months = monthly(table, u, given.repetitions)
+                alone, cheaper, chain, months = monthly(table, u, given.repetitions, given.drift)
                 print(
                     f"| {table.name} | {u:g} | {alone:.4f} | {cheaper:.4f} | {chain:.4f} | "
                     f"{chain / alone:.2f} | {months[0]:.4f}, {months[-1]:.4f} |"

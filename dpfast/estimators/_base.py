@@ -54,7 +54,7 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.solvers.prior import known_rows, plan_refit
+from dpfast.solvers.prior import known_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 from dpfast.sums import RowSums, as_vector, single_rows
 
@@ -548,7 +548,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "prior must be None, a pair (X, y) of public rows and their targets, a "
                 f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
             )
-        return plan_refit(shape, prior.coefficients(shape, targets), budget, **how)
+        known = prior.coefficients(shape, targets)
+        return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
 
     def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
         """The rows of the prior, made no longer than private ones may be, and their targets."""

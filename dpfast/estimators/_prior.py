@@ -33,8 +33,8 @@ class CoefficientPrior:
         Of what they may be wrong by, with the intercept last if the model has one, so that k is
         ``n_features + 1``, else ``n_features``; or the variances alone.
     rows_per_weight : float, default=0.0
-        How much was known: `u` of the fit that they are from, see the guide to priors. 0 if that is
-        not known.
+        How much was known: `u` of the private fit that they are from, see the guide to priors; its
+        covariance tells coordinates, too, and is believed a little less. 0 if there is none.
 
     Examples
     --------

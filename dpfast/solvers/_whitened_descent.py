@@ -52,7 +52,7 @@ _INTERCEPT_NOISE = 4.0
 _CURVED, _SHORT = 4.0, 2.0
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen;
 # how many scales wide a range is that is known; and of an effect on logarithms of means.
-_PRIOR_EFFECT, _RANGE, _LINKED_EFFECT = 10.0, 30.0, 1.5
+PRIOR_EFFECT, _RANGE, _LINKED_EFFECT = 10.0, 30.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,6 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
-    start: Vector | None = None,
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
@@ -123,9 +122,6 @@ def descend(
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
         Where these are, everything is in units of half the width of their range, and so is the
         loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
-    start : ndarray of shape (dim,) or None, default=None
-        Where the descent begins, in the coordinates; None: at a constant prediction.  The intercept
-        is settled in the end as where noise is taken away.
 
     Returns
     -------
@@ -150,7 +146,7 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v: Matrix = np.array(_start(shape.loss, coordinates, classes) if start is None else start)
+    v: Matrix = _start(shape.loss, coordinates, classes)
     last = v
     unit: tuple[float, ...] = ()
     change = scale = half = 1.0
@@ -158,7 +154,7 @@ def descend(
         half = spread.half
         scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
         unit, ridge = (scale, half), ridge * half / scale
-        if shape.intercept != 0.0 and start is None:
+        if shape.intercept != 0.0:
             v[-1] = spread.start / half
     elif spread is not None:
         # Slopes are in units of the spread, and the curvature is that at the mean.
@@ -218,8 +214,7 @@ def descend(
         change = pace.norm / pace.rows
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    settles = settings.james_stein or start is not None
-    if settles and plain and _tells_shares(shape, coordinates):
+    if settings.james_stein and plain and _tells_shares(shape, coordinates):
         averages = asked / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
@@ -391,7 +386,7 @@ def _drawn_to_prior(
     deviation: float | Vector,
     shape: ProblemShape,
     coordinates: Coordinates,
-    effect: float = _PRIOR_EFFECT,
+    effect: float = PRIOR_EFFECT,
 ) -> Matrix:
     """The weights that are most likely if effects of a column's whole range are moderate.
 
@@ -409,7 +404,7 @@ def _drawn_to_prior(
 
 
 def moderate_effects(
-    shape: ProblemShape, coordinates: Coordinates, effect: float = _PRIOR_EFFECT
+    shape: ProblemShape, coordinates: Coordinates, effect: float = PRIOR_EFFECT
 ) -> Vector:
     """Precision of the weights if effects of a column's whole range are moderate."""
     height, columns = entry_bound(shape), coordinates.columns
@@ -471,11 +466,6 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     noise = settings.gradient.stddev / n_samples / settings.curvature
     deviations: Vector = noise * np.sqrt(squares)
     return deviations
-
-
-def flat_noise(settings: Settings, n_samples: int) -> float:
-    """The deviation where the loss is flat."""
-    return float(weight_noise(settings, n_samples, np.zeros(1))[0])
 
 
 def noise_of_weights(

@@ -76,12 +76,12 @@ from dpfast.solvers._coordinates import (
 )
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction, Spread
+from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
     descend,
     drawn_by_rareness,
-    flat_noise,
     moderate_effects,
     noise_of_weights,
 )
@@ -128,6 +128,8 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "shrinkage": {"low": 0.0, "high": 1.0},
     "average": {"low": 0.0, "high": 1.0},
 }
+# This over the rows behind one weight, times µ, is the share of the weights' length that may miss.
+_SHORT = 4.0
 # What follows the sizes of groups, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
 
@@ -536,8 +538,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MOST_KNOWN and link is None:
-        flat = flat_noise(settings, shape.n_samples) * change
-        covariance = unit**2 * _covariance(flat, shape, coordinates)
+        covariance = _covariance(settings, shape, coordinates, w / unit, change)
+        covariance *= unit**2
     return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
 
 
@@ -556,16 +558,25 @@ def _direction(
     return Direction(w, length, of_noise, constant)
 
 
-def _covariance(noise: float, shape: ProblemShape, coordinates: Coordinates) -> Matrix:
-    """Of the noise in the weights where the loss is flat, and of what else is believed of them.
+def _covariance(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates, w: Vector, change: float
+) -> Matrix:
+    """Of what the weights are wrong by: noise, that they are short, and the rows that they are of.
 
-    `noise` is its deviation in the learned coordinates.
+    And of what else is believed of them.
     """
-    back: Matrix = np.asarray(np.linalg.inv(coordinates.transform), dtype=np.float64)
+    back, free, rows = np.linalg.inv(coordinates.transform), coordinates.free, shape.n_samples
+    v = np.asarray(back @ w, dtype=np.float64)
+    bends = mean_bends(shape.loss, v, free, settings.clip, settings.consistent)
+    noise = np.linalg.inv(bends) * settings.gradient.stddev * change / rows / shape.max_weight
+    short = min(1.0, _SHORT / settings.rows_per_weight) * v
+    short[free:] = 0.0
+    covariance = noise @ noise / settings.iterations + np.outer(short, short)
+    covariance += np.linalg.inv(bends) / rows
     precision = moderate_effects(shape, coordinates)
     columns = coordinates.columns
     precision[: shape.n_features] += columns.categories * (columns.spread / CATEGORY_EFFECT) ** 2
-    found = np.linalg.inv(back.T @ back / noise**2 + np.diag(precision))
+    found = np.linalg.inv(back.T @ np.linalg.inv(covariance) @ back + np.diag(precision))
     return np.asarray(found, dtype=np.float64)
 
 

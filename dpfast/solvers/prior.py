@@ -7,7 +7,9 @@ docs/guide/priors.md has what it brings, and where it does not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,37 +17,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
-from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CandidateLosses
+from dpfast.queries import bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _target_range, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Settings, descend, flat_noise
+from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
+from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_CHOICE = "loss of the prior"
-# Share of the budget, in units of mu², of the choice between coefficients and zero: the first, but
-# from so many rows a weight on less in proportion, since losses are known the better the more there
-# are.
-_FOR_CHOICE, _FEW_ROWS, _LEAST_CHOICE = 0.06, 6.0, 0.01
-# Losses are cut at so many times that at zero.
-_LOSS_CLIP = 2.0
-# Deviations of its square by which a change must stand out of prior and noise.
-_STANDS_OUT, _WIDEST = 2.0, 100.0
-# What of an earlier fit's rows a weight, times µ, counts, and by what its covariance grows: nobody
-# knows what has changed since, nor exactly how wrong it was.
-_REMEMBERED, _FORGOTTEN = 0.9, 1.1
-# Deviations of the noise by which zero must be better than known coefficients.
-_DROPPED = 2.0
-# Mean curvature of a loss over its largest, roughly.
-_BENT = 0.6
+# Gradients that are released up to so many rows behind one weight, times µ; beyond, the number is
+# as the square root of these, and at most the last.
+_STEPS, _FEW, _MOST_STEPS = 8, 20.0, 24
+# A gradient stands out if its square is so many times what is expected, and this more: then
+# covariances are widened, in steps of a factor, and the loss is taken to bend more than where it
+# bends most.
+_STANDS_OUT, _BY_CHANCE, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 10.0, 1.2, 1e6, 1.5
+# What share of a step is uncertain, since bends are guesses.
+_ASTRAY = 0.5
+# What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
+# share of their length weights are believed to have moved since.
+_REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +71,11 @@ class RefitSettings:
     ----------
     prior : Coefficients
     descent : Settings
-        Of the whitened descent in the middle.
-    choice : Gaussian
-        The release of two losses.
+        Of a whitened descent, whose coordinates and gradients these are.
     """
 
     prior: Coefficients
     descent: Settings
-    choice: Gaussian
     rows_per_weight: float
     prior_rows_per_weight: float
     iterations: int
@@ -103,11 +97,6 @@ def check_shape(shape: ProblemShape, budget: Budget, neighboring_relation: str) 
         raise ValueError("prior must be None where a record is a group of rows; got one.")
 
 
-def _loss_clip(shape: ProblemShape) -> float:
-    """Where losses of a row are cut."""
-    return _LOSS_CLIP * min(shape.loss.at_zero, shape.loss.lipschitz)
-
-
 def plan_refit(
     shape: ProblemShape,
     prior: Coefficients,
@@ -116,7 +105,7 @@ def plan_refit(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
 ) -> Plan[RefitSettings]:
-    """Settle a whitened descent that begins with known coefficients.
+    """Settle gradients of a whitened descent that begins with known coefficients.
 
     The clip is that of as many rows a weight as both have together: what is clipped less has more
     noise, which the prior takes out, and less bias, which it cannot.
@@ -141,28 +130,23 @@ def plan_refit(
     """
     check_shape(shape, budget, neighboring_relation)
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    mu = budget_mu(budget, accountant)
+    if shape.alpha is not None:
+        raise ValueError(f"alpha must be None for a fit with a prior; got {shape.alpha}.")
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     together = math.hypot(u, _REMEMBERED * prior.rows_per_weight)
-    automatic = automatic_settings(together, shape)
-    losses = CandidateLosses(
-        shape, 2, _loss_clip(shape), float(np.linalg.norm(prior.w)) or 1.0, norm="l2"
-    )
-    for_choice = max(_LEAST_CHOICE, _FOR_CHOICE * min(1.0, _FEW_ROWS / u))
-    each = Budget(mu=mu * math.sqrt(for_choice))
-    choice = Gaussian.calibrate(each, losses, neighboring_relation, where=_CHOICE)
     descent = dp_whitened_gd.plan(
         shape,
-        Budget(mu=mu * math.sqrt(1.0 - for_choice)),
+        budget,
         neighboring_relation=neighboring_relation,
-        shrinkage=0.0,
+        accountant=accountant,
+        iterations=int(min(_MOST_STEPS, _STEPS * max(1.0, math.sqrt(u / _FEW)))),
+        clip=automatic_settings(together, shape)["clip"],
+        consistent=shape.loss.multiclass,
         james_stein=False,
-        clip=automatic["clip"],
     )
     settings = RefitSettings(
         prior=prior,
         descent=descent.settings,
-        choice=choice,
         rows_per_weight=u,
         prior_rows_per_weight=prior.rows_per_weight,
         iterations=descent.settings.iterations,
@@ -174,9 +158,18 @@ def plan_refit(
         budget=budget,
         neighboring_relation=neighboring_relation,
         settings=settings,
-        accesses=((choice, 1), *descent.accesses),
+        accesses=descent.accesses,
         expected=MappingProxyType({}),
     )
+
+
+def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
+    """Whether weights are known better, in some direction, than every fit takes them to be.
+
+    What has deviations of ten units of the margin across a column's range says nothing.
+    """
+    least = float(np.linalg.eigvalsh(prior.covariance[: shape.n_features, : shape.n_features])[0])
+    return least * entry_bound(shape) ** 2 < PRIOR_EFFECT**2
 
 
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
@@ -195,70 +188,132 @@ def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
 
 
 def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
-    """Ask whether the prior is any good, descend from there, and weigh what was found with it.
+    """Release gradients where the minimum is expected, and expect it where prior and they say.
+
+    A Kalman filter: a gradient tells where the minimum is by how the loss bends where rows are
+    white and normal.
 
     Returns
     -------
     Outcome
-        Its history has whether the run began with the prior, the factor by which its covariance
-        was widened, and the norms of the noisy gradients.
+        Its history has the factor by which covariances were widened, and the norms of the noisy
+        mean gradients in the coordinates.
 
     Raises
     ------
     BudgetExceeded
         If the ledger cannot afford a release; its data is not touched.
     """
-    settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
-    n, descent = shape.n_samples, settings.descent
-    losses = curator.release(settings.choice, np.stack([prior.w, np.zeros_like(prior.w)])) / n
-    noise = math.sqrt(2.0) * settings.choice.stddev / n
-    believed = bool(losses[0] <= losses[1] + _DROPPED * noise)
-    spread: _target_range.Place | None = None
+    settings, shape = plan.settings, plan.shape
+    descent, loss = settings.descent, shape.loss
+    unit = 1.0
+    units: tuple[float, ...] = ()
     if descent.target_range is not None:
-        spread = _target_range.learn_range(descent.target_range, curator)
+        # Weights and losses are those of residuals in units of half the range of the targets.
+        unit = _target_range.learn_range(descent.target_range, curator).half
+        units = (loss.zoomed(unit).lipschitz / loss.lipschitz, unit)
+    elif descent.narrowing < 1.0:
+        loss, units = loss.zoomed(descent.narrowing), (descent.narrowing,)
     coordinates = learn(descent.learning, shape, curator)
-    # Weights of this run's units: of half the range of numeric targets.
-    unit = 1.0 if spread is None else spread.half
-    transform = unit * coordinates.transform
-    back = np.linalg.inv(transform)
-    origin: Vector = np.asarray(back @ prior.w, dtype=np.float64)
-    start = origin if believed else None
-    # Without a prior, weights that noise alone would explain are drawn to zero, as in other fits.
-    descent = replace(descent, james_stein=not believed)
-    v, norms, change = descend(descent, shape, curator, coordinates, spread, start)
-    # Of the noise, and of minimizers of so many rows of one population.
-    variance = (flat_noise(descent, n) * change) ** 2
-    variance += 1.0 / (_BENT * shape.loss.smoothness * n)
-    covariance: Matrix = variance * np.eye(shape.dim)
-    wider = math.inf
-    if believed:
-        precision = np.linalg.inv(_FORGOTTEN * back @ prior.covariance @ back.T)
-        moved, wider = _drawn(v - origin, np.full(shape.dim, math.sqrt(variance)), precision)
-        v = origin + moved
-        covariance = np.linalg.inv(precision / wider + np.eye(shape.dim) / variance)
-    history: dict[str, Any] = {"believed": believed, "wider": wider, "gradient_norm": norms}
-    told = dp_whitened_gd.lengths_told(shape, coordinates.columns)
-    released = transform @ covariance @ transform.T if shape.dim <= MOST_KNOWN else None
-    return Outcome(transform @ v, MappingProxyType(history), told, released)
+    transform = bounded(shape, _white(coordinates, settings), descent.limit)
+    belief = _believed(settings.prior, unit * transform, coordinates.free)
+    bends = partial(mean_bends, loss, free=coordinates.free)
+    cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
+    mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
+    assert mechanism.query is not None
+    at, norms = curator.fix(mechanism.query, transform), np.zeros(descent.iterations)
+    wider, cautious, before = 1.0, _CAUTIOUS, np.zeros(shape.dim)
+    for step in range(descent.iterations):
+        w = unit * (transform @ belief.mean)
+        gradient = curator.release(mechanism, at, w, *units) / rows
+        norms[step] = np.linalg.norm(gradient)
+        if before @ gradient < -0.5 * norms[step - 1] * norms[step]:  # the step went too far
+            cautious *= 2.0
+        before = gradient
+        belief, factor = belief.told(gradient, mechanism.stddev / rows, cut_bends, cautious)
+        wider *= factor
+    covariance = None
+    if shape.dim <= MOST_KNOWN:
+        # Minimizers of so many rows of one population differ, too.
+        rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
+        covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T
+    return Outcome(
+        unit * (transform @ belief.mean),
+        MappingProxyType({"wider": np.array(wider), "gradient_norm": norms}),
+        dp_whitened_gd.lengths_told(shape, coordinates.columns),
+        covariance,
+    )
 
 
-def _drawn(v: Vector, deviation: Vector, precision: Matrix) -> tuple[Vector, float]:
-    """The most likely change, and the factor by which the prior's covariance was widened.
+def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
+    """The transform to coordinates in which rows are white, of what this run and the prior know.
 
-    `v` is the change and noise.  The factor is the least, at least 1, with which `v` does not stand
-    out of both.
+    A private fit's precision is as the second moments of its rows, up to a factor.
     """
-    # In units of the noise.
-    values, vectors = np.linalg.eigh((deviation[:, None] * precision) * deviation)
-    values, t = np.maximum(values, 0.0), vectors.T @ (v / deviation)
+    transform, anchored = coordinates.transform, coordinates.anchor is not None
+    earlier, now = settings.prior_rows_per_weight**2, settings.rows_per_weight**2
+    moments = transform.T @ np.linalg.inv(settings.prior.covariance) @ transform
+    moments /= moments[-1, -1] if anchored else np.trace(moments) / len(moments)
+    moments = (now * np.eye(len(moments)) + earlier * moments) / (now + earlier)
+    # The change is triangular, so that the constant coordinate, which is the last, stays as it is.
+    upper = np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1]
+    found: Matrix = transform @ np.linalg.inv(upper).T
+    return found
 
-    def length(wider: float) -> float:
-        """Its square is the number of weights on average, if prior and noise are all there is."""
-        return float(np.sum(t**2 * values / (values + wider)))
 
-    wider = 1.0
-    if length(wider) > len(t) + _STANDS_OUT * math.sqrt(2.0 * len(t)):
-        while wider < _WIDEST and length(wider) > len(t):
-            wider *= 1.1
-    change: Vector = deviation * (vectors @ (t * wider / (values + wider)))
-    return change, wider
+def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
+    """The prior in the coordinates; an earlier fit's less certain: nobody knows what changed."""
+    back = np.linalg.inv(transform)
+    mean: Vector = np.asarray(back @ prior.w, dtype=np.float64)
+    covariance: Matrix = back @ prior.covariance @ back.T
+    if prior.rows_per_weight > 0.0:
+        moved = (_MOVED * float(np.linalg.norm(mean[:free]))) ** 2 / max(1, free)
+        covariance = _FORGOTTEN * covariance + moved * np.eye(len(mean))
+    return _Belief(mean, covariance, free)
+
+
+@dataclass(frozen=True, eq=False)
+class _Belief:
+    """Where the minimum is: mean and covariance, in coordinates of which some are not constant."""
+
+    mean: Vector
+    covariance: Matrix
+    free: int
+
+    def told(
+        self,
+        gradient: Vector,
+        deviation: float,
+        bends: Callable[[Vector], Matrix],
+        cautious: float,
+    ) -> tuple[_Belief, float]:
+        """What is believed after a mean gradient at the mean, with noise of this deviation.
+
+        And the factor by which the covariance had to be widened, so that it explains the gradient.
+        """
+        found, wider = self._weighed(gradient, deviation, bends(self.mean))
+        if wider > 1.0:
+            # The minimum is far, and the loss bends most where margins are 0.
+            constant = self.mean.copy()
+            constant[: self.free] = 0.0
+            found, wider = self._weighed(gradient, deviation, cautious * bends(constant))
+        astray = _ASTRAY**2 * float(np.mean((found.mean - self.mean) ** 2))
+        return replace(found, covariance=found.covariance + astray * np.eye(len(gradient))), wider
+
+    def _weighed(self, gradient: Vector, deviation: float, bends: Matrix) -> tuple[_Belief, float]:
+        """The same for one guess of how the loss bends: Kalman's update."""
+        spread = self.covariance @ bends
+        values, vectors = np.linalg.eigh(bends @ spread)
+        values = np.maximum(values, 0.0) / deviation**2
+        told, wider = vectors.T @ gradient / deviation, 1.0
+        most = _STANDS_OUT * len(told) + _BY_CHANCE
+        while wider < _WIDEST and np.sum(told**2 / (1.0 + wider * values)) > most:
+            wider *= _WIDER
+        shares = 1.0 / (1.0 + wider * values)
+        gain = (wider * spread @ vectors * shares) @ vectors.T / deviation**2
+        mean: Vector = self.mean - gain @ gradient
+        # Joseph's form, which stays positive whatever is rounded.
+        left = np.eye(len(gradient)) - gain @ bends
+        covariance: Matrix = wider * left @ self.covariance @ left.T
+        covariance += deviation**2 * gain @ gain.T
+        return replace(self, mean=mean, covariance=covariance), wider

@@ -237,7 +237,7 @@ class TestCoefficients:
             settings = {**self.PUBLIC, "neighboring_relation": relation}
             model = LogisticRegression(0.3, **settings, prior=first).fit(X, y)
             assert 0.299 < model.privacy_.epsilon <= 0.3
-            assert model.privacy_.events[0].where == "loss of the prior"
+            assert sum(event.where == "gradient" for event in model.privacy_.events) > 0
 
     def test_the_model_and_what_it_stands_for_are_the_same_prior(self):
         first = self.fitted()
@@ -258,15 +258,15 @@ class TestCoefficients:
         free, alone = self.fitted(prior=vague, epsilon=3.0), self.fitted(epsilon=3.0)
         np.testing.assert_allclose(free.coef_, alone.coef_, atol=0.8)
 
-    def test_what_the_rows_contradict_is_left_alone(self):
+    @pytest.mark.parametrize("signs", [1.0, -1.0])
+    def test_what_the_rows_contradict_is_left_alone(self, signs):
         rows = problem(20_000)
-        for signs, believed in ((1.0, True), (-1.0, False)):
-            known = Coefficients(signs * np.append(WEIGHTS, -0.5), 0.01 * np.eye(6), 0.0)
-            budget = Budget(1.0, 1e-6)
-            settled = plan_refit(rows.shape, known, budget)
-            found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
-            assert found.history["believed"] is believed
-            assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
+        known = Coefficients(signs * np.append(WEIGHTS, -0.5), 0.01 * np.eye(6), 0.0)
+        budget = Budget(1.0, 1e-6)
+        settled = plan_refit(rows.shape, known, budget)
+        found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
+        assert bool(found.history["wider"] > 10.0) is (signs < 0.0)
+        assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
 
     def test_a_covariance_that_is_far_too_small_is_widened(self):
         rows = problem(20_000)
@@ -274,7 +274,23 @@ class TestCoefficients:
         budget = Budget(4.0, 1e-6)
         settled = plan_refit(rows.shape, Coefficients(other, 1e-6 * np.eye(6), 0.0), budget)
         found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
-        assert not found.history["believed"] or found.history["wider"] > 50.0
+        assert found.history["wider"] > 50.0
+        assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
+
+    @pytest.mark.parametrize("loss", [HuberRegressor, LinearSVC])
+    def test_chains_of_other_losses(self, loss):
+        X = table(2000)[0]
+        score = X @ WEIGHTS
+        numbers = loss is HuberRegressor
+        public = {"target_bounds": (-10, 10)} if numbers else {"classes": [0, 1]}
+        model, right = None, []
+        for month in range(6):
+            noise = np.random.default_rng(month).normal(size=len(X))
+            y = score + noise if numbers else (score + noise > 0).astype(int)
+            given = {**DECLARED, **public, "random_state": month}
+            model = loss(0.1, **given, prior=model).fit(X, y)
+            right.append(np.corrcoef(np.ravel(model.coef_), WEIGHTS)[0, 1])
+        assert right[-1] > (0.97 if numbers else 0.9)
 
     def test_the_plan_says_what_it_changes(self):
         rows = problem()
@@ -297,7 +313,7 @@ class TestCoefficients:
         np.testing.assert_allclose(model.coef_, 20.0 * WEIGHTS, atol=0.5)
         assert model.intercept_ == pytest.approx(100.0, abs=0.5)
         chained = HuberRegressor(0.3, **public, prior=model).fit(X, z)
-        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=2.0)
+        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=4.0)
 
     def test_rows_in_blocks_and_checkpoints(self, tmp_path):
         X, y = table()
