@@ -403,7 +403,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        model.privacy_, repeated = FITS.note(rows, report)
+        model.privacy_, repeated = FITS.note(count, rows.shape[1], report)
         found = {
             "privacy_": model.privacy_,
             "best_params_": best,

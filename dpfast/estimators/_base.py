@@ -419,8 +419,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 begun=begun,
             )
         repeated = None
-        if alone and not isinstance(X, Executor):
-            report, repeated = FITS.note(rows, report)
+        if alone:
+            report, repeated = FITS.note(problem.shape.n_samples, problem.shape.n_features, report)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center

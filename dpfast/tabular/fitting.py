@@ -32,7 +32,7 @@ from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import CategoryColumn, NumberColumn
 from dpfast.tabular.families import exposure_exponent, largest_weight
-from dpfast.tabular.rows import TableRows, encode
+from dpfast.tabular.rows import TableRows
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
 
@@ -281,7 +281,7 @@ class TableFit:
             estimator._fit(source, None, {}, accounts, alone=False)
         _name_estimates(estimator, schema)
         report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
-        report, repeated = FITS.note(self._first_rows(), report)
+        report, repeated = FITS.note(plan.shape.n_samples, plan.shape.n_features, report)
         model = self._keep(schema, estimator, report)
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
@@ -300,11 +300,6 @@ class TableFit:
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""
         return self._rows.dense()
-
-    def _first_rows(self) -> Vector:
-        """Some encoded rows, by which the table is known again; as declared, without noise."""
-        few = min(self._rows.n_samples, block_rows(self._rows.n_features))
-        return encode(self.plan.schema, self._rows.records(0, few))
 
     def _learn(
         self, search: RangeSearch, rng: SecureGenerator
