@@ -227,6 +227,22 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
     return NativeRows(kernel, kernel.nbytes, matrix)
 
 
+def row_lengths(X: Any) -> Vector:
+    """Norms of the rows of an array, of a sparse matrix or of rows in codes.
+
+    Those whose squares are beyond float64 are infinite.
+    """
+    if isinstance(X, CodedMatrix):
+        X = X.tocsr()
+    if scipy.sparse.issparse(X):
+        X = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
+        X.sum_duplicates()
+        squares: Vector = X.power(2).sum(axis=1)
+    else:
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.sqrt(squares)
+
+
 def is_dask(*collections: Any) -> bool:
     """Whether one of these is a dask collection; does not import dask."""
     return any(

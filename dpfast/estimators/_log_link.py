@@ -75,10 +75,7 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         -------
         ndarray of shape (n_samples,)
         """
-        margins = super().predict(X)
-        # A model from a file has no more than its declared bounds.
-        targets: LogMean = vars(self).get("_targets") or self._declared()
-        return targets.means(margins)
+        return super().predict(X)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that the predictions explain, D²: 1 is perfect, a constant has 0.

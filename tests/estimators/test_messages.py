@@ -140,7 +140,8 @@ class TestPromises:
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model(epsilon=20.0).fit(data[0] + 1.0, data[1])
+            FITS.forget()
+            model(epsilon=20.0).fit(*data)
 
     def test_a_table_says_it_once(self, data):
         table = {"x": data[0][:, 0], "y": data[1]}
