@@ -93,6 +93,28 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         """
         return super().score(X, y, sample_weight)
 
+    def check_targets(self, name: str, y: Vector) -> None:
+        """Refuse targets that have no deviance.
+
+        Parameters
+        ----------
+        name : str
+            What they are called.
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+        """
+        family, lowest = self._family(), float(np.min(y))
+        positive = family.target_range[0] > 0.0
+        if lowest < 0.0 or (positive and lowest == 0.0):
+            raise ValueError(
+                f"{name} must hold numbers {'> 0' if positive else '>= 0'} for the deviance of the "
+                f"loss {family.name!r}; got others. Leave these rows out of the score, or cut them "
+                "to the declared bounds, as the fit does."
+            )
+
     def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
         if np.all(y == y[0]):
             raise ValueError(
@@ -137,6 +159,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
     ) -> float:
         from sklearn.metrics import d2_tweedie_score  # takes long to import
 
+        self.check_targets("y", y)
         found = d2_tweedie_score(y, mean, sample_weight=sample_weight, power=self.deviance_power)
         return float(found)
 

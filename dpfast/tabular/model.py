@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -504,7 +504,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def score(self, data: Any, y: Any = None) -> float:
         """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss)."""
         found = self.evaluate(self._with_target(data, y, self.schema_))
-        return found["accuracy" if "accuracy" in found else "deviance_explained"]
+        name = "accuracy" if is_classifier(self.estimator_) else "deviance_explained"
+        if name not in found:
+            raise DataError(
+                f"the target {self.schema_.target.name!r} must hold different numbers for a share "
+                "of what is explained; got one number in all rows. Score more rows."
+            )
+        return found[name]
 
     def evaluate(
         self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
@@ -524,6 +530,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         dict of str to float
             See :mod:`dpfast.tabular.scores`; with exposures, of rates, which weigh what they do in
             the fit.
+
+        Raises
+        ------
+        DataError
+            If targets are none of the family: zeros or negative ones for "gamma".
         """
         check_is_fitted(self)
         inner, tally = self.estimator_, Tally()
@@ -535,8 +546,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             outputs.append(output_of(inner, part.X))
             exposures.append(part.exposure)
         self._say(tally)
-        weight = self.weights_of(exposures)
-        return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold, weight)
+        weight, targets = self.weights_of(exposures), np.concatenate(y)
+        if hasattr(inner, "check_targets"):
+            try:
+                inner.check_targets(f"the target {self.schema_.target.name!r}", targets)
+            except ValueError as error:
+                raise DataError(str(error)) from None
+        return scores_of(inner, targets, np.concatenate(outputs), threshold, weight)
 
     def weights_of(self, exposures: Sequence[Any]) -> NDArray[np.float64] | None:
         """What rates over these exposures weigh in a score; None where there are none."""
