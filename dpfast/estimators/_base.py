@@ -354,7 +354,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
-        return self._fit(X, y, fit_params)
+        # What noise does to a number is no error, whatever the user has set for others.
+        with np.errstate(all="ignore"):
+            return self._fit(X, y, fit_params)
 
     def _fit(
         self,

@@ -205,8 +205,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
             if self.max_weight is None:
                 raise ValueError("max_weight must be given with sample_weight; got None.")
             weight = weight * as_vector("sample_weight", given, len(targets))
-        with np.errstate(over="ignore"):
-            rates = targets / lengths
+        rates = targets / lengths
         return np.clip(rates, -_LARGEST, _LARGEST), {**others, "sample_weight": weight}
 
     def _highest_exposure(self) -> float | None:

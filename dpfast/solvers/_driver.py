@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
@@ -241,6 +243,7 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
         )
 
 
+@np.errstate(all="ignore")
 def plan(
     problem: Any,
     solver: str = "auto",
@@ -338,6 +341,7 @@ def plan(
 
 
 @one_blas_thread()
+@np.errstate(all="ignore")
 def carry_out(
     plan: Plan[Any],
     problem: Any,
@@ -412,6 +416,7 @@ def begin(
     return Ledger(budget, pricing, plan.adaptive, payers), SecureGenerator(random_state)
 
 
+@np.errstate(all="ignore")
 def fit_each(
     plan: Plan[Any],
     problems: Sequence[Callable[[], Any]],

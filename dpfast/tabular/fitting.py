@@ -255,6 +255,18 @@ class TableFit:
         TableModel
             The one that was prepared.
         """
+        shape = self.plan.shape
+        with np.errstate(all="ignore"):  # as in the fit of an estimator
+            schema, report = self._run()
+            report, repeated = FITS.note(shape.n_samples, shape.n_features, report)
+            model = self._keep(schema, self.plan.estimator, report)
+        # Last, since a warning may be made an error: what was paid for is kept by now.
+        if repeated is not None:
+            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+        return model
+
+    def _run(self) -> tuple[TableSchema, PrivacyReport]:
+        """Fit the estimator; the schema with the ranges that were learned, and the report."""
         plan, rows, estimator = self.plan, self._rows, self.plan.estimator
         schema, spent = plan.schema, None
         accounts: tuple[()] | None = None
@@ -280,13 +292,9 @@ class TableFit:
             source = Source(rows, block_rows(rows.n_features))
             estimator._fit(source, None, {}, accounts, alone=False)
         _name_estimates(estimator, schema)
-        report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
-        report, repeated = FITS.note(plan.shape.n_samples, plan.shape.n_features, report)
-        model = self._keep(schema, estimator, report)
-        # Last, since a warning may be made an error: what was paid for is kept by now.
-        if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
-        return model
+        if spent is None:
+            return schema, estimator.privacy_
+        return schema, self._both(spent, estimator.privacy_)
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers, over the exposure if any."""
