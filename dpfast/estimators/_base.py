@@ -195,7 +195,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _columns(self) -> tuple[ColumnBlock, ...]:
         """How the columns were declared."""
-        return () if self.column_blocks is None else tuple(self.column_blocks)
+        blocks = () if self.column_blocks is None else self.column_blocks
+        listed = isinstance(blocks, Sequence) and not isinstance(blocks, str)
+        if not listed or not all(isinstance(block, ColumnBlock) for block in blocks):
+            raise TypeError(
+                "column_blocks must be None or a list of ColumnBlock, as the column_blocks_ of an "
+                f"encoder; got {blocks!r}."
+            )
+        return tuple(blocks)
 
     def _options(self) -> dict[str, Any]:
         options = _named("solver_options", self.solver_options)
@@ -315,7 +322,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "before the fit pays for it."
             )
         if self.strict:
-            raise ValueError(f"{name} must be given when strict=True; got None. {message}")
+            names = name if self.data_norm is not None else f"{name} and data_norm"
+            raise ValueError(f"{names} must be given when strict=True; got None. {message}")
         warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
         return (note,)
 

@@ -315,8 +315,8 @@ def plan(
     unknown = sorted(set(options) - set(chosen.options))
     if unknown:
         raise ValueError(
-            f"options must be among {', '.join(chosen.options)} for {chosen.name}; "
-            f"got {', '.join(unknown)}."
+            f"solver_options must be among {', '.join(chosen.options)} for {chosen.name} (keyword "
+            f"arguments of plan and solve); got {', '.join(unknown)}."
         )
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(getattr(shape, "problem", shape), "unit", "row")

@@ -14,6 +14,7 @@ from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
+from dpfast.preprocessing.matching import NUMBER
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import (
     Budget,
@@ -82,11 +83,18 @@ class FitPlan:
         where = "held in memory" if self.in_memory else "read in blocks"
         where += ", categories as codes" * self.schema.in_codes
         learned = ", ".join(self.schema.learns)
+        codes = [
+            f"{column.name!r} ({len(column.categories)})"
+            for column in self.schema.features
+            if isinstance(column, CategoryColumn)
+            and all(NUMBER.fullmatch(text) for text in column.categories)
+        ]
         return "\n".join(
             [
                 f"{self.shape.n_samples:,} {self.noun}s, {len(self.schema.features)} columns, "
                 f"encoded as {self.shape.n_features:,} ({where}); norm of a row at most "
                 f"{self.shape.data_norm:.6g}",
+                *([f"numbers that are categories: {', '.join(codes)}"] if codes else []),
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
                 str(self.solver),
             ]

@@ -274,7 +274,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         held = small if self.in_memory == "auto" else bool(self.in_memory)
         return plan_fit(self._unfitted(schema), schema, n_samples, held)
 
-    def fit(self, data: Any, y: Any = None) -> Self:
+    def fit(self, data: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit privately; the budget is spent when this returns.
 
         Parameters
@@ -293,6 +293,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         dpfast.BudgetExceeded
             If an accountant around this cannot afford it; nothing is spent.
         """
+        if unknown:
+            raise TypeError(
+                "fit must get the table and, if it is none of its columns, y; got "
+                f"{', '.join(unknown)}. Weights, exposures and persons are columns of the table: "
+                "name them as weight, exposure or person of the TableModel."
+            )
         self.prepare(data, y).run()
         return self
 
@@ -368,7 +374,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(bounds, TableSchema):
             return bounds
         if is_path(bounds):
-            bounds = read_bounds(bounds)
+            try:
+                bounds = read_bounds(bounds)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    "bounds must be a dict, or the path of a JSON file with one; there is no file "
+                    f"{os.fspath(bounds)!r}."
+                ) from None
         return TableSchema.from_bounds(
             bounds,
             target=self.target,
