@@ -234,12 +234,18 @@ def row_lengths(X: Any) -> Vector:
     """
     if isinstance(X, CodedMatrix):
         X = X.tocsr()
+    squares: Vector
     if scipy.sparse.issparse(X):
-        X = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
-        X.sum_duplicates()
-        squares: Vector = X.power(2).sum(axis=1)
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        entries = np.square(X.data, dtype=np.float64), X.indices, X.indptr
+        # Faster than their sum.
+        squares = scipy.sparse.csr_array(entries, X.shape) @ np.ones(X.shape[1])
     else:
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        wider = None if X.dtype == np.float64 else np.float64  # where it is named it takes longer
+        squares = np.einsum("ij,ij->i", X, X, dtype=wider)
     return np.sqrt(squares)
 
 

@@ -281,6 +281,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         ----------
         data, y
             As for :meth:`prepare`.
+        **unknown
+            Refused: weights, exposures and persons are columns.
 
         Returns
         -------
