@@ -420,6 +420,8 @@ def _refuse(name: str, kind: str, what: str) -> None:
 def _check_label_kind(name: str, values: Any) -> None:
     dtype = values.dtype
     if not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") not in "cMm":
+        if _misses(values):
+            raise ValueError(f"{name} must hold {_LABELS}; at least one is missing. {LEAVE_OUT}")
         return  # categories and their like; scikit-learn makes an array of them
     kind = str(dtype.kind)
     if kind in "biufUT":
@@ -439,6 +441,14 @@ def _check_label_kind(name: str, values: Any) -> None:
             f"{name} must hold {_LABELS}; got dtype object with entries of type "
             f"{', '.join(names)}. Unknown label type: unknown. {remedy}"
         )
+
+
+def _misses(values: Any) -> bool:
+    """Whether a column with a type of its own, of pandas, polars or Arrow, has missing entries."""
+    if hasattr(values, "isna"):
+        return bool(np.any(values.isna()))
+    count = getattr(values, "null_count", 0)
+    return bool(count() if callable(count) else count)
 
 
 def _holds_text(array: NDArray[Any]) -> bool:

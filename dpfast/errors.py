@@ -58,4 +58,4 @@ class QuestionableSettingWarning(UserWarning):
 
 
 class RepeatedFitWarning(UserWarning):
-    """Several fits to the same rows, which no accountant adds up."""
+    """Several fits, to the same people perhaps, which no accountant adds up."""

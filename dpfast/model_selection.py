@@ -393,7 +393,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             (_safe_indexing(rows, training[0]), target[training[0]], training[1]),
             (_safe_indexing(rows, tested[0]), target[tested[0]], _indexed(tested[1])),
         ]
-        noisy, (index, model) = Curator(parts, ledger, rng).release(search)
+        with np.errstate(all="ignore"):
+            noisy, (index, model) = Curator(parts, ledger, rng).release(search)
+            report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         if model is None:
             raise RuntimeError(
                 f"the candidate that was chosen, {candidates[index]!r}, cannot be fitted: its "
@@ -402,8 +404,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
-        report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        model.privacy_, repeated = FITS.note(rows, report)
+        model.privacy_, repeated = FITS.note(count, rows.shape[1], report)
         found = {
             "privacy_": model.privacy_,
             "best_params_": best,

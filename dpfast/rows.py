@@ -227,6 +227,28 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
     return NativeRows(kernel, kernel.nbytes, matrix)
 
 
+def row_lengths(X: Any) -> Vector:
+    """Norms of the rows of an array, of a sparse matrix or of rows in codes.
+
+    Those whose squares are beyond float64 are infinite.
+    """
+    if isinstance(X, CodedMatrix):
+        X = X.tocsr()
+    squares: Vector
+    if scipy.sparse.issparse(X):
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        entries = np.square(X.data, dtype=np.float64), X.indices, X.indptr
+        # Faster than their sum.
+        squares = scipy.sparse.csr_array(entries, X.shape) @ np.ones(X.shape[1])
+    else:
+        wider = None if X.dtype == np.float64 else np.float64  # where it is named it takes longer
+        squares = np.einsum("ij,ij->i", X, X, dtype=wider)
+    return np.sqrt(squares)
+
+
 def is_dask(*collections: Any) -> bool:
     """Whether one of these is a dask collection; does not import dask."""
     return any(

@@ -201,6 +201,17 @@ class TestFit:
         assert usual["deviance_explained"] != pytest.approx(usual["r2"], abs=1e-6)
         assert usual["deviance_explained"] >= private["deviance_explained"] - 1e-6
 
+    def test_test_rows_without_scores_lose_no_report(self, run, tmp_path):
+        table = pd.read_csv("t.csv")
+        table.assign(cost=np.where(table.index > 5, 1.0 + table["age"], 0.0)).to_csv(
+            "t.csv", index=False
+        )
+        bounds = regression(range=[1, 100], learn=False)
+        code, out, err = run(*FIT, "--family", "gamma", "--test", "t.csv", bounds=bounds)
+        assert code == 0
+        assert "t.csv has no scores: the target 'cost' must hold numbers > 0" in err
+        assert "Differential privacy with epsilon" in out and "Model written to" in out
+
     def test_several_classes(self, run):
         bounds = {**BOUNDS, "grade": [0, 1, 2], "target": "grade"}
         del bounds["ill"]

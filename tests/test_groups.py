@@ -30,7 +30,6 @@ from dpfast import (
     solve,
 )
 from dpfast.blocks import from_npy
-from dpfast.errors import RepeatedFitWarning
 from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
@@ -343,15 +342,6 @@ def test_different_units_do_not_add_up():
     assert account.guarantee().neighboring_relation == "replace_one_group"
     with pytest.raises(ValueError, match="neighboring_relation"):
         plan(ProblemShape(60, 3, 1.0), "auto", BUDGET, neighboring_relation="replace_one_group")
-
-
-def test_fits_of_different_units_are_said_to_be():
-    X, y, ids = rows(seed=9)
-    model = LogisticRegression(data_norm=1.0, classes=[-1, 1])
-    model.fit(X, y, groups=ids)
-    with pytest.warns(RepeatedFitWarning, match="for one row"):
-        model.fit(X, y)
-    assert "for one row (some were for groups of rows)" in model.privacy_.notes[-1]
 
 
 # ---- searches -----------------------------------------------------------------------------------

@@ -256,10 +256,13 @@ def _show(
     """Scores and the report of a model that is written."""
     results: dict[str, Scores] = {}
     if arguments.test is not None:
-        results = {
-            "private": model.evaluate(arguments.test, arguments.threshold),
-            **baselines(model, fit, arguments.test, arguments.threshold),
-        }
+        try:
+            results = {
+                "private": model.evaluate(arguments.test, arguments.threshold),
+                **baselines(model, fit, arguments.test, arguments.threshold),
+            }
+        except DataError as error:  # the model is written, and its report is still to be shown
+            note(f"warning: {arguments.test} has no scores: {error}")
     inference = getattr(model.estimator_, "inference", False)
     if arguments.json:
         document: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
+from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
@@ -77,6 +79,8 @@ class FitParameters(TypedDict, total=False):
 _OF_ROWS = ("sample_weight", "groups")
 # The solver that fits with a prior.
 _WITH_PRIOR = "dp-whitened-gd"
+# Rows that are as long as the bound but for rounding are left as they are.
+_ROUNDED = 1e-9
 _LARGEST = float(np.finfo(np.float64).max)
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
@@ -191,7 +195,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _columns(self) -> tuple[ColumnBlock, ...]:
         """How the columns were declared."""
-        return () if self.column_blocks is None else tuple(self.column_blocks)
+        blocks = () if self.column_blocks is None else self.column_blocks
+        listed = isinstance(blocks, Sequence) and not isinstance(blocks, str)
+        if not listed or not all(isinstance(block, ColumnBlock) for block in blocks):
+            raise TypeError(
+                "column_blocks must be None or a list of ColumnBlock, as the column_blocks_ of an "
+                f"encoder; got {blocks!r}."
+            )
+        return tuple(blocks)
 
     def _options(self) -> dict[str, Any]:
         options = _named("solver_options", self.solver_options)
@@ -311,7 +322,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "before the fit pays for it."
             )
         if self.strict:
-            raise ValueError(f"{name} must be given when strict=True; got None. {message}")
+            names = name if self.data_norm is not None else f"{name} and data_norm"
+            raise ValueError(f"{names} must be given when strict=True; got None. {message}")
         warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
         return (note,)
 
@@ -350,7 +362,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
-        return self._fit(X, y, fit_params)
+        # What noise does to a number is no error, whatever the user has set for others.
+        with np.errstate(all="ignore"):
+            return self._fit(X, y, fit_params)
 
     def _fit(
         self,
@@ -419,8 +433,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 begun=begun,
             )
         repeated = None
-        if alone and not isinstance(X, Executor):
-            report, repeated = FITS.note(rows, report)
+        if alone:
+            report, repeated = FITS.note(problem.shape.n_samples, problem.shape.n_features, report)
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
         unit, center = targets[-1].unit, targets[-1].center
@@ -433,6 +447,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             privacy_=report,
             _noise=WeightNoise.of(plan),
             _constant_column=constant,
+            # Rows of a table are never longer: that need not be looked up.
+            _row_bound=self.data_norm if alone and self.data_norm is not None else math.inf,
             _targets=targets[-1],
             _covariance=outcomes[0].covariance if len(outcomes) == 1 else None,
             _known_rows=known_rows(plan, self.accountant),
@@ -566,7 +582,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"prior must have a target for each row and {shape.n_features} columns, as the "
                 f"private rows; got {X.shape} and {len(y)} targets."
             )
-        length = np.maximum(np.linalg.norm(X, axis=1) / shape.data_norm, 1.0)
+        length = np.maximum(row_lengths(X) / shape.data_norm, 1.0)
         return X / length[:, None], y
 
     def _counts_classes(self) -> bool:
@@ -730,12 +746,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return found, np.ldexp(weight, -int(np.frexp(most)[1]))  # their sum stays finite
 
     def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
-        """``X @ coef + intercept`` of the rows to predict for."""
+        """``X @ coef + intercept`` of the rows to predict for, cut to the declared norm."""
         check_is_fitted(self)
         if is_dask(X):
             X = from_dask(X)
+        bound = vars(self).get("_row_bound", math.inf)
         if not isinstance(X, Executor):
-            return _affine_map(self._validated(X, reset=False), coef, intercept)
+            return _affine_map(self._validated(X, reset=False), coef, intercept, bound)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -746,7 +763,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"X must have the columns {[*names]}, in the order of fit; got {[*given]}. Give "
                 "them in that order."
             )
-        return np.concatenate(list(X.map(partial(_on_rows, coef=coef, intercept=intercept))))
+        on_rows = partial(_on_rows, coef=coef, intercept=intercept, bound=bound)
+        return np.concatenate(list(X.map(on_rows)))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -986,7 +1004,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
     def predict(self, X: ArrayLike) -> Vector:
-        """Predicted target of each row, ``<x, coef_> + intercept_``.
+        """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
 
         Parameters
         ----------
@@ -997,8 +1015,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        prediction: Vector = self._affine(X, self.coef_, self.intercept_)
-        return prediction
+        margins = self._affine(X, self.coef_, self.intercept_)
+        # A model from a file has no more than its declared bounds.
+        targets: Any = vars(self).get("_targets") or self._resolve_targets(None)[0][0]
+        predicted: Vector = targets.predictions(margins)
+        return predicted
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
@@ -1064,17 +1085,33 @@ def _pair(bounds: Any) -> tuple[float, float]:
     return low, high
 
 
-def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any) -> Any:
-    """``X @ coef + intercept`` of one block."""
-    return _affine_map(block.X, coef, intercept)
+def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
+    """``X @ coef + intercept`` of one block, as below."""
+    return _affine_map(block.X, coef, intercept, bound)
 
 
-def _affine_map(X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
-    """``X @ coef + intercept``; beyond float64 it is the largest number, with the right sign."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        margins = X @ coef + intercept
+def _affine_map(X: Any, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
+    """``X @ coef + intercept`` of rows that are cut to this length, as a fit cuts them.
+
+    Beyond float64 it is the largest number, with the right sign.
+    """
+    with np.errstate(all="ignore"):
+        margins = _product(X, coef, bound) + intercept
         beyond = ~np.isfinite(margins)
         if beyond.any():
-            scaled = (X * 2.0**-600) @ coef * 2.0**600
-            margins = np.where(beyond, np.clip(scaled, -_LARGEST, _LARGEST), margins)
+            product = _product(X * 2.0**-600, coef, bound * 2.0**-600) * 2.0**600
+            margins = np.where(beyond, np.clip(product + intercept, -_LARGEST, _LARGEST), margins)
     return margins
+
+
+def _product(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
+    """``X @ coef`` of rows that are cut to this length; NaN where a length is beyond float64."""
+    product = X @ coef
+    if bound == math.inf:
+        return product
+    lengths = row_lengths(X)
+    long = lengths > bound * (1.0 + _ROUNDED)
+    if not long.any():
+        return product
+    lengths[np.isinf(lengths)] = np.nan
+    return np.where(long, product.T / lengths * bound, product.T).T

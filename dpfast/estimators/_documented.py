@@ -18,7 +18,8 @@ solver : str, default="auto"
     Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
 data_norm : float or None, default=None
     Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
-    down. None takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    down, in the fit and in predictions: there `coef_` is meant for rows within the bound. None
+    takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
 intercept_scaling : float, default=1.0
     Value of the constant column. The intercept is penalized like the other weights, and the
     constant counts in the row norm.

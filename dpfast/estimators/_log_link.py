@@ -75,10 +75,7 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         -------
         ndarray of shape (n_samples,)
         """
-        margins = super().predict(X)
-        # A model from a file has no more than its declared bounds.
-        targets: LogMean = vars(self).get("_targets") or self._declared()
-        return targets.means(margins)
+        return super().predict(X)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that the predictions explain, D²: 1 is perfect, a constant has 0.
@@ -95,6 +92,28 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
             Not private: it is computed from `y`.
         """
         return super().score(X, y, sample_weight)
+
+    def check_targets(self, name: str, y: Vector) -> None:
+        """Refuse targets that have no deviance.
+
+        Parameters
+        ----------
+        name : str
+            What they are called.
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+        """
+        family, lowest = self._family(), float(np.min(y))
+        positive = family.target_range[0] > 0.0
+        if lowest < 0.0 or (positive and lowest == 0.0):
+            raise ValueError(
+                f"{name} must hold numbers {'> 0' if positive else '>= 0'} for the deviance of the "
+                f"loss {family.name!r}; got others. Leave these rows out of the score, or cut them "
+                "to the declared bounds, as the fit does."
+            )
 
     def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
         if np.all(y == y[0]):
@@ -140,6 +159,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
     ) -> float:
         from sklearn.metrics import d2_tweedie_score  # takes long to import
 
+        self.check_targets("y", y)
         found = d2_tweedie_score(y, mean, sample_weight=sample_weight, power=self.deviance_power)
         return float(found)
 
@@ -185,8 +205,7 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
             if self.max_weight is None:
                 raise ValueError("max_weight must be given with sample_weight; got None.")
             weight = weight * as_vector("sample_weight", given, len(targets))
-        with np.errstate(over="ignore"):
-            rates = targets / lengths
+        rates = targets / lengths
         return np.clip(rates, -_LARGEST, _LARGEST), {**others, "sample_weight": weight}
 
     def _highest_exposure(self) -> float | None:

@@ -69,24 +69,30 @@ class Signs:
 
 @dataclass(frozen=True)
 class Affine:
-    """Targets brought to [-1, 1]; those beyond the public range are clipped."""
+    """Targets brought to [-1, 1]; beyond the public range they are clipped, as predictions are."""
 
     loss: Loss
     center: float
     unit: float
+    low: float = -math.inf
+    high: float = math.inf
 
     @classmethod
     def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> Affine:
         """The range is brought to [-1, 1]; without an intercept it is only divided."""
         if not centered:
-            return cls(loss, 0.0, max(abs(low), abs(high)) or 1.0)
-        return cls(loss, 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0)
+            return cls(loss, 0.0, max(abs(low), abs(high)) or 1.0, low, high)
+        return cls(loss, 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) or 1.0, low, high)
 
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""
         with np.errstate(over="ignore"):  # a warning would tell of a target
             scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
         return np.clip(scaled, -1.0, 1.0)
+
+    def predictions(self, margins: Vector) -> Vector:
+        """Targets that are predicted, kept in their range."""
+        return np.clip(margins, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class LogMean:
         scaled: Vector = np.clip(clipped / math.exp(self.center), *self.loss.target_range)
         return scaled
 
-    def means(self, margins: Vector) -> Vector:
+    def predictions(self, margins: Vector) -> Vector:
         """Means of the targets, kept in their range and above 0."""
         lowest = self.low or self.high * 2.0**-500
         means: Vector = np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)

@@ -121,10 +121,11 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
     def deviance_explained(
         self, y: Vector, mean: Vector, sample_weight: Vector | None = None
     ) -> float:
+        self.check_targets("y", y)
         target = np.asarray(y, dtype=np.float64)
         constant = float(np.average(target, weights=sample_weight))
-        if target.min() < 0.0 or constant == 0.0:
-            raise ValueError("y must hold numbers >= 0, and not zeros alone, for the deviance.")
+        if constant == 0.0:
+            raise ValueError("y must hold a number > 0 for the deviance; got zeros alone.")
         whole = self._deviance(target, np.full(len(target), constant), sample_weight)
         left = self._deviance(target, mean, sample_weight)
         return 1.0 - left / whole if whole > 0.0 else float(left == 0.0)

@@ -89,8 +89,9 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         # If this is interrupted, an older report must not stand beside what was learned now.
         self.__dict__.pop("privacy_", None)
         shape = records, X.shape[1]
-        self._learn(shape, low, high, budget, Curator(rows, ledger, rng), relation)
-        self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+        with np.errstate(all="ignore"):
+            self._learn(shape, low, high, budget, Curator(rows, ledger, rng), relation)
+            self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self
 
     def _learn(

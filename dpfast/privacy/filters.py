@@ -50,7 +50,7 @@ from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
 from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import gaussian_mu, zcdp_rho
-from dpfast.privacy.conversions import gaussian_delta, zcdp_epsilon
+from dpfast.privacy.conversions import gaussian_delta, gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import (
     Event,
     GDPEvent,
@@ -158,7 +158,7 @@ class PrivacyFilter:
                 f"{self.unit} would grow from {self.spent:.6g} to {after:.6g} by the release(s) "
                 f"{sorted({event.where for event in events})}, over the limit {self._limit:.6g} of "
                 f"{self._source}. Nothing was spent. Give a larger budget, or ask for fewer "
-                "releases or more noise."
+                f"releases or more noise{self._left()}."
             )
         self._sum += cost
         if events:
@@ -178,6 +178,10 @@ class PrivacyFilter:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._limit!r}): {self.spent:.6g} spent"
+
+    def _left(self) -> str:
+        """What is left, where the unit does not say it."""
+        return ""
 
     def _cost(self, events: Sequence[Event]) -> int | None:
         """Return the exact sum of the prices, None if it is infinite."""
@@ -327,7 +331,13 @@ class RenyiFilter(PrivacyFilter):
     def __init__(self, epsilon: float, delta: float) -> None:
         budget = Budget(epsilon, check_real("delta", delta, low=0.0, low_open=True))
         self._excess, limit = _best_order(budget.limit, budget.delta)
+        self._delta = budget.delta
         super().__init__(limit)
+
+    def _left(self) -> str:
+        mu = math.sqrt(2.0 * self.remaining / (self._excess * (1.0 + self._excess)))
+        epsilon = math.floor(1000.0 * gaussian_epsilon(mu, self._delta)) / 1000.0 if mu else 0.0
+        return f": what is left serves Gaussian noise of epsilon = {epsilon:g} at the same delta"
 
     def supports(self, event: Event) -> bool:
         """Say whether `event` has a log-moment."""

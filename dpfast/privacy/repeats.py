@@ -1,27 +1,23 @@
-"""Fits to the same rows that nobody adds up: noticed within the process, said, and noted.
+"""Fits that nobody adds up, to rows of the same public shape: said within the process, and noted.
 
-Every fit leaves a sketch of its rows: the smallest of their hashes, under a key that is drawn when
-the process starts and never leaves it. Two sketches tell what share of the rows is common, as of
-the folds of a cross-validation, and nothing else. Nothing is stored.
+Whether two fits had people in common is not looked up: a note that depends on the rows would tell
+of them. Fits count together if what is public of their rows agrees: the number of columns, what is
+protected (rows or groups), and their number within a factor of two, as of the folds of a
+cross-validation. What is said therefore begins with "if". Nothing is stored; fits in other
+processes have logs of their own.
 
-The first time that rows come back there is a warning, and the report of every fit but the first
-has a note: a model that a search chose by fifteen other fits does not say that it is all that was
-learned of the rows. Fits in other processes have logs of their own.
+The first time there is a warning, and the report of every fit but the first has a note: a model
+that a search chose by fifteen other fits does not say that it is all that was learned of the rows.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
@@ -29,36 +25,35 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.open_accounts import ACTIVE, active_accountants
 from dpfast.privacy.report import PrivacyReport
 
-# Hashes of a sketch; with fewer different rows, what data have in common says nothing.
-_HASHES = 128
-_FEW = 32
-# Share of a sketch in common from which on rows count as the same: folds have half and more.
-_COMMON = 0.2
 _REMEMBERED = 512
-# Rows that are hashed at once.
-_CHUNK_ROWS = 2**16
-
-
 _PUBLIC: ContextVar[bool] = ContextVar("dpfast_public_rows", default=False)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Fit:
-    sketch: frozenset[int]
+    n_records: int
+    n_features: int
     report: PrivacyReport
+    said: bool = False
+
+    def resembles(self, other: _Fit) -> bool:
+        """Whether both may have been to the same rows, by what is public of them."""
+        fewer, more = sorted([self.n_records, other.n_records])
+        same_unit = self.report.unit == other.report.unit
+        return self.n_features == other.n_features and same_unit and more <= 2 * fewer
 
 
 class FitLog:
     """The fits of a process that no accountant adds up."""
 
     def __init__(self) -> None:
-        self._key = secrets.randbits(64)
         self._fits: deque[_Fit] = deque(maxlen=_REMEMBERED)
-        self._said: deque[frozenset[int]] = deque(maxlen=_REMEMBERED)
         self._lock = threading.Lock()
 
-    def note(self, X: Any, report: PrivacyReport) -> tuple[PrivacyReport, str | None]:
-        """Remember a fit, with what to warn of the first time that its rows were fitted before.
+    def note(
+        self, n_records: int, n_features: int, report: PrivacyReport
+    ) -> tuple[PrivacyReport, str | None]:
+        """Remember a fit, with what to warn of the first time that another resembles it.
 
         The caller warns once the model is kept: a warning may be made an error, and what was paid
         for is not lost to it.
@@ -68,7 +63,8 @@ class FitLog:
 
         Parameters
         ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
+        n_records, n_features : int
+            Rows, or groups of rows, and columns.
         report : PrivacyReport
             What the fit promised.
 
@@ -81,54 +77,28 @@ class FitLog:
         """
         if _PUBLIC.get() or ACTIVE.get() == () or active_accountants():
             return report, None
-        if not (sketch := self.sketch(X)):
-            return report, None
+        fit = _Fit(n_records, n_features, report)
         with self._lock:
-            same = [fit.report for fit in self._fits if _overlap(fit.sketch, sketch)]
-            self._fits.append(_Fit(sketch, report))
-            if not same:
-                return report, None
-            news = not any(_overlap(said, sketch) for said in self._said)
-            if news:
-                self._said.append(sketch)
-        fits, (epsilon, delta) = len(same) + 1, total([*same, report])
-        # What holds for all rows of a group holds for each of them.
-        mixed = len({each.unit for each in [*same, report]}) > 1
-        whom = " for one row (some were for groups of rows)" if mixed else ""
-        text = (
-            f"These rows, or most of them, were fitted before in this process: {fits} fits "
-            f"together have epsilon = {epsilon:.3g}, delta = {delta:.3g}{whom} so far, and a "
-            "report states that of one fit alone. Cross-validation, searches and calibration "
-            "make many fits. Put a BudgetAccountant around what belongs together, or choose "
-            "parameters by PrivateSearchCV. (Said once; every further report notes the sum.)"
+            same = [each for each in self._fits if each.resembles(fit)]
+            self._fits.append(replace(fit, said=bool(same)))
+        if not same:
+            return report, None
+        epsilon, delta = total([*(each.report for each in same), report])
+        columns = f"{n_features:,} column" + "s" * (n_features != 1)
+        fits = f"{len(same) + 1} fits in this process were to about as many rows of {columns}"
+        together = f"together they have epsilon = {epsilon:.3g}, delta = {delta:.3g}"
+        warning = (
+            f"{fits}. If these were the same people, or most of them, {together} so far, and a "
+            "report states that of one fit alone. Cross-validation, searches and calibration make "
+            "many fits. Put a BudgetAccountant around what belongs together, or choose parameters "
+            "by PrivateSearchCV. (Said once; every further report notes the sum.)"
         )
-        said = (
-            "what other fits to these rows, or most of them, showed in the same process: with this "
-            f"one there were {fits} so far, which together have epsilon = {epsilon:.3g}, delta = "
-            f"{delta:.3g}{whom}"
+        note = (
+            f"what other fits to the same people showed, if there were any: {fits} so far; if "
+            f"these were the same people, {together}"
         )
-        return replace(report, notes=(*report.notes, said)), text if news else None
-
-    def sketch(self, X: Any) -> frozenset[int]:
-        """The smallest hashes of rows; empty where too few rows differ."""
-        rng = np.random.default_rng([self._key, X.shape[1]])
-        direction = rng.standard_normal(X.shape[1])
-        smallest = np.empty(0, dtype=np.uint64)
-        for start in range(0, X.shape[0], _CHUNK_ROWS):
-            found = self._hashes(X[start : start + _CHUNK_ROWS], direction)
-            if len(smallest) == _HASHES:
-                found = found[found < smallest[-1]]  # few, so that there is little to sort
-            smallest = np.unique(np.concatenate([smallest, found]))[:_HASHES]
-        return frozenset(smallest.tolist()) if len(smallest) >= _FEW else frozenset()
-
-    def _hashes(self, X: Any, direction: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Hashes of some rows."""
-        # In float32 the order in which a row was added up makes no difference.
-        # Rows may be of any size, and no warning may tell of them.
-        with np.errstate(over="ignore", invalid="ignore"):
-            projected = np.asarray(X @ direction, dtype=np.float32)
-        bits: NDArray[np.uint64] = projected.view(np.uint32).astype(np.uint64)
-        return (bits * np.uint64(0x9E3779B97F4A7C15 ^ (self._key | 1))) >> np.uint64(8)
+        said = any(each.said for each in same)
+        return replace(report, notes=(*report.notes, note)), None if said else warning
 
     @contextmanager
     def public_rows(self) -> Iterator[None]:
@@ -143,16 +113,10 @@ class FitLog:
         """Begin anew."""
         with self._lock:
             self._fits.clear()
-            self._said.clear()
-
-
-def _overlap(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Whether most rows behind two sketches are the same."""
-    return len(one & other) >= max(1.0, _COMMON * min(len(one), len(other)))
 
 
 def total(reports: list[PrivacyReport]) -> tuple[float, float]:
-    """Epsilon and delta of several results from the same rows."""
+    """Epsilon and delta of several results from the same records."""
     delta = max(report.delta for report in reports)
     ledger = Ledger(Budget(MAX_EPSILON, delta))
     try:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
@@ -241,6 +243,7 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
         )
 
 
+@np.errstate(all="ignore")
 def plan(
     problem: Any,
     solver: str = "auto",
@@ -312,8 +315,8 @@ def plan(
     unknown = sorted(set(options) - set(chosen.options))
     if unknown:
         raise ValueError(
-            f"options must be among {', '.join(chosen.options)} for {chosen.name}; "
-            f"got {', '.join(unknown)}."
+            f"solver_options must be among {', '.join(chosen.options)} for {chosen.name} (keyword "
+            f"arguments of plan and solve); got {', '.join(unknown)}."
         )
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(getattr(shape, "problem", shape), "unit", "row")
@@ -338,6 +341,7 @@ def plan(
 
 
 @one_blas_thread()
+@np.errstate(all="ignore")
 def carry_out(
     plan: Plan[Any],
     problem: Any,
@@ -412,6 +416,7 @@ def begin(
     return Ledger(budget, pricing, plan.adaptive, payers), SecureGenerator(random_state)
 
 
+@np.errstate(all="ignore")
 def fit_each(
     plan: Plan[Any],
     problems: Sequence[Callable[[], Any]],

@@ -92,8 +92,8 @@ def plan_multinomial(
     unknown = sorted(set(options) - set(dp_whitened_gd.SOLVER.options))
     if unknown:
         raise ValueError(
-            f"options must be among {', '.join(dp_whitened_gd.SOLVER.options)} for multinomial "
-            f"regression; got {', '.join(unknown)}."
+            f"solver_options must be among {', '.join(dp_whitened_gd.SOLVER.options)} for "
+            f"multinomial regression; got {', '.join(unknown)}."
         )
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)

@@ -279,6 +279,8 @@ def _categories(name: Any, entry: Any) -> tuple[str, ...]:
             raise DataError(
                 f"column {name!r}: a category must be text in quotes, or a number; got "
                 f"{show(value)}."
+                + " Truth values are declared as [false, true]."
+                * isinstance(value, bool)
             )
         if not isinstance(value, str) and not -1e300 <= value <= 1e300:
             raise DataError(f"column {name!r}: the category {show(value)} is out of range.")

@@ -74,7 +74,8 @@ def family_of(estimator: Any, task: str | None = None) -> str:
             return name
     raise TypeError(
         f"estimator must be 'auto', {', '.join(map(repr, FAMILIES))}, or an estimator of dpfast, "
-        f"such as LogisticRegression(); got {estimator!r}."
+        f"such as dpfast.LogisticRegression(); got {type(estimator).__name__} of the module "
+        f"{type(estimator).__module__}."
     )
 
 

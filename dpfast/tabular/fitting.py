@@ -14,6 +14,7 @@ from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
+from dpfast.preprocessing.matching import NUMBER
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import (
     Budget,
@@ -32,7 +33,7 @@ from dpfast.shape import BlockSizes, ProblemShape
 from dpfast.solvers import Plan
 from dpfast.tabular.columns import CategoryColumn, NumberColumn
 from dpfast.tabular.families import exposure_exponent, largest_weight
-from dpfast.tabular.rows import TableRows, encode
+from dpfast.tabular.rows import TableRows
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
 
@@ -82,11 +83,18 @@ class FitPlan:
         where = "held in memory" if self.in_memory else "read in blocks"
         where += ", categories as codes" * self.schema.in_codes
         learned = ", ".join(self.schema.learns)
+        codes = [
+            f"{column.name!r} ({len(column.categories)})"
+            for column in self.schema.features
+            if isinstance(column, CategoryColumn)
+            and all(NUMBER.fullmatch(text) for text in column.categories)
+        ]
         return "\n".join(
             [
                 f"{self.shape.n_samples:,} {self.noun}s, {len(self.schema.features)} columns, "
                 f"encoded as {self.shape.n_features:,} ({where}); norm of a row at most "
                 f"{self.shape.data_norm:.6g}",
+                *([f"numbers that are categories: {', '.join(codes)}"] if codes else []),
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
                 str(self.solver),
             ]
@@ -255,6 +263,18 @@ class TableFit:
         TableModel
             The one that was prepared.
         """
+        shape = self.plan.shape
+        with np.errstate(all="ignore"):  # as in the fit of an estimator
+            schema, report = self._run()
+            report, repeated = FITS.note(shape.n_samples, shape.n_features, report)
+            model = self._keep(schema, self.plan.estimator, report)
+        # Last, since a warning may be made an error: what was paid for is kept by now.
+        if repeated is not None:
+            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+        return model
+
+    def _run(self) -> tuple[TableSchema, PrivacyReport]:
+        """Fit the estimator; the schema with the ranges that were learned, and the report."""
         plan, rows, estimator = self.plan, self._rows, self.plan.estimator
         schema, spent = plan.schema, None
         accounts: tuple[()] | None = None
@@ -279,13 +299,9 @@ class TableFit:
             source = Source(rows, block_rows(rows.n_features))
             estimator._fit(source, None, {}, accounts, alone=False)
         _name_estimates(estimator, schema)
-        report = estimator.privacy_ if spent is None else self._both(spent, estimator.privacy_)
-        report, repeated = FITS.note(self._first_rows(), report)
-        model = self._keep(schema, estimator, report)
-        # Last, since a warning may be made an error: what was paid for is kept by now.
-        if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
-        return model
+        if spent is None:
+            return schema, estimator.privacy_
+        return schema, self._both(spent, estimator.privacy_)
 
     def targets(self) -> NDArray[Any]:
         """The targets of all rows: positions of classes, or numbers, over the exposure if any."""
@@ -299,11 +315,6 @@ class TableFit:
     def dense(self) -> tuple[Vector, NDArray[Any], dict[str, Any]]:
         """Encoded rows, targets and arguments of `fit`, for a comparison that is not private."""
         return self._rows.dense()
-
-    def _first_rows(self) -> Vector:
-        """Some encoded rows, by which the table is known again; as declared, without noise."""
-        few = min(self._rows.n_samples, block_rows(self._rows.n_features))
-        return encode(self.plan.schema, self._rows.records(0, few))
 
     def _learn(
         self, search: RangeSearch, rng: SecureGenerator

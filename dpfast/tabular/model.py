@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -274,13 +274,15 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         held = small if self.in_memory == "auto" else bool(self.in_memory)
         return plan_fit(self._unfitted(schema), schema, n_samples, held)
 
-    def fit(self, data: Any, y: Any = None) -> Self:
+    def fit(self, data: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit privately; the budget is spent when this returns.
 
         Parameters
         ----------
         data, y
             As for :meth:`prepare`.
+        **unknown
+            Refused: weights, exposures and persons are columns.
 
         Returns
         -------
@@ -293,6 +295,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         dpfast.BudgetExceeded
             If an accountant around this cannot afford it; nothing is spent.
         """
+        if unknown:
+            raise TypeError(
+                "fit must get the table and, if it is none of its columns, y; got "
+                f"{', '.join(unknown)}. Weights, exposures and persons are columns of the table: "
+                "name them as weight, exposure or person of the TableModel."
+            )
         self.prepare(data, y).run()
         return self
 
@@ -368,7 +376,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(bounds, TableSchema):
             return bounds
         if is_path(bounds):
-            bounds = read_bounds(bounds)
+            try:
+                bounds = read_bounds(bounds)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    "bounds must be a dict, or the path of a JSON file with one; there is no file "
+                    f"{os.fspath(bounds)!r}."
+                ) from None
         return TableSchema.from_bounds(
             bounds,
             target=self.target,
@@ -504,7 +518,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def score(self, data: Any, y: Any = None) -> float:
         """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss)."""
         found = self.evaluate(self._with_target(data, y, self.schema_))
-        return found["accuracy" if "accuracy" in found else "deviance_explained"]
+        name = "accuracy" if is_classifier(self.estimator_) else "deviance_explained"
+        if name not in found:
+            raise DataError(
+                f"the target {self.schema_.target.name!r} must hold different numbers for a share "
+                "of what is explained; got one number in all rows. Score more rows."
+            )
+        return found[name]
 
     def evaluate(
         self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
@@ -524,6 +544,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         dict of str to float
             See :mod:`dpfast.tabular.scores`; with exposures, of rates, which weigh what they do in
             the fit.
+
+        Raises
+        ------
+        DataError
+            If targets are none of the family: zeros or negative ones for "gamma".
         """
         check_is_fitted(self)
         inner, tally = self.estimator_, Tally()
@@ -535,8 +560,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             outputs.append(output_of(inner, part.X))
             exposures.append(part.exposure)
         self._say(tally)
-        weight = self.weights_of(exposures)
-        return scores_of(inner, np.concatenate(y), np.concatenate(outputs), threshold, weight)
+        weight, targets = self.weights_of(exposures), np.concatenate(y)
+        if hasattr(inner, "check_targets"):
+            try:
+                inner.check_targets(f"the target {self.schema_.target.name!r}", targets)
+            except ValueError as error:
+                raise DataError(str(error)) from None
+        return scores_of(inner, targets, np.concatenate(outputs), threshold, weight)
 
     def weights_of(self, exposures: Sequence[Any]) -> NDArray[np.float64] | None:
         """What rates over these exposures weigh in a score; None where there are none."""

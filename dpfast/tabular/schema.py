@@ -324,6 +324,7 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "the bounds must be one JSON object {column: [low, high] or [category, ...]}; "
             f"got {show(bounds)}."
         )
+    bounds = {name: _plain(entry) for name, entry in bounds.items()}
     if isinstance(bounds.get("columns"), Mapping):
         columns = dict(bounds["columns"])
         roles = {key: value for key, value in bounds.items() if key != "columns"}
@@ -344,6 +345,17 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             f'"missing" must be "refuse" or "{INDICATOR}" in the bounds; got {show(policy)}.'
         )
     return columns, roles
+
+
+def _plain(entry: Any, depth: int = 3) -> Any:
+    """An entry with Python's lists and numbers in the place of NumPy's."""
+    if isinstance(entry, np.ndarray | np.generic):
+        return entry.tolist()
+    if isinstance(entry, Mapping) and depth:
+        return {key: _plain(value, depth - 1) for key, value in entry.items()}
+    if type(entry) in (list, tuple) and depth:
+        return type(entry)(_plain(value, depth - 1) for value in entry)
+    return entry
 
 
 def _checked(schema: TableSchema) -> TableSchema:

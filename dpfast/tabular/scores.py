@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,8 @@ def regression_scores(
 
     ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
     the pinball loss, whose constant is the quantile of these rows, or what `explained` makes of
-    targets, predictions and weights, unless it refuses them.  `weight` weighs the rows, except for
-    a quantile.
+    targets, predictions and weights.  Where all targets are the same there is nothing to explain,
+    and no share of it.  `weight` weighs the rows, except for a quantile.
     """
     error = y - prediction
     square = float(np.average(error**2, weights=weight))
@@ -91,8 +90,7 @@ def regression_scores(
             found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
     elif explained is not None:
         if spread > 0.0:
-            with suppress(ValueError):  # targets that the family cannot have
-                found["deviance_explained"] = explained(y, prediction, weight)
+            found["deviance_explained"] = explained(y, prediction, weight)
     elif "r2" in found:
         found["deviance_explained"] = found["r2"]
     return found

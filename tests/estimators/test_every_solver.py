@@ -13,10 +13,13 @@ from dpfast import (
     Loss,
     Problem,
     ProblemShape,
+    TableModel,
     cli,
     plan,
     solve,
 )
+from dpfast.model_selection import PrivateSearchCV
+from dpfast.preprocessing import PrivateStandardScaler
 from dpfast.solvers import SOLVERS
 
 NAMES = sorted(SOLVERS)
@@ -45,6 +48,34 @@ def test_by_an_estimator(solver, data):
     model = kinds[family(solver)]().fit(X, y)
     assert model.privacy_.epsilon <= 1.0
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("solver", NAMES)
+@pytest.mark.parametrize("size", [1.0, 1e-80])
+def test_numpy_settings_of_the_user_change_nothing(solver, size, data):
+    """Products of tiny numbers underflow, by noise or by rows: no error, least of all after it."""
+    X, y = size * data[0], data[1]
+    cls, targets = LogisticRegression, {"classes": [0, 1]}
+    if family(solver) == "linear":
+        cls, targets = LinearRegression, {"target_bounds": (0, 1)}
+    models = [cls(data_norm=1.5 * size, solver=solver, random_state=0, **targets) for _ in range(2)]
+    with np.errstate(all="raise"):
+        models[0].fit(X, y)
+    models[1].fit(X, y)
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def test_numpy_settings_change_no_table_nor_search(data):
+    X, y = data
+    table = pd.DataFrame({"a": 1e-90 * X[:, 0], "b": X[:, 1], "y": y})
+    bounds = {"a": {"range": [-9.0, 9.0], "learn": True}, "b": [-1, 1], "y": [0, 1], "target": "y"}
+    with np.errstate(all="raise"):
+        fitted = TableModel(bounds, epsilon=8.0, random_state=0).fit(table)
+        model = LogisticRegression(data_norm=1.5, classes=[0, 1])
+        grid = {"alpha": [1e-3, 1e-2]}
+        PrivateSearchCV(model, grid, epsilon=2.0, random_state=0).fit(1e-90 * X, y)
+        PrivateStandardScaler((-1.0, 1.0), random_state=0).fit(1e-90 * X)
+    assert np.isfinite(fitted.coef_).all()
 
 
 @pytest.mark.parametrize("solver", NAMES)

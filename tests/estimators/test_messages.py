@@ -1,5 +1,6 @@
 """What whoever comes from scikit-learn reads: promises in sight, other names, text, NaN, bounds."""
 
+import re
 import warnings
 from functools import partial
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn.linear_model
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -20,7 +22,7 @@ from dpfast import (
     QuantileRegressor,
     TableModel,
 )
-from dpfast.errors import QuestionableSettingWarning
+from dpfast.errors import BudgetExceeded, DataError, QuestionableSettingWarning
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy.repeats import FITS
 
@@ -140,7 +142,8 @@ class TestPromises:
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model(epsilon=20.0).fit(data[0] + 1.0, data[1])
+            FITS.forget()
+            model(epsilon=20.0).fit(*data)
 
     def test_a_table_says_it_once(self, data):
         table = {"x": data[0][:, 0], "y": data[1]}
@@ -211,3 +214,65 @@ class TestBounds:
         assert found.classes_.tolist() == [0, 1]
         with pytest.warns(UserWarning, match="sorted, and of two the last is the positive one"):
             LogisticRegression(data_norm=2.0).fit(X + 5.0, y)
+
+
+class TestWhatToGive:
+    """Each says which argument, what it wants, what came."""
+
+    @pytest.mark.parametrize("given", [[1], 1, "ab"])
+    def test_column_blocks(self, data, given):
+        with pytest.raises(TypeError, match=r"column_blocks must be .* list of ColumnBlock.*; got"):
+            model(column_blocks=given).fit(*data)
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            lambda labels: pd.Series(labels, dtype="string"),
+            lambda labels: pd.Series(labels, dtype="category"),
+            lambda labels: pd.array(labels, dtype="string"),
+            pl.Series,
+        ],
+    )
+    def test_missing_labels(self, data, column):
+        labels = column(["no", None, *["yes"] * (len(data[1]) - 2)])
+        with pytest.raises(ValueError, match=r"y must hold class labels.*at least one is missing"):
+            LogisticRegression(data_norm=2.0, classes=["no", "yes"]).fit(data[0], labels)
+
+    def test_all_that_is_missing_with_strict(self, data):
+        for cls, name in ((LogisticRegression, "classes"), (HuberRegressor, "target_bounds")):
+            with pytest.raises(ValueError, match=f"{name} and data_norm must be given when strict"):
+                cls(strict=True).fit(*data)
+
+    def test_options_of_a_solver(self, data):
+        with pytest.raises(ValueError, match=r"^solver_options must be among .*; got cheese"):
+            model(solver_options={"cheese": 1}).fit(*data)
+
+    def test_tables(self, data, tmp_path):
+        X, y = data
+        table = pd.DataFrame({"x": np.sign(X[:, 0]), "y": y})
+        bounds = {"x": np.array([-1, 1]), "y": [np.int64(0), np.int64(1)], "target": "y"}
+        ranges = {**bounds, "x": {"range": np.array([-1.0, 1.0])}}
+        assert TableModel(bounds).fit(table).n_features_in_ == 1
+        assert TableModel(ranges).prepare(table).plan.schema.row_norm_bound == 1.0
+        assert "numbers that are categories: 'x' (3)" in str(
+            TableModel({**bounds, "x": [-1, 0, 1]}).plan(500)
+        )
+        with pytest.raises(TypeError, match=r"got LogisticRegression of the module sklearn\."):
+            TableModel(bounds, sklearn.linear_model.LogisticRegression()).fit(table)
+        with pytest.raises(TypeError, match=r"got sample_weight\. .* as weight"):
+            TableModel(bounds).fit(table, sample_weight=np.ones(len(table)))
+        with pytest.raises(DataError, match=r"Truth values are declared as \[false, true\]"):
+            TableModel({**bounds, "x": {"categories": [False, True]}}).fit(table)
+        with pytest.raises(FileNotFoundError, match=r"bounds must be .*there is no file 'nix"):
+            TableModel("nix.json").fit(table)
+
+    def test_what_is_left_of_an_account(self, data):
+        with BudgetAccountant(Budget(1.0, 1e-6)):
+            model(epsilon=0.9).fit(*data)
+            with pytest.raises(BudgetExceeded, match="log-moment") as caught:
+                model(epsilon=0.9).fit(*data)
+            left = float(re.search(r"of epsilon = (\S+) at", str(caught.value))[1])
+            assert 0.1 < left < 0.5
+            with pytest.raises(BudgetExceeded):
+                model(epsilon=1.02 * left).fit(*data)
+            model(epsilon=left).fit(*data)

@@ -1,4 +1,4 @@
-"""What scikit-learn's tools make of one model: many fits to the same rows, which are said."""
+"""What scikit-learn's tools make of one model: many fits, which are said with their sum."""
 
 import warnings
 
@@ -49,7 +49,7 @@ def test_many_fits_are_said_once_with_the_sum(name, data):
     one = model().fit(*data).privacy_
     FITS.forget()
     expected, _ = total([one, one])
-    assert f"2 fits together have epsilon = {expected:.3g}, delta = 1e-06 so far" in text
+    assert f"together they have epsilon = {expected:.3g}, delta = 1e-06 so far" in text
     assert "BudgetAccountant" in text
 
 
@@ -62,7 +62,8 @@ def test_the_best_estimator_of_a_search_does_not_look_like_one_fit(data):
     one = model().fit(*data).privacy_
     FITS.forget()
     expected, _ = total([one] * 7)
-    assert f"there were 7 so far, which together have epsilon = {expected:.3g}" in note
+    assert "7 fits in this process" in note
+    assert f"together they have epsilon = {expected:.3g}" in note
     assert note in str(report)
 
 
@@ -107,6 +108,21 @@ def test_tables(data, settings):
     expected, _ = total([again.privacy_] * 2)
     assert f"epsilon = {expected:.3g}" in text
     assert len(again.privacy_.notes) == 1
+
+
+def test_no_row_decides_what_is_said(data):
+    """Neighbors, rows of which few differ, other people: the notes are the same to the letter."""
+    X, y = data
+    few = np.tile(np.eye(31, 3), (20, 1))[:N]
+    neighbor = few.copy()
+    neighbor[0] = [0.1, 0.2, 0.3]
+    found = []
+    for rows in (X, few, neighbor, np.ones_like(X), np.zeros_like(X)):
+        FITS.forget()
+        texts, last = said(lambda rows=rows: [model().fit(rows, y), model().fit(-X, y)][1])
+        found.append((texts, last.privacy_.notes))
+    assert len(found[0][0]) == len(found[0][1]) == 1
+    assert all(each == found[0] for each in found)
 
 
 def test_public_rows_need_no_sum(data):

@@ -194,6 +194,21 @@ class TestModels:
         assert again.family == name
         assert hasattr(again, "predict_proba") == hasattr(FAMILIES[name], "predict_proba")
 
+    @pytest.mark.parametrize("family", ["gamma", "poisson", "negative-binomial"])
+    def test_targets_without_a_deviance_are_named(self, family, table):
+        positive = family == "gamma"
+        bounds = {"age": BOUNDS["age"], "cost": [float(positive), 15000], "target": "cost"}
+        model = fitted(table, bounds=bounds, estimator=family)
+        wrong = table.head(50)[["age", "cost"]].copy()
+        wrong.loc[7, "cost"] = 0.0 if positive else -1.0
+        text = f"target 'cost' must hold numbers {'> 0' if positive else '>= 0'} .* {family!r}"
+        for score in (model.score, model.evaluate):
+            with warnings.catch_warnings(), pytest.raises(DataError, match=text):
+                warnings.simplefilter("ignore")
+                score(wrong)
+        with pytest.raises(DataError, match="target 'cost' must hold different numbers"):
+            model.score(table.head(50).assign(cost=5.0))
+
     @pytest.mark.parametrize("multi_class", ["multinomial", "ovr"])
     def test_several_classes(self, table, tmp_path, multi_class):
         rng = np.random.default_rng(1)

@@ -1,0 +1,115 @@
+"""A model is applied to rows as it was learned of them: cut to the declared norm, and no other."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import dpfast
+from dpfast import blocks
+from dpfast.coded import CodedMatrix
+from dpfast.rows import row_lengths
+
+N = 200
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (N, 3))
+Y = RNG.integers(0, 3, N)
+LENGTHS = np.linalg.norm(X, axis=1)
+CUT = X / np.maximum(LENGTHS, 1.0)[:, np.newaxis]
+HOW = {"data_norm": 1.0, "epsilon": 5.0, "random_state": 0}
+MODELS = {
+    "two classes": lambda: dpfast.LogisticRegression(classes=[0, 1], **HOW).fit(X, Y > 0),
+    "ovr": lambda: dpfast.LogisticRegression(classes=[0, 1, 2], multi_class="ovr", **HOW).fit(X, Y),
+    "multinomial": lambda: dpfast.LogisticRegression(
+        classes=[0, 1, 2], multi_class="multinomial", **HOW
+    ).fit(X, Y),
+    "svc": lambda: dpfast.LinearSVC(classes=[0, 1], **HOW).fit(X, Y > 0),
+    "huber": lambda: dpfast.HuberRegressor(target_bounds=(0, 2), **HOW).fit(X, Y),
+    "poisson": lambda: dpfast.PoissonRegressor(target_bounds=(0, 2), **HOW).fit(X, Y),
+}
+FORMS = {
+    "dense": lambda X: X,
+    "fortran": np.asfortranarray,
+    "sparse": scipy.sparse.csr_array,
+    "old sparse": scipy.sparse.csr_matrix,
+    "float32": lambda X: X.astype(np.float32),
+    "blocks": lambda X: blocks.from_npy(X, Y, block_rows=50),
+    "codes": lambda X: CodedMatrix([(np.arange(len(X), dtype=np.uint8), X)]),
+}
+
+
+def outputs(model, X):
+    names = ("predict", "decision_function", "predict_proba", "predict_log_proba")
+    return [getattr(model, name)(X) for name in names if hasattr(model, name)]
+
+
+CUT3 = 3.0 * X / np.maximum(3.0 * LENGTHS, 1.0)[:, np.newaxis]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_longer_rows_are_cut_as_in_the_fit(name):
+    model = MODELS[name]()
+    for found, expected in zip(outputs(model, 3.0 * X), outputs(model, CUT3), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert model.score(3.0 * X, Y > 0) == pytest.approx(model.score(CUT3, Y > 0))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["two classes", "ovr"])
+def test_rows_in_any_form(name, form):
+    model = MODELS[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = model.decision_function(FORMS[form](X))
+    np.testing.assert_allclose(found, model.decision_function(CUT), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_within_the_norm_are_not_touched(name):
+    """Nor those as long as it, up to rounding; and none where no norm was declared."""
+    model = MODELS[name]()
+    rows = np.vstack([CUT, X / LENGTHS[:, np.newaxis]])
+    bound = model.__dict__.pop("_row_bound")
+    free = outputs(model, rows)
+    longer = model._affine(X, model.coef_.T, model.intercept_)
+    np.testing.assert_array_equal(longer, X @ model.coef_.T + model.intercept_)
+    model._row_bound = bound
+    for found, expected in zip(outputs(model, rows), free, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_of_any_size():
+    model = MODELS["two classes"]()
+    rows = np.array([[1.7e308, -1.7e308, 1e308], [1e200, 0.0, 0.0], [0.1, 0.0, 0.0]])
+    expected = [[1.7, -1.7, 1.0], [1.0, 0.0, 0.0], [0.1, 0.0, 0.0]]
+    expected /= np.maximum(np.linalg.norm(expected, axis=1), 1.0)[:, np.newaxis]
+    with np.errstate(all="raise"):
+        found = model.decision_function(rows)
+    np.testing.assert_allclose(found, model.decision_function(expected), rtol=1e-12)
+
+
+def test_lengths_of_unsorted_sparse_rows():
+    twice = scipy.sparse.csr_array(([3.0, 1.0, 3.0], [1, 0, 1], [0, 3]), (1, 2))
+    np.testing.assert_allclose(row_lengths(twice), [np.sqrt(37.0)])
+    assert twice.nnz == 3
+
+
+def test_predictions_stay_in_the_bounds_of_targets():
+    for make in (dpfast.HuberRegressor, dpfast.QuantileRegressor, dpfast.LinearRegression):
+        for fit_intercept in (True, False):
+            model = make(target_bounds=(1.0, 1.1), fit_intercept=fit_intercept, **HOW).fit(X, Y)
+            model.coef_ = np.full(3, 1e6)
+            found = model.predict(X)
+            assert (found.min(), found.max()) == (1.0, 1.1)
+
+
+def test_a_small_norm_does_no_harm():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(5000, 8)) + 0.5
+    y = rows @ rng.normal(size=8) > 0.0
+    model = dpfast.LogisticRegression(4.0, data_norm=0.5, classes=[False, True], random_state=0)
+    model.fit(rows, y)
+    chance = model.predict_proba(rows)[np.arange(len(y)), y.astype(int)]
+    assert model.score(rows, y) > 0.85
+    assert -np.log(chance).mean() < 0.4
