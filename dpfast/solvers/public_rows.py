@@ -31,7 +31,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CoordinateGradient, RelativeGradient, bounded
+from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
@@ -231,7 +231,13 @@ def plan_with_rows(
     line, for_line = None, 0.0
     if u < _LINE_FEW:
         for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
-        along = RelativeGradient(shape, _LINE_CLIP, limit, 1 + (shape.intercept != 0.0))
+        along = CoordinateGradient(
+            shape,
+            _LINE_CLIP * _large_slope(shape, prior),
+            limit,
+            shape.loss.multiclass,
+            1 + (shape.intercept != 0.0),
+        )
         line = release(for_line / _LINES, along, _LINE)
     query = CoordinateGradient(shape, clip_norm, limit, shape.loss.multiclass)
     gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
@@ -281,14 +287,13 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     told: list[_Told] = []
     point, share = model.expected(told, model.weights)
     if settings.line is not None:
-        slope = _large_slope(shape, prior)
         way, query = model.line(), settings.line.query
-        assert isinstance(query, RelativeGradient)
+        assert isinstance(query, CoordinateGradient)
         at = curator.fix(query, prior.transform @ way)
-        deviation = slope * settings.line.stddev / unit
+        deviation = settings.line.stddev / unit
         for _ in range(_LINES):
-            noisy = curator.release(settings.line, at, prior.transform @ point, slope)
-            told.append(_Told(point, slope * noisy / unit, deviation, slope * _LINE_CLIP, way))
+            noisy = curator.release(settings.line, at, prior.transform @ point) / unit
+            told.append(_Told(point, noisy, deviation, query.clip_norm, way))
             point, share = model.expected(told, point)
     query = settings.gradient.query
     assert isinstance(query, CoordinateGradient)
