@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -56,11 +57,13 @@ _FOR_LINE, _MOST_LINE = 1.25, 0.7
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
 # Clip norm of the line's rows in these units.
-_LINE_CLIP = 1.3
+_LINE_CLIP = 0.3
 # Beliefs: shares of the public rows' weights and their probabilities, and variances in units of the
 # mean square of these, or of weights of length 1 if they are shorter.
 _SHARES, _PROBABLE = (0.9, 0.6, 0.3, 0.0), (0.3, 0.2, 0.2, 0.3)
 _VARIANCES = (0.0, 0.01, 0.05, 0.25, 1.0)
+_CONST = lambda s: [((1 - s) ** 2, 1.0)]
+_CFIX = None
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does; and by this factor, so that steps do not overshoot.
 _BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.4, 5.0, 1.25
@@ -68,6 +71,7 @@ _BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.4, 5.0, 1.25
 _GUESSES = 2
 # Precision of the intercept in white coordinates before any rows are seen; other weights have 1.
 _INTERCEPT_PRECISION = 0.1
+_PRECISIONS = (1.0, 4.0, 16.0, 64.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +92,7 @@ class Known:
     transform: Matrix
     X: Matrix
     y: Vector
+    precision: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +136,26 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     if shape.intercept != 0.0:
         rows = np.column_stack([X, np.full(len(X), shape.intercept)])
     transform = _white(shape, rows)
-    v = _most_likely(shape, rows @ transform, y, _beforehand(shape))
-    return Known(transform @ v, transform, rows, y)
+    z, found = rows @ transform, []
+    for precision in map(partial(_beforehand, shape), _PRECISIONS):
+        v = _most_likely(shape, z, y, precision)
+        found.append((_left_out(shape, z, y, precision, v), v, precision))
+    _, v, precision = min(found, key=lambda each: each[0])
+    return Known(transform @ v, transform, rows, y, precision)
 
 
-def _beforehand(shape: ProblemShape) -> Vector:
+def _left_out(shape: ProblemShape, z: Matrix, y: Vector, precision: Vector, v: Vector) -> float:
+    """About the mean loss of rows for which weights are found without them."""
+    _, slopes, bends = shape.loss(z @ v, y)
+    inverse = np.linalg.inv((z.T * bends) @ z + np.diag(precision))
+    leverage = np.einsum("ij,jk,ik->i", z, inverse, z, optimize=True)
+    margins = z @ v + slopes * leverage / (1.0 - np.minimum(bends * leverage, 0.99))
+    return float(np.mean(shape.loss(margins, y)[0]))
+
+
+def _beforehand(shape: ProblemShape, precision: float) -> Vector:
     """Precision of weights in white coordinates before any rows are seen."""
-    precision = np.ones(shape.dim)
+    precision = np.full(shape.dim, precision)
     if shape.intercept != 0.0:
         precision[-1] = _INTERCEPT_PRECISION
     return precision
@@ -355,23 +373,27 @@ class _Model:
         _, slopes, bends = shape.loss(self.rows @ v, self.prior.y)
         # Of a likelihood, the slopes' squares are the bends on average; of other losses not.
         unit = float(np.sum(slopes**2)) / max(float(np.sum(bends)), 1e-12)
-        hessian = (self.rows.T * bends) @ self.rows + np.diag(_beforehand(shape))
+        hessian = (self.rows.T * bends) @ self.rows + np.diag(self.prior.precision)
         inverse = unit * np.linalg.inv(hessian)
         constant = np.zeros(shape.dim)
         if free < shape.dim:
             constant[free:] = _most_likely(
-                shape, self.rows[:, free:], self.prior.y, _beforehand(shape)[free:]
+                shape, self.rows[:, free:], self.prior.y, self.prior.precision[free:]
             )
         size = (float(v[:free] @ v[:free]) + 1.0) / max(1, free)
         found = []
         for share, probable in zip(_SHARES, _PROBABLE, strict=True):
             center = share * v + (1.0 - share) * constant
-            for variance in _VARIANCES:
+            for variance, (loose, p) in product(_VARIANCES, _CONST(share)):
                 covariance = share**2 * inverse + (variance * size + 1e-9) * np.eye(shape.dim)
                 # Without the public rows' weights the intercept is of other labels, too.
-                covariance[free:, free:] += (1.0 - share) ** 2
+                if _CFIX is not None:
+                    covariance[free:, free:] = inverse[free:, free:] + _CFIX
+                    covariance[:free, free:] *= 0
+                    covariance[free:, :free] *= 0
+                covariance[free:, free:] += loose
                 root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-                found.append((share, center, root, math.log(probable)))
+                found.append((share, center, root, math.log(probable * p)))
         return tuple(found)
 
     def expected(self, told: list[_Told], guess: Vector) -> tuple[Vector, float]:
