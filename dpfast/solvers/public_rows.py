@@ -64,7 +64,7 @@ _LINE_CLIP, _BIASED_LINE_CLIP = 0.3, 1.3
 # tell, and probabilities; and variances of all weights, in units of the mean square of these, or of
 # weights of length 1 if they are shorter, with theirs.
 _SHARES = ((1.0, 0.0, 0.7), (0.0, 0.0, 0.2), (0.0, 1.0, 0.1))
-_VARIANCES = ((0.0, 0.6), (0.1, 0.2), (1.0, 0.2))
+_VARIANCES = ((0.0, 0.5), (0.05, 0.2), (0.25, 0.2), (1.0, 0.1))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does.
 _BENT, _UNKNOWN_BENDS = 0.4, 5.0

@@ -653,6 +653,21 @@ def _cases() -> list[Case]:
             )
     cases.append(
         Case(
+            "gradient in two coordinates, consistent",
+            lambda size: CoordinateGradient(shape_of(LOGISTIC, size, 3), 0.3, 60.0, True, 2),
+            lambda query: [
+                (transform[:, -2:], w)
+                for transform in (transform_of(query), stretched(query))
+                for w in weights_of(4)
+            ],
+            ball(3, SIGNS),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
             "gradient in coordinates of a narrower corner",
             lambda size: CoordinateGradient(shape_of(HINGE, size, 3), 0.7, 60.0),
             lambda query: [
