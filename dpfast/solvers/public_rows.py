@@ -47,10 +47,8 @@ _LINE, _GRADIENT = "gradient along the public weights", "gradient"
 #: Rows behind one weight, times µ, from which on public rows are left alone; and weights beyond
 #: which they are, since beliefs hold a matrix each.
 FEW, MOST_KNOWN = 25.0, 500
-# Gradients that are released from so many rows behind one weight, times µ, on.
-_STEPS = ((12.0, 12), (5.0, 8), (0.0, 3))
-# The line is asked for before them so many times.
-_LINES = 3
+# Gradients that are released from so many rows behind one weight, times µ, on; lines before them.
+_STEPS, _LINES = ((12.0, 12), (5.0, 8), (0.0, 3)), 3
 # Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
 # since that is how the noise in a number falls, and at most the second.
 _FOR_LINE, _MOST_LINE = 1.25, 0.9
@@ -284,7 +282,7 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     Returns
     -------
     Outcome
-        Its history has the share of the public rows' weights that is believed in the end, and the
+        Its history has the probability in the end that the public rows' weights are right, and the
         norms of the noisy mean gradients in the coordinates.
 
     Raises
@@ -373,7 +371,7 @@ class _Model:
         return tuple(found)
 
     def expected(self, told: list[_Told], guess: Vector) -> tuple[Vector, float]:
-        """Where the minimum is expected, and how much of the public rows' weights is believed.
+        """Where the minimum is expected, and how probably the public rows' weights are right.
 
         How the loss bends on the way there, and how well that is known, depends on a guess: `guess`
         and then what this tells.
