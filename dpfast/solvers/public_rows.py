@@ -10,8 +10,7 @@ wrong to an unknown extent.  A run
    each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
    expect follow by Bayes' law.
 
-The first releases are of the gradient along the public rows' weights and the constant alone, which
-have less noise than all.
+The first are of the gradient along the public rows' weights and the constant alone: less noise.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
 docs/guide/priors.md has what it brings, and where it does not.
@@ -56,8 +55,8 @@ _FOR_LINE, _MOST_LINE = 1.25, 0.9
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
 # Clip norm of the line's rows in these units: of the logistic loss, whose cut is without bias, so
-# small that little but directions is left; and of others.
-_LINE_CLIP, _BIASED_LINE_CLIP = 0.3, 1.3
+# small that little but directions is left; and of others, which have a line up to here only.
+_LINE_CLIP, _BIASED_LINE_CLIP, _BIASED_FEW = 0.3, 1.3, 5.0
 # Beliefs: shares of the public rows' weights, variances of the constant beyond what these rows
 # tell, and probabilities; and variances of all weights, in units of the mean square of these, or of
 # weights of length 1 if they are shorter, with theirs.
@@ -104,13 +103,13 @@ class PublicSettings:
     Attributes
     ----------
     prior : Known
-    line : Gaussian
+    line : Gaussian or None
         The release along the public rows' weights and the constant.
     gradient : Gaussian
     """
 
     prior: Known
-    line: Gaussian
+    line: Gaussian | None
     gradient: Gaussian
     rows_per_weight: float
     public_rows: int
@@ -134,9 +133,8 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     -------
     Known
     """
-    rows = X
-    if shape.intercept != 0.0:
-        rows = np.column_stack([X, np.full(len(X), shape.intercept)])
+    constant = np.full((len(X), shape.dim - shape.n_features), shape.intercept)
+    rows = np.column_stack([X, constant])
     transform = _white(shape, rows)
     z, found = rows @ transform, []
     for each in _PRECISIONS:
@@ -243,11 +241,13 @@ def plan_with_rows(
 
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
-    for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
     columns, consistent = 1 + (shape.intercept != 0.0), shape.loss.multiclass
-    line_clip = (_LINE_CLIP if consistent else _BIASED_LINE_CLIP) * slope
-    along = CoordinateGradient(shape, line_clip, limit, consistent, columns)
-    line = release(for_line / _LINES, along, _LINE)
+    line, for_line = None, 0.0
+    if consistent or u < _BIASED_FEW:
+        for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
+        line_clip = (_LINE_CLIP if consistent else _BIASED_LINE_CLIP) * slope
+        along = CoordinateGradient(shape, line_clip, limit, consistent, columns)
+        line = release(for_line / _LINES, along, _LINE)
     query = CoordinateGradient(shape, clip_norm, limit, consistent)
     gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
     return Plan(
@@ -264,7 +264,7 @@ def plan_with_rows(
             iterations=steps,
             clip=clip,
         ),
-        accesses=((line, _LINES), (gradient, steps)),
+        accesses=(*([] if line is None else [(line, _LINES)]), (gradient, steps)),
         expected=MappingProxyType({}),
     )
 
@@ -299,6 +299,8 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
         (settings.line, _LINES, model.line()),
         (settings.gradient, settings.iterations, np.eye(shape.dim)),
     ):
+        if mechanism is None:
+            continue
         query, norms = mechanism.query, []
         assert isinstance(query, CoordinateGradient)
         at = curator.fix(query, prior.transform @ along)
@@ -388,10 +390,10 @@ class _Model:
             bends = self.bends(each, guess)
             value = bends @ each.point - each.gradient
             variance = each.deviation**2
-            if bends.shape[0] == dim:
+            if len(bends) == dim or not self.shape.loss.multiclass:
                 # The bends are not known exactly: what is far away tells less.
                 way = bends @ (each.point - guess)
-                variance += float(way @ way) / dim
+                variance += float(way @ way) / len(way)
             precision += bends.T @ bends / variance
             pull += bends.T @ value / variance
             square += float(value @ value) / variance
@@ -411,8 +413,7 @@ class _Model:
         weights = np.exp(np.array(evidence) - max(evidence))
         weights /= weights.sum()
         shares = np.array([share for share, *_ in self.beliefs])
-        expected: Vector = weights @ np.array(centers)
-        return expected, float(weights @ shares)
+        return np.asarray(weights @ np.array(centers)), float(weights @ shares)
 
     def bends(self, told: _Told, goal: Vector) -> Matrix:
         """How gradients at `told`'s point grow with the way from `goal`, rows being clipped."""
