@@ -275,6 +275,8 @@ class CoordinateGradient(InCoordinates):
         Of the transform's reach.
     consistent : bool, default=False
         For the logistic loss.
+    columns : int or None, default=None
+        Of the transform; None: as many as there are weights.
 
     Raises
     ------
@@ -291,13 +293,18 @@ class CoordinateGradient(InCoordinates):
     slope: float
 
     def __init__(
-        self, shape: ProblemShape, clip_norm: float, limit: float, consistent: bool = False
+        self,
+        shape: ProblemShape,
+        clip_norm: float,
+        limit: float,
+        consistent: bool = False,
+        columns: int | None = None,
     ) -> None:
         check_consistent(consistent, shape.loss)
         super().__init__(shape, limit)
         self.clip_norm, self.consistent = clip_norm, consistent
         self.slope = shape.loss.lipschitz
-        self.dimension = shape.dim
+        self.dimension = shape.dim if columns is None else columns
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""

@@ -3,14 +3,14 @@
 Public rows tell the coordinates to descend in, how the loss bends, and weights, which are right or
 wrong to an unknown extent.  A run
 
-1. weighs beliefs about the private weights against each other: that they are a share of the public
-   rows' weights, from nearly all to none, with a deviation, from none to as large as these are;
+1. weighs beliefs about the private weights against each other: that they are the public rows', or
+   none but their constant, or another constant; and deviate from that by nothing or by up to as
+   much as the public weights are long;
 2. releases few gradients, each at the weights that are then expected.  With the public rows' bends
    each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
    expect follow by Bayes' law.
 
-Where rows a weight are few, the first releases are of the gradient along the public rows' weights
-and the constant alone, which have less noise than all.
+The first are of the gradient along the public rows' weights and the constant alone: less noise.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
 docs/guide/priors.md has what it brings, and where it does not.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -31,7 +32,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CoordinateGradient, RelativeGradient, bounded
+from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
@@ -46,29 +47,31 @@ _LINE, _GRADIENT = "gradient along the public weights", "gradient"
 #: Rows behind one weight, times µ, from which on public rows are left alone; and weights beyond
 #: which they are, since beliefs hold a matrix each.
 FEW, MOST_KNOWN = 25.0, 500
-# Gradients that are released from so many rows behind one weight, times µ, on; below, it is one.
-_STEPS = ((12.0, 12), (5.0, 8), (1.5, 3))
-# Up to here the line is asked for before them, so many times.
-_LINE_FEW, _LINES = 5.0, 3
+# Gradients that are released from so many rows behind one weight, times µ, on; lines before them.
+_STEPS, _LINES = ((12.0, 12), (5.0, 8), (0.0, 3)), 3
 # Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
 # since that is how the noise in a number falls, and at most the second.
-_FOR_LINE, _MOST_LINE = 1.25, 0.7
+_FOR_LINE, _MOST_LINE = 1.25, 0.9
 # Slopes are taken to be up to so many times their root mean square among the public rows, and at
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
-# Clip norm of the line's rows in these units.
-_LINE_CLIP = 1.3
-# Beliefs: shares of the public rows' weights and their probabilities, and variances in units of the
-# mean square of these, or of weights of length 1 if they are shorter.
-_SHARES, _PROBABLE = (0.9, 0.6, 0.3, 0.0), (0.3, 0.2, 0.2, 0.3)
-_VARIANCES = (0.0, 0.01, 0.05, 0.25, 1.0)
+# Clip norm of the line's rows in these units: of the logistic loss, whose cut is without bias, so
+# small that little but directions is left; and of others, which have a line up to here only.
+_LINE_CLIP, _BIASED_LINE_CLIP, _BIASED_FEW = 0.3, 1.3, 5.0
+# Beliefs: shares of the public rows' weights, variances of the constant beyond what these rows
+# tell, and probabilities; and variances of all weights, in units of the mean square of these, or of
+# weights of length 1 if they are shorter, with theirs.
+_SHARES = ((1.0, 0.0, 0.7), (0.0, 0.0, 0.2), (0.0, 1.0, 0.1))
+_VARIANCES = ((0.0, 0.5), (0.05, 0.2), (0.25, 0.2), (1.0, 0.1))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
-# number does not mend and one that it does; and by this factor, so that steps do not overshoot.
-_BENT, _UNKNOWN_BENDS, _CAUTIOUS = 0.4, 5.0, 1.25
+# number does not mend and one that it does.
+_BENT, _UNKNOWN_BENDS = 0.4, 5.0
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
-# Precision of the intercept in white coordinates before any rows are seen; other weights have 1.
+# Precision of the intercept in white coordinates before any rows are seen; that of other weights is
+# the one of these with which public rows are best predicted by the others.
 _INTERCEPT_PRECISION = 0.1
+_PRECISIONS = (1.0, 4.0, 16.0, 64.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +86,15 @@ class Known:
         Coordinates in which the rows are nearly white.
     X, y : ndarray
         The public rows, with the constant, and their targets.
+    precision : ndarray of shape (dim,)
+        Of the weights in the coordinates before the rows were seen.
     """
 
     origin: Vector
     transform: Matrix
     X: Matrix
     y: Vector
+    precision: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +134,26 @@ def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
     -------
     Known
     """
-    rows = X
-    if shape.intercept != 0.0:
-        rows = np.column_stack([X, np.full(len(X), shape.intercept)])
+    constant = np.full((len(X), shape.dim - shape.n_features), shape.intercept)
+    rows = np.column_stack([X, constant])
     transform = _white(shape, rows)
-    v = _most_likely(shape, rows @ transform, y, _beforehand(shape))
-    return Known(transform @ v, transform, rows, y)
+    z, found = rows @ transform, []
+    for each in _PRECISIONS:
+        precision = np.full(shape.dim, each)
+        precision[shape.n_features :] = _INTERCEPT_PRECISION
+        v = _most_likely(shape, z, y, precision)
+        found.append((_left_out(shape, z, y, precision, v), v, precision))
+    _, v, precision = min(found, key=lambda each: each[0])
+    return Known(transform @ v, transform, rows, y, precision)
 
 
-def _beforehand(shape: ProblemShape) -> Vector:
-    """Precision of weights in white coordinates before any rows are seen."""
-    precision = np.ones(shape.dim)
-    if shape.intercept != 0.0:
-        precision[-1] = _INTERCEPT_PRECISION
-    return precision
+def _left_out(shape: ProblemShape, z: Matrix, y: Vector, precision: Vector, v: Vector) -> float:
+    """About the mean loss of rows for which weights are found without them."""
+    _, slopes, bends = shape.loss(z @ v, y)
+    inverse = np.linalg.inv((z.T * bends) @ z + np.diag(precision))
+    leverage = np.einsum("ij,jk,ik->i", z, inverse, z, optimize=True)
+    margins = z @ v + slopes * leverage / (1.0 - np.minimum(bends * leverage, 0.99))
+    return float(np.mean(shape.loss(margins, y)[0]))
 
 
 def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
@@ -219,9 +231,10 @@ def plan_with_rows(
         )
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    steps = next((steps for least, steps in _STEPS if u >= least), 1)
+    steps = next(steps for least, steps in _STEPS if u >= least)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
-    clip_norm = clip * math.sqrt(shape.dim) * _large_slope(shape, prior)
+    slope = _large_slope(shape, prior)
+    clip_norm = clip * math.sqrt(shape.dim) * slope
 
     def release(share: float, query: CoordinateGradient, where: str) -> Gaussian:
         each = Budget(mu=mu * math.sqrt(share))
@@ -229,12 +242,14 @@ def plan_with_rows(
 
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
+    columns, consistent = 1 + (shape.intercept != 0.0), shape.loss.multiclass
     line, for_line = None, 0.0
-    if u < _LINE_FEW:
+    if consistent or u < _BIASED_FEW:
         for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
-        along = RelativeGradient(shape, _LINE_CLIP, limit, 1 + (shape.intercept != 0.0))
+        line_clip = (_LINE_CLIP if consistent else _BIASED_LINE_CLIP) * slope
+        along = CoordinateGradient(shape, line_clip, limit, consistent, columns)
         line = release(for_line / _LINES, along, _LINE)
-    query = CoordinateGradient(shape, clip_norm, limit, shape.loss.multiclass)
+    query = CoordinateGradient(shape, clip_norm, limit, consistent)
     gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
     return Plan(
         solver=dp_whitened_gd.NAME,
@@ -268,7 +283,7 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     Returns
     -------
     Outcome
-        Its history has the share of the public rows' weights that is believed in the end, and the
+        Its history has the probability in the end that the public rows' weights are right, and the
         norms of the noisy mean gradients in the coordinates.
 
     Raises
@@ -281,37 +296,33 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     model = _Model(shape, prior)
     told: list[_Told] = []
     point, share = model.expected(told, model.weights)
-    if settings.line is not None:
-        slope = _large_slope(shape, prior)
-        way, query = model.line(), settings.line.query
-        assert isinstance(query, RelativeGradient)
-        at = curator.fix(query, prior.transform @ way)
-        deviation = slope * settings.line.stddev / unit
-        for _ in range(_LINES):
-            noisy = curator.release(settings.line, at, prior.transform @ point, slope)
-            told.append(_Told(point, slope * noisy / unit, deviation, slope * _LINE_CLIP, way))
+    for mechanism, times, along in (
+        (settings.line, _LINES, model.line()),
+        (settings.gradient, settings.iterations, np.eye(shape.dim)),
+    ):
+        if mechanism is None:
+            continue
+        query, norms = mechanism.query, []
+        assert isinstance(query, CoordinateGradient)
+        at = curator.fix(query, prior.transform @ along)
+        for _ in range(times):
+            mean = curator.release(mechanism, at, prior.transform @ point) / unit
+            told.append(_Told(point, mean, mechanism.stddev / unit, query.clip_norm, along))
+            norms.append(np.linalg.norm(mean))
             point, share = model.expected(told, point)
-    query = settings.gradient.query
-    assert isinstance(query, CoordinateGradient)
-    at, norms = curator.fix(query, prior.transform), np.empty(settings.iterations)
-    for step in range(settings.iterations):
-        mean = curator.release(settings.gradient, at, prior.transform @ point) / unit
-        told.append(_Told(point, mean, settings.gradient.stddev / unit, query.clip_norm))
-        norms[step] = np.linalg.norm(mean)
-        point, share = model.expected(told, point)
-    history: dict[str, Any] = {"public_share": share, "gradient_norm": norms}
+    history: dict[str, Any] = {"public_share": share, "gradient_norm": np.array(norms)}
     return Outcome(prior.transform @ point, MappingProxyType(history))
 
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """A noisy mean gradient of clipped rows at a point, along some directions only if given."""
+    """A noisy mean gradient of clipped rows at a point, along some directions."""
 
     point: Vector
     gradient: Vector
     deviation: float
     clip_norm: float
-    directions: Matrix | None = None
+    directions: Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,47 +342,39 @@ class _Model:
         """Of the public rows, in the coordinates."""
         return np.asarray(np.linalg.solve(self.prior.transform, self.prior.origin), np.float64)
 
-    @cached_property
-    def free(self) -> int:
-        """Coordinates but for the constant."""
-        return self.shape.n_features
-
     def line(self) -> Matrix:
         """The direction of the public rows' weights, and the constant if there is one."""
-        way = np.zeros((self.shape.dim, 1 + self.shape.dim - self.free))
-        length = float(np.linalg.norm(self.weights[: self.free]))
-        way[: self.free, 0] = self.weights[: self.free] / max(length, 1e-12)
-        way[self.free :, 1:] = 1.0
+        dim, free = self.shape.dim, self.shape.n_features
+        way = np.zeros((dim, 1 + dim - free))
+        length = float(np.linalg.norm(self.weights[:free]))
+        way[:free, 0] = self.weights[:free] / max(length, 1e-12)
+        way[free:, 1:] = 1.0
         return way
 
     @cached_property
     def beliefs(self) -> tuple[tuple[float, Vector, Matrix, float], ...]:
         """Shares of the public weights; centers, roots of covariances, log of probabilities."""
-        shape, free, v = self.shape, self.free, self.weights
+        shape, free, v = self.shape, self.shape.n_features, self.weights
         _, slopes, bends = shape.loss(self.rows @ v, self.prior.y)
         # Of a likelihood, the slopes' squares are the bends on average; of other losses not.
         unit = float(np.sum(slopes**2)) / max(float(np.sum(bends)), 1e-12)
-        hessian = (self.rows.T * bends) @ self.rows + np.diag(_beforehand(shape))
+        hessian = (self.rows.T * bends) @ self.rows + np.diag(self.prior.precision)
         inverse = unit * np.linalg.inv(hessian)
-        constant = np.zeros(shape.dim)
-        if free < shape.dim:
-            constant[free:] = _most_likely(
-                shape, self.rows[:, free:], self.prior.y, _beforehand(shape)[free:]
-            )
+        constant, alone = np.zeros(shape.dim), self.rows[:, free:]
+        constant[free:] = _most_likely(shape, alone, self.prior.y, self.prior.precision[free:])
         size = (float(v[:free] @ v[:free]) + 1.0) / max(1, free)
         found = []
-        for share, probable in zip(_SHARES, _PROBABLE, strict=True):
+        for (share, loose, one), (variance, other) in product(_SHARES, _VARIANCES):
             center = share * v + (1.0 - share) * constant
-            for variance in _VARIANCES:
-                covariance = share**2 * inverse + (variance * size + 1e-9) * np.eye(shape.dim)
-                # Without the public rows' weights the intercept is of other labels, too.
-                covariance[free:, free:] += (1.0 - share) ** 2
-                root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-                found.append((share, center, root, math.log(probable)))
+            covariance = (variance * size + 1e-9) * np.eye(shape.dim)
+            covariance[:free, :free] += share**2 * inverse[:free, :free]
+            covariance[free:, free:] += inverse[free:, free:] + loose
+            root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+            found.append((share, center, root, math.log(one * other)))
         return tuple(found)
 
     def expected(self, told: list[_Told], guess: Vector) -> tuple[Vector, float]:
-        """Where the minimum is expected, and how much of the public rows' weights is believed.
+        """Where the minimum is expected, and how probably the public rows' weights are right.
 
         How the loss bends on the way there, and how well that is known, depends on a guess: `guess`
         and then what this tells.
@@ -388,10 +391,10 @@ class _Model:
             bends = self.bends(each, guess)
             value = bends @ each.point - each.gradient
             variance = each.deviation**2
-            if each.directions is None:
+            if len(bends) == dim or not self.shape.loss.multiclass:
                 # The bends are not known exactly: what is far away tells less.
                 way = bends @ (each.point - guess)
-                variance += float(way @ way) / dim
+                variance += float(way @ way) / len(way)
             precision += bends.T @ bends / variance
             pull += bends.T @ value / variance
             square += float(value @ value) / variance
@@ -411,14 +414,12 @@ class _Model:
         weights = np.exp(np.array(evidence) - max(evidence))
         weights /= weights.sum()
         shares = np.array([share for share, *_ in self.beliefs])
-        expected: Vector = weights @ np.array(centers)
-        return expected, float(weights @ shares)
+        return np.asarray(weights @ np.array(centers)), float(weights @ shares)
 
     def bends(self, told: _Told, goal: Vector) -> Matrix:
         """How gradients at `told`'s point grow with the way from `goal`, rows being clipped."""
         loss, y = self.shape.loss, self.prior.y
-        along = np.eye(self.shape.dim) if told.directions is None else told.directions
-        rows = self.rows @ along
+        rows = self.rows @ told.directions
         reach = told.clip_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-100)
         ways = [told.point + part * (goal - told.point) for part in (0.1, 0.5, 0.9)]
         bends = np.mean([loss(self.rows @ way, y)[2] for way in ways], axis=0)
@@ -428,5 +429,5 @@ class _Model:
         bends *= np.minimum(1.0, reach / np.maximum(slopes, 1e-100))
         more = _BENT + _UNKNOWN_BENDS * self.shape.dim / len(y)
         even = more * float(np.mean(bends) * np.mean(rows**2))
-        found: Matrix = ((rows.T * bends) @ self.rows / len(y) + even * along.T) / (1.0 + more)
-        return found if told.directions is not None else _CAUTIOUS * found
+        found: Matrix = (rows.T * bends) @ self.rows / len(y) + even * told.directions.T
+        return found / (1.0 + more)

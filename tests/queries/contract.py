@@ -651,6 +651,21 @@ def _cases() -> list[Case]:
                     ALL,
                 )
             )
+    cases.append(
+        Case(
+            "gradient in two coordinates, consistent",
+            lambda size: CoordinateGradient(shape_of(LOGISTIC, size, 3), 0.3, 60.0, True, 2),
+            lambda query: [
+                (transform[:, -2:], w)
+                for transform in (transform_of(query), stretched(query))
+                for w in weights_of(4)
+            ],
+            ball(3, SIGNS),
+            problem_of(LOGISTIC),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
     for loss, targets in ((HINGE, SIGNS), (Loss("pinball", 0.9), NUMBERS)):
         cases.append(
             Case(
