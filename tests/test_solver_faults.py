@@ -25,7 +25,7 @@ from test_replay import BUDGETS, FEW, LOSSES, MEANS, neighbors, serves
 from dpfast import Loss, plan
 from dpfast.solvers import SOLVERS
 
-FOLDER = str(Path(inspect.getfile(plan)).parent)
+FOLDER = str(Path(inspect.getfile(inspect.unwrap(plan))).parent)
 DRIVER = ("__init__.py", "_contract.py", "_driver.py", "_resume.py", "_table.py")
 FAULTS_EACH = 15
 

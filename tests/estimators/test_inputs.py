@@ -145,7 +145,7 @@ TARGETS = {
     "complex": (Y + 1j * NUMBER, "y must .*; got complex numbers"),
     "None inside": (with_entry(Y, None), "y must .*missing"),
     "NA inside": (with_entry(Y, pd.NA), "y must .*missing"),
-    "NA": (pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "Input y contains NaN"),
+    "NA": (pd.Series([1, pd.NA] * (N // 2), dtype="Int64"), "y must .*missing"),
     "arrays inside": (with_entry(Y, X[0]), "y must "),
     "series of objects": (pd.Series(with_entry(Y, DAYS), dtype=object), "y must "),
     "records": (records(Y), "y must .*; got records"),

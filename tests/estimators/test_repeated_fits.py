@@ -8,7 +8,14 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from dpfast import Budget, BudgetAccountant, HuberRegressor, LogisticRegression, TableModel
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    HuberRegressor,
+    LogisticRegression,
+    TableModel,
+    blocks,
+)
 from dpfast.errors import QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy.repeats import FITS, total
@@ -37,6 +44,7 @@ def said(action):
 
 TOOLS = {
     "a second fit": lambda X, y: [model().fit(X, y), model().fit(X, y)][1],
+    "blocks": lambda X, y: [model().fit(blocks.from_npy(X, y, block_rows=N)) for _ in "12"],
     "cross_val_score": lambda X, y: cross_val_score(model(), X, y, cv=3),
     "GridSearchCV": lambda X, y: GridSearchCV(model(), {"alpha": [0.1, 0.01]}, cv=3).fit(X, y),
     "CalibratedClassifierCV": lambda X, y: CalibratedClassifierCV(model(), cv=3).fit(X, y),
