@@ -62,7 +62,7 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range
+from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range, _target_tails
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
@@ -306,6 +306,9 @@ def plan(
     apart = math.sqrt(records_apart(neighboring_relation))
     if for_range > 0:
         for_targets = _target_range.share(u * shape.dim * apart)
+    # A loss that is linear within the range is no mean.
+    is_mean = for_range > 0 and shape.loss.even and shape.loss.lipschitz >= 1.0
+    for_tails = _target_tails.share(u * shape.dim * apart) if is_mean else 0.0
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
     numeric = np.flatnonzero(~indicators(shape))
     a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
@@ -318,7 +321,7 @@ def plan(
             f"{ranging}."
         )
     for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
-    for_others = for_targets + for_ranges
+    for_others = for_targets + for_ranges + for_tails
     if for_moments + for_correlation + for_others >= 1.0:
         raise ValueError(
             f"learning_share + correlation_share must be less than {1.0 - for_others:g}, or "
@@ -390,6 +393,13 @@ def plan(
     deviation = gradient.stddev * (clip_norm * shape.max_weight if grouped else 1.0)
     variance = (deviation / shape.n_samples) ** 2 / max(1.0, averaged * steps)
     by_noise = 0.5 * shape.dim * variance / curvature
+    tails = None
+    if for_tails > 0.0:
+        cut = _target_tails.typical_cut(clip, shape.loss.lipschitz)
+        counted = _target_tails.planned(shape, 1.0, for_tails, release)
+        rows = shape.n_samples * shape.max_weight
+        tails = _target_tails.Tails(counted, 1.0, rows, shape.intercept != 0.0, cut, by_noise)
+        accesses.insert(1, (counted, 1))
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
@@ -420,6 +430,7 @@ def plan(
             correlation_share=for_correlation,
             link=link,
             target_range=target_range,
+            tails=tails,
             groups=groups,
             rows_per_weight=u,
             consistent=bool(consistent),
@@ -617,6 +628,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         spread = _log_link.learn_spread(link, shape, curator)
     elif settings.target_range is not None:
         spread = _target_range.learn_range(settings.target_range, curator)
+        if settings.tails is not None:
+            spread = _target_tails.widened(spread, settings.tails, curator)
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
     unit = spread.half if isinstance(spread, Place) else 1.0
