@@ -62,7 +62,14 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range, _target_tails
+from dpfast.solvers import (
+    _column_ranges,
+    _groups,
+    _log_link,
+    _seconds,
+    _target_range,
+    _target_tails,
+)
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
@@ -306,9 +313,9 @@ def plan(
     apart = math.sqrt(records_apart(neighboring_relation))
     if for_range > 0:
         for_targets = _target_range.share(u * shape.dim * apart)
-    # A loss that is linear within the range is no mean.
-    is_mean = for_range > 0 and shape.loss.even and shape.loss.lipschitz >= 1.0
-    for_tails = _target_tails.share(u * shape.dim * apart) if is_mean else 0.0
+    for_tails = 0.0
+    if for_range > 0 and _is_mean(shape.loss):
+        for_tails = _target_tails.share(u * shape.dim * apart)
     for_targets += _groups.SIZES_SHARE if grouped else 0.0
     numeric = np.flatnonzero(~indicators(shape))
     a_round = 0.0 if grouped else _column_ranges.share(u * shape.dim * apart, len(numeric))
@@ -395,11 +402,8 @@ def plan(
     by_noise = 0.5 * shape.dim * variance / curvature
     tails = None
     if for_tails > 0.0:
-        cut = _target_tails.typical_cut(clip, shape.loss.lipschitz)
-        counted = _target_tails.planned(shape, 1.0, for_tails, release)
-        rows = shape.n_samples * shape.max_weight
-        tails = _target_tails.Tails(counted, 1.0, rows, shape.intercept != 0.0, cut, by_noise)
-        accesses.insert(1, (counted, 1))
+        tails = _target_tails.planned(shape, 1.0, for_tails, release, clip, by_noise)
+        accesses.insert(1, (tails.histogram, 1))
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
@@ -459,6 +463,11 @@ def _regime(step: float, target_range: TargetRange | None) -> str:
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
     return said
+
+
+def _is_mean(loss: Loss) -> bool:
+    """Whether the loss asks for the mean of targets, and not for what outliers cannot move."""
+    return loss.even and loss.lipschitz >= 1.0
 
 
 def _quantile(loss: Loss, u: float) -> float | None:
@@ -626,10 +635,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     spread: Spread | Place | None = None
     if link is not None:
         spread = _log_link.learn_spread(link, shape, curator)
-    elif settings.target_range is not None:
-        spread = _target_range.learn_range(settings.target_range, curator)
-        if settings.tails is not None:
-            spread = _target_tails.widened(spread, settings.tails, curator)
+    else:
+        spread = learn_place(settings, curator)
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
     unit = spread.half if isinstance(spread, Place) else 1.0
@@ -647,6 +654,16 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         flat = flat_noise(settings, shape.n_samples) * change
         covariance = unit**2 * _covariance(flat, shape, coordinates)
     return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
+
+
+def learn_place(settings: Settings, curator: Curator) -> Place | None:
+    """Where numeric targets are, and how far slopes may reach; None if that is not learned."""
+    if settings.target_range is None:
+        return None
+    place = _target_range.learn_range(settings.target_range, curator)
+    return (
+        place if settings.tails is None else _target_tails.widened(place, settings.tails, curator)
+    )
 
 
 def _direction(

@@ -20,7 +20,7 @@ from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CandidateLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _target_range, dp_whitened_gd
+from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._whitened_descent import Settings, descend, flat_noise
@@ -212,9 +212,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     losses = curator.release(settings.choice, np.stack([prior.w, np.zeros_like(prior.w)])) / n
     noise = math.sqrt(2.0) * settings.choice.stddev / n
     believed = bool(losses[0] <= losses[1] + _DROPPED * noise)
-    spread: _target_range.Place | None = None
-    if descent.target_range is not None:
-        spread = _target_range.learn_range(descent.target_range, curator)
+    spread = dp_whitened_gd.learn_place(descent, curator)
     coordinates = learn(descent.learning, shape, curator)
     # Weights of this run's units: of half the range of numeric targets.
     unit = 1.0 if spread is None else spread.half
