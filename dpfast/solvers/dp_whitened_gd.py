@@ -12,9 +12,11 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
    alone would explain: `dpfast/solvers/_whitened_descent.py`.
 
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
-first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`).  Losses with a log link
-come with no scale of their slopes, either: a run learns mean and spread of the targets first, and
-corrects intercept and length of the weights in the end (`dpfast/solvers/_log_link.py`).
+first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
+of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  Losses
+with a log link come with no scale of their slopes, either: a run learns mean and spread of the
+targets first, and corrects intercept and length of the weights in the end
+(`dpfast/solvers/_log_link.py`).
 
 Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
 vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
@@ -201,7 +203,9 @@ def plan(
         :func:`kept`.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
-        of numbers without a log link, which has its own, and none for classes.
+        of numbers without a log link, which has its own, and none for classes.  With any of them, a
+        loss that is quadratic in the whole range has the tails counted, too, if there are rows
+        enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
