@@ -30,7 +30,7 @@ _TAILS = "tails of the targets"
 # Counts on either side.
 _STEPS = 10
 # Rows in units of a count's noise, if it had the whole budget: with fewer all tails are hidden.
-_LEAST_ROWS = 150.0
+_LEAST_ROWS = 75.0
 # Of the budget, in units of mu²: what tells a count of 3 % of the rows, between these ends.
 _ROWS_SEEN, _LEAST, _MOST = 140.0, 0.01, 0.03
 # Deviations of the noise by which a tail must stand out: a false one may be very far away.
