@@ -85,8 +85,8 @@ _ALL = ("squares", "huber", "median", "q90")
 _LS = ("squares",)
 _ON, _BY = hostile._On, hostile._By
 _REPLACE, _ADD = hostile._REPLACE, hostile._ADD
-# Name, half, relation, family and its options, deviation and law of the residuals, width of the
-# bounds, losses.
+# Name, half, relation, family and its options, deviation and law of the residuals (of "0/1" and
+# "stay" before targets are 0 or 1, or days, of which many are none), width of the bounds, losses.
 _REGRESSIONS: tuple[tuple[Any, ...], ...] = (
     ("plain", _ON, _REPLACE, (2_000, 8), {}, 0.5, "normal", 1.0, _ALL),
     ("plain, × 1,000", _ON, _REPLACE, (2_000, 8), {}, 0.5, "normal", 1e3, _ALL),
@@ -112,6 +112,8 @@ _REGRESSIONS: tuple[tuple[Any, ...], ...] = (
     ("1,000 columns", _BY, _ADD, (300, 1_000), {}, 0.5, "normal", 1.0, _LS),
     ("one-hot, few", _BY, _REPLACE, (3_000, (4, 12, 9), 0), {"empty": 3}, 1.0, "normal", 1.0, _ALL),
     ("200,000 rows", _BY, _REPLACE, (200_000, 10), {"kind": "skew"}, 0.5, "normal", 1.0, _LS),
+    ("a fifth ones", _ON, _ADD, (10_000, 8), {}, 2.0, "0/1", 1.0, _LS),
+    ("length of stay", _BY, _REPLACE, (30_000, 8), {}, 0.9, "stay", 1.0, _LS),
 )  # fmt: skip
 # Name, half, relation, rows and columns, signal, shares of the classes.
 _CLASSES: tuple[tuple[Any, ...], ...] = (
@@ -145,8 +147,15 @@ def tables(data: Path | None = None) -> Iterator[Table]:
             noise = np.exp(noise) - np.exp(0.5)
         elif law == "t":
             noise = rng.standard_t(2.5, len(X))
-        y = 40.0 + (margin + spread * noise) * (5.0 / max(1.0, spread))
-        bounds = (float(np.quantile(y, 1e-3)), float(np.quantile(y, 1.0 - 1e-3)))
+        if law == "stay":
+            days = np.round(np.exp(0.4 + 0.5 * margin + spread * noise))
+            y, bounds = np.where(rng.random(len(X)) < 0.35, 0.0, days), (0.0, 365.0)
+        elif law == "0/1":
+            scores = margin + spread * noise
+            y, bounds = (scores > np.quantile(scores, 0.8)).astype(float), (0.0, 1.0)
+        else:
+            y = 40.0 + (margin + spread * noise) * (5.0 / max(1.0, spread))
+            bounds = (float(np.quantile(y, 1e-3)), float(np.quantile(y, 1.0 - 1e-3)))
         y, hot = np.clip(y, *bounds), made.get("indicators", ())
         yield Table(name, half, relation, X, y, made["data_norm"], bounds, losses, wide, hot)
     for number, (name, half, relation, (rows, columns), signal, shares) in enumerate(_CLASSES):

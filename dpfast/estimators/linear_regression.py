@@ -24,9 +24,13 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
     the target scaled to [-1, 1]. The slope of a square is not bounded, so a single row could pull
     arbitrarily hard. Residuals beyond 1, which is half the width of `target_bounds`, therefore
-    count linearly (the Huber loss with threshold 1). ``solver="dp-adassp"`` keeps the squares and
-    perturbs sums of products instead, which costs more accuracy on most data. ``inference=True``,
-    whose coefficients have standard errors, keeps them, too.
+    count linearly (the Huber loss with threshold 1), which moves predictions away from the mean
+    where many targets are at one end and some far from it. "dp-whitened-gd", which "auto" takes for
+    budgets with a δ, learns where targets are, and how far out residuals are worth the noise that
+    they cost: it estimates the mean of skewed targets, too, the better the more rows there are.
+    ``solver="dp-adassp"`` keeps the squares and perturbs sums of products instead, which costs more
+    accuracy on most data. ``inference=True``, whose coefficients have standard errors, keeps them,
+    too.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum
+from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum, TargetTails
 
 __all__ = [
     "BatchSum",
@@ -67,6 +67,7 @@ __all__ = [
     "TargetHistogram",
     "TargetSizes",
     "TargetSum",
+    "TargetTails",
     "WeightedCurvature",
     "WeightedScores",
     "bounded",

@@ -133,6 +133,33 @@ class TargetHistogram(_Counts):
         return self.count(prepared, np.linspace(low, high, self.dimension + 1)[1:])
 
 
+class TargetTails(_Counts):
+    """Rows by how far their target is from a place, below and above it, each by its weight.
+
+    Distances grow geometrically.  The arguments are the place, the least distance, up to which
+    there is one count, and the greatest; what is farther away is counted with what is nearly so.
+    Counts are in the order of the targets.
+
+    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    steps : int
+        Counts on either side.
+    """
+
+    def __init__(self, shape: ProblemShape, steps: int) -> None:
+        super().__init__(shape, 2 * steps + 1)
+        self.steps = steps
+
+    def __call__(self, prepared: RowSums, *point: float) -> Vector:
+        """The counts around a place."""
+        place, least, greatest = point
+        far = np.geomspace(least, greatest, self.steps + 1)
+        return self.count(prepared, np.concatenate([place - far[-2::-1], place + far]))
+
+
 def _counts(problem: RowAccess, edges: Vector) -> Vector:
     """The counts of some rows."""
     octave = np.searchsorted(edges[:-1], problem.target)

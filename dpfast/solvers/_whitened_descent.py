@@ -31,6 +31,7 @@ from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import Place, TargetRange
+from dpfast.solvers._target_tails import Tails
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -84,6 +85,7 @@ class Settings:
     classes: int | None = None
     link: LogLink | None = None
     target_range: TargetRange | None = None
+    tails: Tails | None = None
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False

@@ -182,6 +182,11 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     return min(1.0, width / (shape.loss.width or 1.0))
 
 
+def is_mean(loss: Loss) -> bool:
+    """Whether the loss asks for the mean of targets, and not for what outliers cannot move."""
+    return loss.even and loss.lipschitz >= 1.0
+
+
 def first_quantile(loss: Loss, u: float) -> float | None:
     """Of the targets, where the descent begins: up to halfway to the median.
 

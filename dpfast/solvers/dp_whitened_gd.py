@@ -12,9 +12,11 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
    alone would explain: `dpfast/solvers/_whitened_descent.py`.
 
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
-first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`).  Losses with a log link
-come with no scale of their slopes, either: a run learns mean and spread of the targets first, and
-corrects intercept and length of the weights in the end (`dpfast/solvers/_log_link.py`).
+first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
+of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  Losses
+with a log link come with no scale of their slopes, either: a run learns mean and spread of the
+targets first, and corrects intercept and length of the weights in the end
+(`dpfast/solvers/_log_link.py`).
 
 Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
 vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
@@ -63,7 +65,14 @@ from dpfast.queries import (
 )
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _column_ranges, _groups, _log_link, _seconds, _target_range
+from dpfast.solvers import (
+    _column_ranges,
+    _groups,
+    _log_link,
+    _seconds,
+    _target_range,
+    _target_tails,
+)
 from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._coordinates import (
@@ -93,6 +102,7 @@ from dpfast.solvers._whitened_rules import (
     clips_groups,
     excess_risk_guess,
     first_quantile,
+    is_mean,
     narrows,
     regime,
     rows_per_weight,
@@ -201,7 +211,9 @@ def plan(
         :func:`kept`.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
-        of numbers without a log link, which has its own, and none for classes.
+        of numbers without a log link, which has its own, and none for classes.  With any of them, a
+        loss that is quadratic in the whole range has the tails counted, too, if there are rows
+        enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
@@ -277,8 +289,11 @@ def plan(
         for_targets = sum(_log_link.shares(u * shape.dim))
     elif for_range > 0:
         for_targets = _target_range.share(rows)
+    for_tails = 0.0
+    if for_range > 0 and is_mean(shape.loss):
+        for_tails = _target_tails.share(rows)
     for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
-    left = _left(options, for_targets + for_ranges)
+    left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.
     slope = 1.0 if linked else shape.loss.lipschitz
@@ -333,6 +348,10 @@ def plan(
         narrowing=narrow,
         width=narrow * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
+    if for_tails > 0.0:
+        by_noise = _excess_by_noise(settings, shape)
+        tails = _target_tails.planned(shape, 1.0, for_tails, release, options["clip"], by_noise)
+        settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
         shape=shape if alpha == "auto" else shape.with_alpha(ridge),
@@ -460,6 +479,8 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         first += link.first
     if settings.target_range is not None:
         first.append((settings.target_range.histogram, settings.target_range.rounds))
+    if settings.tails is not None:
+        first.append((settings.tails.histogram, 1))
     if learning.ranges is not None:
         first += [(learning.ranges.histogram, learning.ranges.rounds)]
         first += [(learning.ranges.long_rows, 1)]
@@ -470,17 +491,22 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     return (*first, (settings.gradient, settings.iterations), *last)
 
 
-def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, float]:
+def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
     """What noise does to the average of the iterates, at a quarter of the largest curvature."""
-    learning, steps = settings.learning, settings.iterations
-    curvature = settings.curvature / 4.0
     # Of groups as if each had one row: how many rows there are is not known yet.
     grouped = settings.groups is not None
     deviation = settings.gradient.stddev * (
         settings.clip_norm * shape.max_weight if grouped else 1.0
     )
-    variance = (deviation / shape.n_samples) ** 2 / max(1.0, settings.average * steps)
-    by_noise = 0.5 * shape.dim * variance / curvature
+    averaged = max(1.0, settings.average * settings.iterations)
+    variance = (deviation / shape.n_samples) ** 2 / averaged
+    return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
+
+
+def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, float]:
+    """What is to be expected of a run."""
+    learning, steps = settings.learning, settings.iterations
+    by_noise = _excess_by_noise(settings, shape)
     releases = [*learning.moments, *([learning.correlation] if learning.correlation else [])]
     seconds = (
         _seconds.preparation(shape)
@@ -522,8 +548,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     spread: Spread | Place | None = None
     if link is not None:
         spread = _log_link.learn_spread(link, shape, curator)
-    elif settings.target_range is not None:
-        spread = _target_range.learn_range(settings.target_range, curator)
+    else:
+        spread = learn_place(settings, curator)
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
     unit = spread.half if isinstance(spread, Place) else 1.0
@@ -541,6 +567,16 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance *= unit**2
     return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
+
+
+def learn_place(settings: Settings, curator: Curator) -> Place | None:
+    """Where numeric targets are, and how far slopes may reach; None if that is not learned."""
+    if settings.target_range is None:
+        return None
+    place = _target_range.learn_range(settings.target_range, curator)
+    if settings.tails is None:
+        return place
+    return _target_tails.widened(place, settings.tails, curator)
 
 
 def _direction(

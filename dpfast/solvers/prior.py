@@ -20,7 +20,7 @@ from dpfast.curator import Curator
 from dpfast.privacy import Budget, affordable
 from dpfast.queries import bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _target_range, dp_whitened_gd
+from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
@@ -208,9 +208,10 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     descent, loss = settings.descent, shape.loss
     unit = 1.0
     units: tuple[float, ...] = ()
-    if descent.target_range is not None:
+    place = dp_whitened_gd.learn_place(descent, curator)
+    if place is not None:
         # Weights and losses are those of residuals in units of half the range of the targets.
-        unit = _target_range.learn_range(descent.target_range, curator).half
+        unit = place.half
         units = (loss.zoomed(unit).lipschitz / loss.lipschitz, unit)
     elif descent.narrowing < 1.0:
         loss, units = loss.zoomed(descent.narrowing), (descent.narrowing,)

@@ -52,6 +52,7 @@ from dpfast.queries import (
     TargetHistogram,
     TargetSizes,
     TargetSum,
+    TargetTails,
     WeightedCurvature,
     WeightedScores,
     estimating,
@@ -523,6 +524,8 @@ def _cases_of_parts() -> list[Case]:
          lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
         ("targets in bins", HUBER, NUMBERS, lambda shape: TargetHistogram(shape, 6),
          lambda query: [(-1.0, 1.0)], 0.99),
+        ("tails of targets", HUBER, NUMBERS, lambda shape: TargetTails(shape, 3),
+         lambda query: [(0.1, 0.01, 1.1)], 0.99),
         ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),
          lambda query: [(0.0, BOUND)], 0.9),
     ]  # fmt: skip
@@ -811,6 +814,17 @@ def _cases() -> list[Case]:
             "targets in bins",
             lambda size: TargetHistogram(shape_of(HUBER, size, 3), 6),
             lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
+            ball(3, NUMBERS, count=1),
+            problem_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
+    cases.append(
+        Case(
+            "tails of targets",
+            lambda size: TargetTails(shape_of(HUBER, size, 3), 3),
+            lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)],
             ball(3, NUMBERS, count=1),
             problem_of(HUBER),
             dict.fromkeys(RELATIONS, 0.99),

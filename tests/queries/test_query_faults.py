@@ -87,6 +87,7 @@ LOOSE = {
     "TargetCounts": None,
     "TargetSum": None,
     "TargetSizes": None,
+    "TargetTails": None,
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
     "TargetHistogram": None,
