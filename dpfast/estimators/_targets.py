@@ -118,7 +118,8 @@ class LogMean:
             center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
         else:
             center, width = 0.0, max(log_high, -log_low if positive else 0.0)
-        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
+        lowest = low * math.exp(-center) * (1.0 - 1e-12)
+        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12), lowest=lowest)
         return cls(wide, center, low, high)
 
     def __call__(self, y: NDArray[Any]) -> Vector:

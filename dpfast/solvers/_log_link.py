@@ -172,9 +172,9 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     edges, noise = query.edges, link.counts.stddev
     weight = _weight(shape, counts, edges, noise)
     total = weight * shape.n_samples
-    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
-    mean, deviation = _mean(link, curator, law, total)
     low, high = shape.loss.target_range
+    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total, low)
+    mean, deviation = _mean(link, curator, law, total)
     mean = min(max(mean, low, edges[0]), high)
     return Spread(
         mean=mean,

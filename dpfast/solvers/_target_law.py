@@ -51,6 +51,8 @@ class TargetLaw:
         How likely each of these is.
     doubt : float
         Deviation of the mean.
+    low : float
+        Lowest target; 0 if there is none.
     """
 
     edges: Vector
@@ -58,16 +60,21 @@ class TargetLaw:
     laws: Matrix
     likely: Vector
     doubt: float
+    low: float = 0.0
 
     @classmethod
-    def of(cls, edges: Vector, noisy: Vector, noise: float) -> TargetLaw:
-        """From shares with noise of this standard deviation."""
-        cells = _smooth_laws(len(edges))
-        height = np.clip((cells @ noisy) / np.einsum("ij,ij->i", cells, cells), 0.0, 1.0)
+    def of(cls, edges: Vector, noisy: Vector, noise: float, low: float = 0.0) -> TargetLaw:
+        """From shares with noise of this standard deviation; no target is below `low`."""
+        cells, middles = _laws_from(edges, low), _middles(edges, low)
+        if low > 0.0:
+            height = np.ones(len(cells))
+        else:
+            height = np.clip((cells @ noisy) / np.einsum("ij,ij->i", cells, cells), 0.0, 1.0)
         misfit = np.sum((noisy - height[:, None] * cells) ** 2, axis=1) / noise**2
-        means = _MIDDLE * (cells @ edges) / cells.sum(axis=1)
+        means = (cells @ middles) / cells.sum(axis=1)
         below = np.log2(edges[-1] / means)
-        misfit += ((below - _BELOW) / _BELOW_DEVIATION) ** 2
+        middle, deviation = _below(edges[-1], low)
+        misfit += ((below - middle) / deviation) ** 2
         likely = np.exp(-0.5 * (misfit - misfit.min()))
         likely /= likely.sum()
         fitted = (likely * height) @ cells
@@ -75,19 +82,24 @@ class TargetLaw:
         for octave in range(1, len(apart)):
             apart[octave] = max(apart[octave], _DECAY * apart[octave - 1])
         known = apart**2 / (apart**2 + noise**2)
-        of_means = _MIDDLE * height * (cells @ edges)
+        of_means = height * (cells @ middles)
         unsure = float(likely @ (of_means - likely @ of_means) ** 2)
-        unsure += float(np.sum((known * noise * _MIDDLE * edges) ** 2))
+        unsure += float(np.sum((known * noise * middles) ** 2))
         shares = np.maximum(fitted + known * (noisy - fitted), 0.0)
         unsure += float(np.sum((_UNEVEN * shares * edges) ** 2))
         kept = likely > 1e-6
         laws = height[kept, None] * cells[kept]
-        return cls(edges, shares, laws, likely[kept], math.sqrt(unsure))
+        return cls(edges, shares, laws, likely[kept], math.sqrt(unsure), low)
+
+    @property
+    def middles(self) -> Vector:
+        """Means of the targets in the octaves."""
+        return _middles(self.edges, self.low)
 
     @property
     def mean(self) -> float:
         """Of the targets."""
-        return _MIDDLE * float(self.shares @ self.edges)
+        return float(self.shares @ self.middles)
 
     @property
     def relative(self) -> float:
@@ -98,7 +110,7 @@ class TargetLaw:
     def values(self, length: float) -> tuple[Vector, Vector]:
         """Targets in units of their mean, less what margins explain, and their shares."""
         below = max(0.0, 1.0 - float(self.shares.sum()))
-        values = np.append(0.5 * self.edges[0], _MIDDLE * self.edges)
+        values = np.append(0.5 * self.edges[0], self.middles)
         shares = np.append(below, self.shares)
         shares /= shares.sum()
         values = values / float(shares @ values)
@@ -108,11 +120,11 @@ class TargetLaw:
 
     def beyond(self, top: float) -> float:
         """What the mean has of the parts of targets above `top`."""
-        return float(self.shares @ np.maximum(_MIDDLE * self.edges - top, 0.0))
+        return float(self.shares @ np.maximum(self.middles - top, 0.0))
 
     def doubt_beyond(self, top: float) -> float:
         """Deviation of it: among the laws that may be, and of a part of what it is at most."""
-        parts = self.laws @ np.maximum(_MIDDLE * self.edges - top, 0.0)
+        parts = self.laws @ np.maximum(self.middles - top, 0.0)
         unsure = float(self.likely @ (parts - self.likely @ parts) ** 2)
         most = float(self.shares @ np.maximum(self.edges - top, 0.0))
         return math.hypot(math.sqrt(unsure), _TAIL * most)
@@ -120,12 +132,25 @@ class TargetLaw:
     def around(self, length: float) -> tuple[Vector, Vector]:
         """Targets in units of their mean, less the spread of margins of a length; their shares."""
         below = max(0.0, 1.0 - float(self.shares.sum()))
-        values = np.append(0.5 * self.edges[0], _MIDDLE * self.edges)
+        values = np.append(0.5 * self.edges[0], self.middles)
         shares = np.append(below, self.shares)
         shares /= shares.sum()
         wide = math.log(float(shares @ values**2) / float(shares @ values) ** 2)
         values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
         return values / float(shares @ values), shares
+
+
+def _middles(edges: Vector, low: float) -> Vector:
+    """Means of the targets in octaves with these upper ends."""
+    return np.maximum(_MIDDLE * edges, np.sqrt(low * edges))
+
+
+def _below(high: float, low: float) -> tuple[float, float]:
+    """Octaves by which a mean is below the highest target beforehand, and their deviation."""
+    if low == 0.0:
+        return _BELOW, _BELOW_DEVIATION
+    known = min(1.0, 0.5 * math.log2(high / low) / _BELOW)
+    return _BELOW * known, _BELOW_DEVIATION * known
 
 
 def highest(noisy: Vector, noise: float) -> int:
@@ -140,6 +165,19 @@ def normal_shares(ends: Vector, centers: Vector, widths: Vector) -> NDArray[np.f
     """Shares between the ends of normal laws of every center and every width, one a row."""
     center, width = (grid.ravel()[:, None] for grid in np.meshgrid(centers, widths, indexing="ij"))
     return np.asarray(np.diff(ndtr((ends - center) / width), axis=1), dtype=np.float64)
+
+
+def _laws_from(edges: Vector, low: float) -> Matrix:
+    """Shares in each octave of the smooth laws; all of the targets are from `low` on, if it is > 0.
+
+    Without one, a part of them lies below all octaves.
+    """
+    if low == 0.0:
+        return _smooth_laws(len(edges))
+    inside = _smooth_laws(int(np.count_nonzero(edges > low)))
+    cells = np.zeros((len(inside), len(edges)))
+    cells[:, -inside.shape[1] :] = inside / inside.sum(axis=1, keepdims=True)
+    return cells
 
 
 @lru_cache(maxsize=16)
