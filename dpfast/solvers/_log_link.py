@@ -210,6 +210,8 @@ def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tupl
     best = int(np.argmin(errors))
     top = float(tops[best])
     cut = float(curator.release(link.mean, top)[0]) * top / total
+    if law.low > 0.0:
+        return law.typical_mean(cut + law.beyond(top), errors[best])
     weights = np.array([errors[best], law.doubt]) ** -2.0
     mean = float(np.average([cut + law.beyond(top), law.mean], weights=weights))
     deviation, high = float(weights.sum() ** -0.5), float(law.edges[-1])

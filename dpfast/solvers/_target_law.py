@@ -29,8 +29,12 @@ _NARROWEST, _WIDEST, _WIDTHS = 0.25, 3.0, 16
 _LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES = 0.1, 4.0, 12
 # By how many octaves a mean is below the highest target, before any data are seen.
 _BELOW, _BELOW_DEVIATION = 4.5, 3.0
+# And how far it is from the middle of known bounds, in units of half their distance in octaves.
+_WITHIN = 0.4
 # Which part of the targets above an edge is in doubt, and how far the middle of an octave is.
 _TAIL, _UNEVEN = 0.4, 0.2
+# Of the grid on which a mean and its doubt are found.
+_POINTS = 400
 # How far a count may lie from the fitted one: in units of it, or of what may lie an octave below.
 _APART, _DECAY = 0.5, 0.4
 
@@ -67,6 +71,9 @@ class TargetLaw:
         """From shares with noise of this standard deviation; no target is below `low`."""
         cells, middles = _laws_from(edges, low), _middles(edges, low)
         if low > 0.0:
+            # All targets are in the octaves above it: what their shares add up to is known.
+            noisy = np.where(edges > low, noisy, 0.0)
+            noisy += np.where(edges > low, (1.0 - noisy.sum()) / np.count_nonzero(edges > low), 0.0)
             height = np.ones(len(cells))
         else:
             height = np.clip((cells @ noisy) / np.einsum("ij,ij->i", cells, cells), 0.0, 1.0)
@@ -86,6 +93,8 @@ class TargetLaw:
         unsure = float(likely @ (of_means - likely @ of_means) ** 2)
         unsure += float(np.sum((known * noise * middles) ** 2))
         shares = np.maximum(fitted + known * (noisy - fitted), 0.0)
+        if low > 0.0:
+            shares /= shares.sum()
         unsure += float(np.sum((_UNEVEN * shares * edges) ** 2))
         kept = likely > 1e-6
         laws = height[kept, None] * cells[kept]
@@ -106,6 +115,25 @@ class TargetLaw:
         """Standard deviation over the mean."""
         root = math.sqrt(_SQUARE * float(self.shares @ self.edges**2))
         return math.sqrt(max((root / max(self.mean, 1e-300)) ** 2 - 1.0, 0.0))
+
+    def typical_mean(self, found: float, noise: float) -> tuple[float, float]:
+        """Of the targets, and its deviation: in logarithms, from the law and from a noisy mean.
+
+        Where all is noise that is the middle of the range, which is the least wrong in ratios.
+        """
+        means = self.laws @ self.middles
+        expected, logs = float(self.likely @ means), np.log(means)
+        within = max(0.0, self.doubt**2 - float(self.likely @ (means - expected) ** 2))
+        center = float(self.likely @ logs)
+        variance = float(self.likely @ (logs - center) ** 2) + within / self.mean**2
+        center += math.log(self.mean / expected)
+        at = np.linspace(math.log(self.low), math.log(self.edges[-1]), _POINTS)
+        misfit = (at - center) ** 2 / variance + ((np.exp(at) - found) / noise) ** 2
+        density = np.exp(-0.5 * (misfit - misfit.min()))
+        density /= density.sum()
+        mean = float(density @ at)
+        deviation = math.sqrt(float(density @ (at - mean) ** 2))
+        return math.exp(mean), math.exp(mean) * deviation
 
     def values(self, length: float) -> tuple[Vector, Vector]:
         """Targets in units of their mean, less what margins explain, and their shares."""
@@ -149,8 +177,8 @@ def _below(high: float, low: float) -> tuple[float, float]:
     """Octaves by which a mean is below the highest target beforehand, and their deviation."""
     if low == 0.0:
         return _BELOW, _BELOW_DEVIATION
-    known = min(1.0, 0.5 * math.log2(high / low) / _BELOW)
-    return _BELOW * known, _BELOW_DEVIATION * known
+    half = 0.5 * math.log2(high / low)
+    return min(_BELOW, half), min(_BELOW_DEVIATION, _WITHIN * half)
 
 
 def highest(noisy: Vector, noise: float) -> int:
