@@ -106,7 +106,9 @@ class Loss:
         self._settle("width", self.width, facts["width"], 0.0, None)
         if check_real("lowest", self.lowest, low=0.0) > 0.0:
             if not self.log_link:
-                raise ValueError(f"lowest must be 0.0 for the loss {self.name!r}; got {self.lowest!r}.")
+                raise ValueError(
+                    f"lowest must be 0.0 for the loss {self.name!r}; got {self.lowest!r}."
+                )
             check_real("lowest", self.lowest, high=self.spec.target_range()[1])
 
     def _settle(

@@ -31,6 +31,8 @@ _LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES = 0.1, 4.0, 12
 _BELOW, _BELOW_DEVIATION = 4.5, 3.0
 # And how far it is from the middle of known bounds, in units of half their distance in octaves.
 _WITHIN = 0.4
+# What part of the targets is a mass at the lowest one, at most as usual.
+_MASS = 0.25
 # Which part of the targets above an edge is in doubt, and how far the middle of an octave is.
 _TAIL, _UNEVEN = 0.4, 0.2
 # Of the grid on which a mean and its doubt are found.
@@ -69,27 +71,17 @@ class TargetLaw:
     @classmethod
     def of(cls, edges: Vector, noisy: Vector, noise: float, low: float = 0.0) -> TargetLaw:
         """From shares with noise of this standard deviation; no target is below `low`."""
-        cells, middles = _laws_from(edges, low), _middles(edges, low)
+        inside = edges > low
         if low > 0.0:
-            # All targets are in the octaves above it: what their shares add up to is known.
-            noisy = np.where(edges > low, noisy, 0.0)
-            noisy += np.where(edges > low, (1.0 - noisy.sum()) / np.count_nonzero(edges > low), 0.0)
-            height = np.ones(len(cells))
-        else:
-            height = np.clip((cells @ noisy) / np.einsum("ij,ij->i", cells, cells), 0.0, 1.0)
-        misfit = np.sum((noisy - height[:, None] * cells) ** 2, axis=1) / noise**2
-        means = (cells @ middles) / cells.sum(axis=1)
-        below = np.log2(edges[-1] / means)
-        middle, deviation = _below(edges[-1], low)
-        misfit += ((below - middle) / deviation) ** 2
-        likely = np.exp(-0.5 * (misfit - misfit.min()))
-        likely /= likely.sum()
-        fitted = (likely * height) @ cells
+            # No target is in the octaves below it: what the shares add up to is known.
+            noisy = np.where(inside, noisy + (1.0 - noisy[inside].sum()) / inside.sum(), 0.0)
+        laws, likely = _likely_laws(edges, noisy, noise, low)
+        fitted, middles = likely @ laws, _middles(edges, low)
         apart = _APART * fitted
         for octave in range(1, len(apart)):
             apart[octave] = max(apart[octave], _DECAY * apart[octave - 1])
         known = apart**2 / (apart**2 + noise**2)
-        of_means = height * (cells @ middles)
+        of_means = laws @ middles
         unsure = float(likely @ (of_means - likely @ of_means) ** 2)
         unsure += float(np.sum((known * noise * middles) ** 2))
         shares = np.maximum(fitted + known * (noisy - fitted), 0.0)
@@ -97,8 +89,7 @@ class TargetLaw:
             shares /= shares.sum()
         unsure += float(np.sum((_UNEVEN * shares * edges) ** 2))
         kept = likely > 1e-6
-        laws = height[kept, None] * cells[kept]
-        return cls(edges, shares, laws, likely[kept], math.sqrt(unsure), low)
+        return cls(edges, shares, laws[kept], likely[kept], math.sqrt(unsure), low)
 
     @property
     def middles(self) -> Vector:
@@ -195,17 +186,31 @@ def normal_shares(ends: Vector, centers: Vector, widths: Vector) -> NDArray[np.f
     return np.asarray(np.diff(ndtr((ends - center) / width), axis=1), dtype=np.float64)
 
 
-def _laws_from(edges: Vector, low: float) -> Matrix:
-    """Shares in each octave of the smooth laws; all of the targets are from `low` on, if it is > 0.
+def _likely_laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matrix, Vector]:
+    """Shares of smooth laws and of a mass below them, and how likely each of these is.
 
-    Without one, a part of them lies below all octaves.
+    The mass is below all octaves, or in the lowest if there is a lowest target; this is unlikely.
     """
-    if low == 0.0:
-        return _smooth_laws(len(edges))
-    inside = _smooth_laws(int(np.count_nonzero(edges > low)))
-    cells = np.zeros((len(inside), len(edges)))
-    cells[:, -inside.shape[1] :] = inside / inside.sum(axis=1, keepdims=True)
-    return cells
+    inside = edges > low
+    smooth = _smooth_laws(int(inside.sum()))
+    cells, mass, prior = np.zeros((len(smooth), len(edges))), np.zeros(len(edges)), 0.0
+    cells[:, inside] = smooth
+    means = (cells @ _middles(edges, low)) / cells.sum(axis=1)
+    if low > 0.0:
+        cells /= cells.sum(axis=1, keepdims=True)
+        mass[np.argmax(inside)] = 1.0
+        prior = (noise / _MASS) ** 2
+    apart = cells - mass
+    height = (apart @ (noisy - mass) + prior) / (np.einsum("ij,ij->i", apart, apart) + prior)
+    height = np.clip(height, 0.0, 1.0)[:, None]
+    laws = mass + height * apart
+    middle, deviation = _below(edges[-1], low)
+    misfit = np.sum((noisy - laws) ** 2, axis=1) / noise**2
+    misfit += ((np.log2(edges[-1] / means) - middle) / deviation) ** 2
+    if low > 0.0:
+        misfit += ((1.0 - height[:, 0]) / _MASS) ** 2
+    likely = np.exp(-0.5 * (misfit - misfit.min()))
+    return laws, likely / likely.sum()
 
 
 @lru_cache(maxsize=16)
