@@ -55,6 +55,8 @@ _BEYOND = 3.0
 _ALIKE = 5.0
 # At so many rows a weight rows are a third as long in the coordinates as white ones.
 _SHORT = 2.0
+# Which part of what stretches weights is in doubt.
+_STRETCHED = 0.5
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
 # How far a mean of exponentials may be off if margins are not normal, by the length squared; and
@@ -269,6 +271,9 @@ def calibrated(
         columns.append(found.constant)
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
     believed, doubt = _believed(length, noise, link.rows / shape.dim, shape.n_features)
+    stretch = _stretched(shape.loss, spread.law)
+    believed /= math.sqrt(stretch)
+    doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
     mechanism = link.calibration
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, pair)
@@ -325,6 +330,19 @@ def _believed(length: float, noise: float, u: float, count: int) -> tuple[float,
         (0.1 + 0.2 * clipped) * believed,
     )
     return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))
+
+
+def _stretched(loss: Loss, law: TargetLaw) -> float:
+    """By which factor the descent's weights may be too long where most targets are 0.
+
+    Clipped slopes of the others count them, and those of zeros are ``µ^(2 - q)``.  They balance at
+    the mean's own weights if the others are as frequent as µ to that power, as in a Tweedie law; at
+    1 / (2 - q) times these if they are as frequent as µ, as counts are.
+    """
+    if loss.name != "tweedie" or loss.parameter is None:
+        return 1.0
+    zeros = max(0.0, 1.0 - float(law.shares.sum()))
+    return float(max(0.1, 2.0 - loss.parameter) ** -zeros)
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
