@@ -48,8 +48,10 @@ _SPARED = 0.8
 _PAID = 1.09
 # The largest share of the budget for moments and counts.
 _MOST = 0.8
+# Rows behind one weight, times µ, from which on weights are drawn to zero.
+_EXPLAINED = 2.5
 # Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
-_CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 2.0), (64.0, 4.0))
+_CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 4.0), (64.0, 12.0))
 # Of the grid on which a share is expected: points, deviations around what is found, and how far
 # beyond 0 and 1 that may lie.
 _POINTS, _AROUND, _FARTHEST = 300, 8.0, 6.0
@@ -78,7 +80,7 @@ def plan_multinomial(
         As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for half the `clip` there,
         and four times the iterations, or 160 if that is less, of which the momentum spares most:
         the curvature is bounded by twice that of two classes, so steps are half as long.  Steps
-        are full ones and nothing is shrunk.  docs/whitened.md has the evidence.
+        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md has the evidence.
 
     Returns
     -------
@@ -112,9 +114,13 @@ def plan_multinomial(
         consistent = not grouped
     elif check_flag("consistent", consistent) and grouped:
         raise ValueError("consistent must be False for groups of rows; got True.")
-    for name, value in {"shrinkage": 0.0, "james_stein": False}.items():
-        if options.get(name, "auto") == "auto":
-            options[name] = value
+    if options.get("shrinkage", "auto") == "auto":
+        options["shrinkage"] = 0.0
+    # The plan of two classes would draw weights to zero by the noise of two.
+    stein = options.pop("james_stein", "auto")
+    stein = (
+        (u >= _EXPLAINED and not grouped) if stein == "auto" else check_flag("james_stein", stein)
+    )
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
@@ -122,6 +128,7 @@ def plan_multinomial(
         neighboring_relation=neighboring_relation,
         accountant=accountant,
         consistent=False,
+        james_stein=False,
         **options,
     )
     settings = base.settings
@@ -177,6 +184,7 @@ def plan_multinomial(
             intercept_step=intercept_step,
             classes=n_classes,
             consistent=consistent,
+            james_stein=stein,
         ),
         expected=MappingProxyType({}),
     )
@@ -233,7 +241,9 @@ def _without_noise(
     explain their signal, too.
     """
     classes = v.shape[1]
-    deviation = change * float(weight_noise(settings, shape.n_samples, np.full(1, 2.0 / classes))[0])
+    deviation = change * float(
+        weight_noise(settings, shape.n_samples, np.full(1, 2.0 / classes))[0]
+    )
     v[:free] *= kept(v[:free], deviation, (classes - 1) * free)
     return v
 
@@ -258,8 +268,8 @@ def expected_class_shares(found: Vector, noise: float) -> Vector:
     Examples
     --------
     >>> expected_class_shares(np.array([0.9, 0.4, -0.3]), 0.5).round(2)
-    array([0.34, 0.34, 0.32])
-    >>> expected_class_shares(np.array([0.9, 0.08, 0.02]), 0.01).round(2)
+    array([0.36, 0.33, 0.31])
+    >>> expected_class_shares(np.array([0.9, 0.08, 0.02]), 0.001).round(2)
     array([0.9 , 0.08, 0.02])
     """
     classes = len(found)
@@ -313,8 +323,9 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
     start = _best_constant(coordinates, settings.classes or 0)
-    v, norms, change = descend(settings, shape, curator, coordinates, start=start)
-    if settings.rows_per_weight >= float(__import__("os").environ.get("JS","4")):
+    noisy = replace(settings, james_stein=False)
+    v, norms, change = descend(noisy, shape, curator, coordinates, start=start)
+    if settings.james_stein:
         v = _without_noise(v, settings, shape, coordinates.free, change)
     w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
