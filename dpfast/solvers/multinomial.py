@@ -80,7 +80,8 @@ def plan_multinomial(
         As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for half the `clip` there,
         and four times the iterations, or 160 if that is less, of which the momentum spares most:
         the curvature is bounded by twice that of two classes, so steps are half as long.  Steps
-        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md has the evidence.
+        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md
+        has the evidence.
 
     Returns
     -------
@@ -237,14 +238,12 @@ def _without_noise(
 ) -> Matrix:
     """The weights less what the noise in them, whose law is public, explains.
 
-    Along them the loss bends as for classes that are alike; flatter ground for rare ones would
-    explain their signal, too.
+    Along them the loss bends as for two classes alike.  It is flatter for several; but noise of
+    flatter ground would explain strong signals, too, of which few steps find only a part.
     """
-    classes = v.shape[1]
-    deviation = change * float(
-        weight_noise(settings, shape.n_samples, np.full(1, 2.0 / classes))[0]
-    )
-    v[:free] *= kept(v[:free], deviation, (classes - 1) * free)
+    curved = np.ones(1)
+    deviation = change * float(weight_noise(settings, shape.n_samples, curved)[0])
+    v[:free] *= kept(v[:free], deviation, (v.shape[1] - 1) * free)
     return v
 
 
