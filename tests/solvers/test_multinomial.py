@@ -446,4 +446,4 @@ def test_weights_without_a_signal_are_drawn_to_zero():
     declared = {"data_norm": 2.5, "classes": [0, 1, 2], "random_state": 1}
     drawn = LogisticRegression(0.3, 1e-6, **declared).fit(X, y)
     noisy = LogisticRegression(0.3, 1e-6, **declared, solver_options={"james_stein": False})
-    assert np.linalg.norm(drawn.coef_) < 0.5 * np.linalg.norm(noisy.fit(X, y).coef_)
+    assert np.linalg.norm(drawn.coef_) < 0.9 * np.linalg.norm(noisy.fit(X, y).coef_)
