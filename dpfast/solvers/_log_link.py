@@ -271,7 +271,7 @@ def calibrated(
         columns.append(found.constant)
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
     believed, doubt = _believed(length, noise, link.rows / shape.dim, shape.n_features)
-    stretch = _stretched(shape.loss, spread.law)
+    stretch = _stretched(shape.loss, spread)
     believed /= math.sqrt(stretch)
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
     mechanism = link.calibration
@@ -332,17 +332,16 @@ def _believed(length: float, noise: float, u: float, count: int) -> tuple[float,
     return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))
 
 
-def _stretched(loss: Loss, law: TargetLaw) -> float:
+def _stretched(loss: Loss, spread: Spread) -> float:
     """By which factor the descent's weights may be too long where most targets are 0.
 
-    Clipped slopes of the others count them, and those of zeros are ``µ^(2 - q)``.  They balance at
-    the mean's own weights if the others are as frequent as µ to that power, as in a Tweedie law; at
-    1 / (2 - q) times these if they are as frequent as µ, as counts are.
+    Clipped slopes of the others count them, and those of zeros are in proportion to a power of the
+    mean, for Tweedie's laws ``2 - q``.  They balance at the mean's own weights if the others are as
+    frequent as the mean to that power; at weights longer by its inverse if as frequent as the mean.
     """
-    if loss.name != "tweedie" or loss.parameter is None:
-        return 1.0
-    zeros = max(0.0, 1.0 - float(law.shares.sum()))
-    return float(max(0.1, 2.0 - loss.parameter) ** -zeros)
+    zeros = max(0.0, 1.0 - float(spread.law.shares.sum()))
+    _, slope, bend = (float(part[0]) for part in loss([math.log(spread.mean)], [0.0]))
+    return float(min(1.0, max(0.1, bend / slope)) ** -zeros)
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
