@@ -65,6 +65,8 @@ class Loss:
     width : float or None, default=None
         Width of the rounded-off kink, or half the range of log-means, of the losses that have one;
         None takes the default.
+    lowest : float, default=0.0
+        Lowest target, where the loss would take lower ones; for means ``exp(z)`` only.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class Loss:
     name: str
     parameter: float | None = None
     width: float | None = None
+    lowest: float = 0.0
     default_width: bool = field(init=False, default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +104,12 @@ class Loss:
         high = None if high == np.inf else high
         self._settle("parameter", self.parameter, facts["parameter"], low, high)
         self._settle("width", self.width, facts["width"], 0.0, None)
+        if check_real("lowest", self.lowest, low=0.0) > 0.0:
+            if not self.log_link:
+                raise ValueError(
+                    f"lowest must be 0.0 for the loss {self.name!r}; got {self.lowest!r}."
+                )
+            check_real("lowest", self.lowest, high=self.spec.target_range()[1])
 
     def _settle(
         self, name: str, value: float | None, default: float | None, low: float, high: float | None
@@ -189,7 +198,7 @@ class Loss:
     def target_range(self) -> tuple[float, float]:
         """The lowest and the highest valid target."""
         low, high = self.spec.target_range()
-        return low, high
+        return max(low, self.lowest) if self.log_link else low, high
 
     def fixed(self) -> Loss:
         """The same loss, as if its width had been chosen."""

@@ -209,8 +209,17 @@ def test_bad_arguments():
     for value in (0.0, 1.0):
         with pytest.raises(ValueError, match=r"parameter must be a real number in \(0, 1\); got"):
             Loss("pinball", value)
+    with pytest.raises(ValueError, match=r"lowest must be 0.0 for the loss 'huber'; got 0\.1"):
+        Loss("huber", lowest=0.1)
+    with pytest.raises(ValueError, match=r"lowest must be a real number <= 20\."):
+        Loss("poisson", lowest=21.0)
     with pytest.raises(ValueError, match="target must have 2 entries; got 1"):
         Loss("logistic")([0.0, 1.0], [1.0])
+
+
+def test_the_lowest_target_is_part_of_the_range():
+    assert Loss("poisson", lowest=0.5).target_range == (0.5, Loss("poisson").target_range[1])
+    assert Loss("gamma", lowest=1e-9).target_range == Loss("gamma").target_range
 
 
 def test_a_loss_can_be_pickled():

@@ -16,6 +16,7 @@ Vector = NDArray[np.float64]
 
 # Means from a twentieth of the highest target are above the margin 0, from which solvers start.
 _COUNT_WIDTH = 3.0
+_ZERO = 2.0**-20
 # A range of log-means is at least so wide, lest rounding matter.
 _LEAST_WIDTH = 0.1
 
@@ -124,7 +125,9 @@ class LogMean:
             center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
         else:
             center, width = 0.0, max(log_high, -log_low if positive else 0.0)
-        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12))
+        # A count that far below the highest one stands for 0.
+        lowest = low * math.exp(-center) * (1.0 - 1e-12) if low > high * _ZERO else 0.0
+        wide = replace(loss, width=max(width, _LEAST_WIDTH) * (1.0 + 1e-12), lowest=lowest)
         return cls(wide, center, low, high)
 
     def __call__(self, y: NDArray[Any]) -> Vector:

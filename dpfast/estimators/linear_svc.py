@@ -20,7 +20,10 @@ class LinearSVC(PrivateLinearClassifier):
     huberized hinge: ``max(0, 1 - z)``, rounded off by a parabola where ``|1 - z| <= width``
     (Chaudhuri, Monteleoni & Sarwate 2011). Its slope is at most 1 and its curvature at most
     ``1 / (2 width)``, which every solver can use; the hinge itself has a kink. More than two
-    classes are learned one against the rest, within the one budget.
+    classes are learned one against the rest, within the one budget: with K of them as if ε were
+    about √K times smaller (with pure ε, K times). Many classes with few rows are better served by
+    :class:`~dpfast.LogisticRegression`, which learns them together: 1,347 images of ten digits
+    have an accuracy of 0.15 here at ε = 2, and 0.87 there.
 
     Parameters
     ----------

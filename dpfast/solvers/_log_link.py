@@ -55,6 +55,8 @@ _BEYOND = 3.0
 _ALIKE = 5.0
 # At so many rows a weight rows are a third as long in the coordinates as white ones.
 _SHORT = 2.0
+# Which part of what stretches weights is in doubt.
+_STRETCHED = 0.5
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
 # How far a mean of exponentials may be off if margins are not normal, by the length squared; and
@@ -172,9 +174,9 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     edges, noise = query.edges, link.counts.stddev
     weight = _weight(shape, counts, edges, noise)
     total = weight * shape.n_samples
-    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
-    mean, deviation = _mean(link, curator, law, total)
     low, high = shape.loss.target_range
+    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total, low)
+    mean, deviation = _mean(link, curator, law, total)
     mean = min(max(mean, low, edges[0]), high)
     return Spread(
         mean=mean,
@@ -210,6 +212,8 @@ def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tupl
     best = int(np.argmin(errors))
     top = float(tops[best])
     cut = float(curator.release(link.mean, top)[0]) * top / total
+    if law.low > 0.0:
+        return law.typical_mean(cut + law.beyond(top), errors[best])
     weights = np.array([errors[best], law.doubt]) ** -2.0
     mean = float(np.average([cut + law.beyond(top), law.mean], weights=weights))
     deviation, high = float(weights.sum() ** -0.5), float(law.edges[-1])
@@ -267,6 +271,9 @@ def calibrated(
         columns.append(found.constant)
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
     believed, doubt = _believed(length, noise, link.rows / shape.dim, shape.n_features)
+    stretch = _stretched(shape.loss, spread)
+    believed /= math.sqrt(stretch)
+    doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
     mechanism = link.calibration
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, pair)
@@ -323,6 +330,18 @@ def _believed(length: float, noise: float, u: float, count: int) -> tuple[float,
         (0.1 + 0.2 * clipped) * believed,
     )
     return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))
+
+
+def _stretched(loss: Loss, spread: Spread) -> float:
+    """By which factor the descent's weights may be too long where most targets are 0.
+
+    Clipped slopes of the others count them, and those of zeros are in proportion to a power of the
+    mean, for Tweedie's laws ``2 - q``.  They balance at the mean's own weights if the others are as
+    frequent as the mean to that power; at weights longer by its inverse if as frequent as the mean.
+    """
+    zeros = max(0.0, 1.0 - float(spread.law.shares.sum()))
+    _, slope, bend = (float(part[0]) for part in loss([math.log(spread.mean)], [0.0]))
+    return float(min(1.0, max(0.1, bend / slope)) ** -zeros)
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:

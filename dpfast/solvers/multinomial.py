@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln
 
 from dpfast._validation import check_flag, check_integer
 from dpfast.curator import Curator
@@ -31,8 +32,8 @@ from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import learn
-from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
+from dpfast.solvers._coordinates import Coordinates, Learning, learn
+from dpfast.solvers._whitened_descent import Settings, descend, kept, noise_of_weights, weight_noise
 from dpfast.solvers._whitened_rules import clips_groups, rows_per_weight
 
 Vector = NDArray[np.float64]
@@ -44,6 +45,17 @@ _GRADIENT = "gradient of all classes"
 _FEW = 20.0
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
+# What counts of the usual weight, and the moments, cost in units of these.
+_PAID = 1.09
+# The largest share of the budget for moments and counts.
+_MOST = 0.8
+# Rows behind one weight, times µ, from which on weights are drawn to zero.
+_EXPLAINED = 2.5
+# Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
+_CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 4.0), (64.0, 12.0))
+# Of the grid on which a share is expected: points, deviations around what is found, and how far
+# beyond 0 and 1 that may lie.
+_POINTS, _AROUND, _FARTHEST = 300, 8.0, 6.0
 
 
 def plan_multinomial(
@@ -69,7 +81,8 @@ def plan_multinomial(
         As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for half the `clip` there,
         and four times the iterations, or 160 if that is less, of which the momentum spares most:
         the curvature is bounded by twice that of two classes, so steps are half as long.  Steps
-        are full ones and nothing is shrunk.  docs/whitened.md has the evidence.
+        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md
+        has the evidence.
 
     Returns
     -------
@@ -103,9 +116,13 @@ def plan_multinomial(
         consistent = not grouped
     elif check_flag("consistent", consistent) and grouped:
         raise ValueError("consistent must be False for groups of rows; got True.")
-    for name, value in {"shrinkage": 0.0, "james_stein": False}.items():
-        if options.get(name, "auto") == "auto":
-            options[name] = value
+    if options.get("shrinkage", "auto") == "auto":
+        options["shrinkage"] = 0.0
+    # The plan of two classes would draw weights to zero by the noise of two.
+    stein = options.pop("james_stein", "auto")
+    stein = (
+        (u >= _EXPLAINED and not grouped) if stein == "auto" else check_flag("james_stein", stein)
+    )
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
@@ -113,6 +130,7 @@ def plan_multinomial(
         neighboring_relation=neighboring_relation,
         accountant=accountant,
         consistent=False,
+        james_stein=False,
         **options,
     )
     settings = base.settings
@@ -122,13 +140,17 @@ def plan_multinomial(
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
+    share, for_moments = settings.gradient_share, settings.learning_share
+    if options.get("learning_share", "auto") == "auto" and not grouped:
+        for_moments = _with_counts(for_moments, settings.learning)
+        share -= for_moments - settings.learning_share
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     mu = budget_mu(budget, accountant)
     gradient = Gaussian.calibrate(
-        Budget(mu=mu * math.sqrt(settings.gradient_share / steps)),
+        Budget(mu=mu * math.sqrt(share / steps)),
         _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent),
         neighboring_relation,
         where=_GRADIENT,
@@ -136,7 +158,7 @@ def plan_multinomial(
     learning = settings.learning
     moments = tuple(
         Gaussian.calibrate(
-            Budget(mu=mu * math.sqrt(settings.learning_share / settings.rounds)),
+            Budget(mu=mu * math.sqrt(for_moments / settings.rounds)),
             _of_all_classes(mechanism, n_classes),
             neighboring_relation,
             where=mechanism.where,
@@ -147,6 +169,8 @@ def plan_multinomial(
         settings,
         learning=replace(learning, moments=moments),
         gradient=gradient,
+        gradient_share=share,
+        learning_share=for_moments,
         curvature=CLASS_CURVATURE * shape.max_weight,
         clip_norm=clip_norm,
         clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
@@ -154,6 +178,7 @@ def plan_multinomial(
         intercept_step=intercept_step,
         classes=n_classes,
         consistent=consistent,
+        james_stein=stein,
     )
     plan = replace(
         base,
@@ -163,6 +188,18 @@ def plan_multinomial(
     )
     assert affordable(plan.events, budget, accountant)
     return plan
+
+
+def _with_counts(share: float, learning: Learning) -> float:
+    """The moments' share of the budget, and that of the counts where these have a large weight.
+
+    That is where rows are few: hardly more than the shares of the classes is learned there.
+    """
+    counted = 0.0
+    for mechanism in learning.moments:
+        assert isinstance(mechanism.query, ColumnParts)
+        counted = max(counted, mechanism.query.relative_weight**2)
+    return min(_MOST, share * max(1.0, (1.0 + counted) / _PAID))
 
 
 def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
@@ -191,6 +228,65 @@ def _more_steps(n_classes: int, u: float) -> float:
     """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
     more = 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
     return more * math.sqrt(min(1.0, u / _FEW))
+
+
+def _without_noise(
+    v: Matrix, settings: Settings, shape: ProblemShape, free: int, change: float
+) -> Matrix:
+    """The weights less what the noise in them, whose law is public, explains.
+
+    Along them the loss bends as for two classes alike.  It is flatter for several; but noise of
+    flatter ground would explain strong signals, too, of which few steps find only a part.
+    """
+    curved = np.ones(1)
+    deviation = change * float(weight_noise(settings, shape.n_samples, curved)[0])
+    v[:free] *= kept(v[:free], deviation, (v.shape[1] - 1) * free)
+    return v
+
+
+def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix | None:
+    """Where the descent begins: at the constant prediction of the shares to expect."""
+    if coordinates.anchor is None or not len(coordinates.columns.shares):
+        return None
+    shares, noise, _ = coordinates.class_shares()
+    v = np.zeros((len(coordinates.transform), n_classes))
+    logs = np.log(expected_class_shares(shares, noise))
+    v[-1] = logs - logs.mean()
+    return v
+
+
+def expected_class_shares(found: Vector, noise: float) -> Vector:
+    """Shares of all classes to expect, of which normal noise of this deviation shows `found`.
+
+    They may be alike or far apart: symmetric Dirichlet laws of several concentrations, which the
+    shares together make more or less likely.  Where all is noise, they are equal.
+
+    Examples
+    --------
+    >>> expected_class_shares(np.array([0.9, 0.4, -0.3]), 0.5).round(2)
+    array([0.36, 0.33, 0.31])
+    >>> expected_class_shares(np.array([0.9, 0.08, 0.02]), 0.001).round(2)
+    array([0.9 , 0.08, 0.02])
+    """
+    classes = len(found)
+    found = np.clip(found, -_FARTHEST * noise, 1.0 + _FARTHEST * noise)[:, None]
+    # Midpoints, close together near a share of 0, where laws of rare classes are steep.
+    parts = (np.arange(_POINTS) + 0.5) / _POINTS
+    low = np.maximum(found - _AROUND * noise, 0.0)
+    at = low + (np.minimum(found + _AROUND * noise, 1.0) - low) * parts**3
+    seen = np.exp(-0.5 * ((found - at) / noise) ** 2) * parts**2
+    evidence, means = np.empty(len(_CONCENTRATIONS)), np.empty((len(_CONCENTRATIONS), classes))
+    for k, (a, weight) in enumerate(_CONCENTRATIONS):
+        b = a * (classes - 1)
+        prior = (a - 1.0) * np.log(at) + (b - 1.0) * np.log1p(-at) - betaln(a, b)
+        density = seen * np.exp(prior)
+        total = np.maximum(density.sum(axis=1), 1e-300)
+        means[k] = (density * at).sum(axis=1) / total
+        # Shares add up to 1: one of them tells nothing new.
+        evidence[k] = math.log(weight) + (1.0 - 1.0 / classes) * float(np.log(total).sum())
+    likely = np.exp(evidence - evidence.max())
+    shares = np.maximum(likely @ means, 1e-9)
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
 
 
 def is_multinomial(plan: Plan[Any]) -> bool:
@@ -222,7 +318,11 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     plan = dp_whitened_gd.with_sizes(plan, curator)
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
-    v, norms, change = descend(settings, shape, curator, coordinates)
+    start = _best_constant(coordinates, settings.classes or 0)
+    noisy = replace(settings, james_stein=False)
+    v, norms, change = descend(noisy, shape, curator, coordinates, start=start)
+    if settings.james_stein:
+        v = _without_noise(v, settings, shape, coordinates.free, change)
     w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),

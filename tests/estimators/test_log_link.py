@@ -373,3 +373,23 @@ class TestNegativeBinomial:
         )
         with pytest.raises((TypeError, ValueError), match="dispersion must be"):
             model.fit(np.ones((9, 1)), np.ones(9))
+
+
+@pytest.mark.parametrize("cls", [PoissonRegressor, GammaRegressor])
+@pytest.mark.parametrize("bounds", [(80.0, 300.0), (0.01, 10_000.0)])
+def test_few_rows_predict_the_middle_of_declared_bounds(cls, bounds):
+    low, high = bounds
+    y = np.clip(np.geomspace(low, high, 20), *bounds)
+    model = cls(0.01, 1e-5, data_norm=1.0, target_bounds=bounds, random_state=0)
+    prediction = model.fit(np.zeros((20, 1)), y).predict(np.zeros((1, 1)))[0]
+    assert 0.25 < np.log(prediction / low) / np.log(high / low) < 0.85
+
+
+def test_weights_of_rare_counts_are_not_too_long_by_a_tweedie_loss():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (20_000, 5))
+    w = np.array([0.5, -0.4, 0.3, 0.2, 0.0])
+    y = rng.poisson(0.1 * np.exp(X @ w))
+    model = TweedieRegressor(1.0, 1e-6, data_norm=2.3, target_bounds=(0, 20), random_state=2)
+    found = np.linalg.norm(model.fit(X, y).coef_) / np.linalg.norm(w)
+    assert 0.6 < found < 1.4

@@ -10,6 +10,7 @@ from dpfast.curator import Curator
 from dpfast.privacy.ledger import merged
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _log_link
+from dpfast.solvers._target_law import TargetLaw
 
 LOSSES = [
     Loss("poisson"), Loss("gamma", width=4.0), Loss("tweedie", 1.3), Loss("negative-binomial", 0.5),
@@ -148,6 +149,17 @@ def test_a_length_that_noise_explains_is_not_believed():
     assert believed == pytest.approx(0.5, rel=0.01) and doubt < 0.06
     # Twice the noise may be chance; a usual length is likelier.
     assert _log_link._believed(6.0, 3.0, 3.0, 12)[0] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("loss", "stretch"), [(LOSSES[0], 1.0), (Loss("tweedie", 1.5), 1.87), (LOSSES[1], 1.0)]
+)
+def test_weights_may_be_stretched_where_most_targets_are_zeros(loss, stretch):
+    edges = 2.0 ** np.arange(-6.0, 3.0)
+    noisy = np.where(edges == 1.0, 0.1, 0.0)
+    law = TargetLaw.of(edges, noisy, 1e-4, loss.target_range[0])
+    spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, 1.0, law)
+    assert _log_link._stretched(loss, spread) == pytest.approx(stretch, abs=0.03)
 
 
 def test_one_number_is_estimated_without_an_intercept():

@@ -17,7 +17,7 @@ from dpfast.queries import ClassGradient
 from dpfast.queries.coordinates import CLASS_CURVATURE, CLASS_SLOPE, multinomial_gradient
 from dpfast.random import SecureGenerator
 from dpfast.solvers import dp_whitened_gd
-from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
+from dpfast.solvers.multinomial import expected_class_shares, plan_multinomial, run_multinomial
 
 
 def rows_of(kind, X, intercept, weight=None, scale=None, inverse=None):
@@ -400,6 +400,50 @@ def test_what_auto_stands_for():
     few = plan_multinomial(ProblemShape(100, 10, 1.0), 4, Budget(0.1, 1e-6)).parameters
     assert few["step"] == few["intercept_step"] < 0.1
     assert few["regime"] == "near a constant prediction"
-    asked = {"step": 0.3, "shrinkage": 0.2, "momentum": 0.1, "iterations": 7}
+    # Few rows pay for the counts of the classes, and are too few to tell weights from noise.
+    assert few["learning_share"] == 0.8 and several["learning_share"] < 0.1
+    assert several["james_stein"] and not few["james_stein"]
+    asked = {
+        "step": 0.3,
+        "shrinkage": 0.2,
+        "james_stein": False,
+        "learning_share": 0.3,
+        "momentum": 0.1,
+        "iterations": 7,
+    }
     settled = plan_multinomial(shape, 4, Budget(1.0, 1e-6), **asked).parameters
     assert {name: settled[name] for name in asked} == asked
+
+
+@pytest.mark.parametrize("shares", [[0.3, 0.3, 0.4], [0.9, 0.08, 0.015, 0.005], [0.1] * 10])
+def test_shares_of_classes_are_expected_from_noisy_counts(shares):
+    truth, rng = np.array(shares), np.random.default_rng(0)
+    np.testing.assert_allclose(expected_class_shares(truth, 1e-6), truth, atol=1e-5)
+    worst = np.log(len(truth)) + truth @ np.log(truth)
+    for noise in (0.1, 1.0, 100.0):
+        lost = []
+        for _ in range(20):
+            found = truth + noise * rng.standard_normal(len(truth))
+            found -= (found.sum() - 1.0) / len(truth)
+            lost.append(truth @ np.log(truth / expected_class_shares(found, noise)))
+        assert np.mean(lost) < worst + 0.03
+
+
+def test_few_rows_lose_little_to_equal_shares():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1.0, 1.0, (100, 4)), np.arange(100) % 3
+    declared = {"data_norm": 2.0, "classes": [0, 1, 2]}
+    for epsilon in (0.01, 0.3):
+        fits = [LogisticRegression(epsilon, 1e-5, **declared, random_state=k) for k in range(8)]
+        found = [fit.fit(X, y).predict_proba(X)[np.arange(100), y] for fit in fits]
+        assert -np.log(found).mean() < np.log(3.0) + 0.03
+
+
+def test_weights_without_a_signal_are_drawn_to_zero():
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.standard_normal((5_000, 6)) / 3.0, -1.0, 1.0)
+    y = rng.choice(3, 5_000, p=[0.5, 0.3, 0.2])
+    declared = {"data_norm": 2.5, "classes": [0, 1, 2], "random_state": 1}
+    drawn = LogisticRegression(0.3, 1e-6, **declared).fit(X, y)
+    noisy = LogisticRegression(0.3, 1e-6, **declared, solver_options={"james_stein": False})
+    assert np.linalg.norm(drawn.coef_) < 0.9 * np.linalg.norm(noisy.fit(X, y).coef_)

@@ -82,3 +82,25 @@ def test_nothing_stands_out_of_noise_alone():
     law = TargetLaw.of(EDGES, np.zeros(len(EDGES)), 0.1)
     assert 0.0 <= law.mean < 0.5 * EDGES[-1]
     assert math.isfinite(law.relative)
+
+
+@pytest.mark.parametrize("low", [0.02, 1.0, 9.0, 15.0])
+def test_noise_alone_leaves_the_mean_in_the_middle_of_known_bounds(low):
+    noise, high = 5.0, EDGES[-1]
+    draws = noise * np.random.default_rng(3).standard_normal((20, len(EDGES)))
+    half = 0.5 * math.log(high / low)
+    for draw in draws:
+        law = TargetLaw.of(EDGES, draw, noise, low)
+        assert law.shares.sum() == pytest.approx(1.0) and not law.shares[low >= EDGES].any()
+        mean, doubt = law.typical_mean(draw[0] * high, noise * high)
+        assert abs(math.log(mean / low) - half) < 0.5 * half
+        assert doubt < high
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.6])
+def test_many_targets_may_be_the_lowest(zeros):
+    y = np.maximum(lognormal(1.0, 0.8, zeros), 0.02)
+    law = TargetLaw.of(EDGES, shares(y), 1e-4, 0.02)
+    mean, doubt = law.typical_mean(y.mean(), 0.01)
+    assert law.mean == pytest.approx(y.mean(), rel=0.1)
+    assert mean == pytest.approx(y.mean(), rel=0.02) and doubt < 0.02
