@@ -109,6 +109,7 @@ def descend(
     curator: Curator,
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
+    start: Matrix | None = None,
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
@@ -124,6 +125,8 @@ def descend(
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
         Where these are, everything is in units of half the width of their range, and so is the
         loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
+    start : ndarray of shape (dim,) or (dim, classes), default=None
+        Where the descent begins, in the coordinates; None: at a constant prediction.
 
     Returns
     -------
@@ -148,7 +151,7 @@ def descend(
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
-    v: Matrix = _start(shape.loss, coordinates, classes)
+    v: Matrix = _start(shape.loss, coordinates) if start is None else start
     last = v
     unit: tuple[float, ...] = ()
     change = scale = half = 1.0
@@ -229,12 +232,11 @@ def _without_noise(
 
     Steps were longer by the factor `change`.
     """
-    n, free, classes = shape.n_samples, coordinates.free, settings.classes
+    n, free = shape.n_samples, coordinates.free
     # Where coordinates are hardly known, rows are short in them, and the loss is flat.
     curved = np.full(1, min(1.0, settings.rows_per_weight / _CURVED))
     deviation = float(weight_noise(settings, n, curved)[0]) * change
-    entries = v[:free].size if classes is None else v[:free].size - free
-    v[:free] *= kept(v[:free], deviation, entries)
+    v[:free] *= kept(v[:free], deviation, free)
     return _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -293,17 +295,11 @@ def _settled_intercept(
     return expected_intercept(released, length, float(v[-1]), (rest, own))
 
 
-def _start(loss: Loss, coordinates: Coordinates, classes: int | None) -> Matrix:
+def _start(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
-    dim = len(coordinates.transform)
-    v = np.zeros(dim if classes is None else (dim, classes))
-    if coordinates.anchor is None or not len(coordinates.columns.shares):
-        return v
-    probabilities = coordinates.probabilities()
-    if classes is not None:
-        v[-1] = np.log(probabilities) - np.log(probabilities).mean()
-    else:
-        v[-1] = _best_constant(loss, probabilities)
+    v = np.zeros(len(coordinates.transform))
+    if coordinates.anchor is not None and len(coordinates.columns.shares):
+        v[-1] = _best_constant(loss, coordinates.probabilities())
     return v
 
 

@@ -244,12 +244,12 @@ def _without_noise(
     return v
 
 
-def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix | None:
+def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix:
     """Where the descent begins: at the constant prediction of the shares to expect."""
-    if coordinates.anchor is None or not len(coordinates.columns.shares):
-        return None
-    shares, noise, _ = coordinates.class_shares()
     v = np.zeros((len(coordinates.transform), n_classes))
+    if coordinates.anchor is None or not len(coordinates.columns.shares):
+        return v
+    shares, noise, _ = coordinates.class_shares()
     logs = np.log(expected_class_shares(shares, noise))
     v[-1] = logs - logs.mean()
     return v

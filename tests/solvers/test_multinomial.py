@@ -216,7 +216,8 @@ def test_without_noise_it_is_scikit_learns(noiseless, trees, fit_intercept, weig
     declared = {"max_weight": 2.0} if weighted else {}
     model = LogisticRegression(
         epsilon=1e4, alpha=0.05, data_norm=2.0, classes=[0, 1, 2], fit_intercept=fit_intercept,
-        solver_options={"iterations": 400, "clip": 10.0, "average": 0.0}, **declared,
+        solver_options={"iterations": 400, "clip": 10.0, "average": 0.0}, least_probability=0.0,
+        **declared,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     rows = np.hstack([X, np.ones((400, 1))]) if fit_intercept else X
     reference = Reference(C=1 / (0.05 * 400), fit_intercept=False, tol=1e-10, max_iter=10_000)
