@@ -20,6 +20,8 @@ Matrix = NDArray[np.float64]
 _NODES = ndtri((np.arange(1000) + 0.5) / 1000.0)
 # Deviation of residuals, in units of half the targets' range: a guess.
 _RESIDUAL = 0.3
+# The least bend that is believed, in units of the largest: noise hides a smaller one.
+_LEAST = 1e-3
 # Real rows are not normal, nor quite white: so much more they bend in all directions alike.
 _EVEN = 0.3
 
@@ -55,6 +57,7 @@ def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -
     frame = np.zeros((len(v), 2))
     frame[:free, 0], frame[free:, 1] = v[:free] / max(length, 1e-12), 1.0
     bends = _bends(loss, float(v[free:].sum()) + length * _NODES, cut, consistent)
+    bends = np.maximum(bends, _LEAST * loss.smoothness)
     usual, tilted, along = (float(np.mean(bends * _NODES**power)) for power in range(3))
     more = np.array([[along - usual, tilted], [tilted, 0.0]]) / (1.0 + _EVEN)
     found: Matrix = usual * np.eye(len(v)) + frame @ more @ frame.T

@@ -165,6 +165,7 @@ LABELS = {
 }
 NUMBERS = {
     **TARGETS,
+    "NA": (TARGETS["NA"][0], "Input y contains NaN"),
     "text": (np.where(Y, TEXT, "no"), "y must hold real numbers; got text"),
     "a text": (with_entry(Y, TEXT), "y must hold real numbers; got text"),
     "numbers in text": (Y.astype(str), "y must hold real numbers; got text"),

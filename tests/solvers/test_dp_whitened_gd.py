@@ -283,7 +283,8 @@ def test_effects_that_are_cut_go_to_the_constant():
     shape = ProblemShape(1000, 2, 1.0, intercept=2.0)
     columns = _coordinates.Columns(
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
-        counted=np.array([False, True]), taken=np.zeros(2, bool), height=1.0,
+        counted=np.array([False, True]), binary=np.zeros(2, bool), taken=np.zeros(2, bool),
+        height=1.0,
         frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.005]), spiky=np.zeros(2, bool),
         ranged=np.zeros(2, bool), shares=np.zeros(0),
