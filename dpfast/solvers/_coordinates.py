@@ -57,7 +57,7 @@ _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
 # the center than that tells; how much wider rounds begin; how well the center is known; and how
 # much wider a scale may end.
-_FARTHER, _WIDER, _OFF, _FAR_WIDER = 2.0, 4.0, 0.5, 10.0
+_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 4.0, 0.5, 10.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
