@@ -34,6 +34,7 @@ from dpfast.privacy import audit_epsilon, audit_mu, budget_filter
 from dpfast.privacy.conversions import gaussian_epsilon
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, Outcome, carry_out, dp_whitened_gd
+from dpfast.solvers._whitened_rules import is_mean
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 CONFIDENCE = 0.999
@@ -627,9 +628,11 @@ def _whitened(loss: str, relation: str, kind: str) -> Pair:
     if LOSSES[loss].log_link:
         # Targets of all rows settle the unit of all gradients: only one canary may be exchanged.
         return Pair(*canaries(loss, relation, columns=1, rest=19), options)
-    # Few rows would spend half of the budget on the range of numbers instead of the gradient.
+    # Few rows would spend half of the budget on the range of numbers instead of the gradient; and
+    # the tails of all settle the unit of the gradients of a mean.
     rest = 100 if LOSSES[loss].kind == "regression" else 0
-    return Pair(*canaries(loss, relation, columns=20, rest=rest), options)
+    columns = 1 if is_mean(LOSSES[loss]) else 20
+    return Pair(*canaries(loss, relation, columns=columns, rest=rest), options)
 
 
 def _learned(loss: str, relation: str, kind: str) -> Pair:
