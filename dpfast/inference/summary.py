@@ -52,21 +52,15 @@ class Summary:
 
     def numbers(self) -> dict[str, Any]:
         """Columns of numbers by their headings."""
-        found = self.estimates
-        ends = found.conf_int(self.level)
-        values = [found.coefficients, found.errors, found.zvalues, found.pvalues, *ends.T]
+        values = self._values()
         if self.ratio:
             with np.errstate(over="ignore"):
-                values += [np.exp(found.coefficients), *np.exp(ends.T)]
+                values += [np.exp(values[0]), *np.exp(values[-2:])]
         return dict(zip(self.headings, values, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """A mapping a coefficient; `refused` says why one has no standard error, which is NaN."""
-        found = self.estimates
-        values = (
-            *(found.coefficients, found.errors, found.zvalues, found.pvalues),
-            *found.conf_int(self.level).T,
-        )
+        found, values = self.estimates, self._values()
         names = ("coef", "std_err", "z", "p_value", "lower", "upper")
         return [
             {"name": name, **dict(zip(names, row, strict=True)), "refused": REASONS[code]}
@@ -74,6 +68,12 @@ class Summary:
                 found.names, np.column_stack(values).tolist(), found.refused, strict=True
             )
         ]
+
+    def _values(self) -> list[Any]:
+        """Coefficients, errors, z and p values, and the ends of the intervals."""
+        found = self.estimates
+        ends = found.conf_int(self.level)
+        return [found.coefficients, found.errors, found.zvalues, found.pvalues, *ends.T]
 
     def to_frame(self) -> Any:
         """The table as a pandas data frame, a row a coefficient."""

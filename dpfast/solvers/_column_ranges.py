@@ -33,13 +33,11 @@ ROUNDS, _BINS = 3, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most.
+# then, and up to the most; and so does the count of long rows.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
-# Share of the count of long rows, over that of a round.
-OF_LONG_ROWS = 1.0
-# No scale is less than so many of the last bins; and a column has one value, or its rows too rare a
-# second one to be seen, if two neighboring bins hold this part of them.
+# No scale is less than so many of the last bins; and a column has one value, beside rare ones that
+# counts do not show, if two neighboring bins hold this part of the rows.
 _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
 # At most this share of the rows may be long.
 _MOST_LONG = 0.05
@@ -66,14 +64,11 @@ class ColumnRanges:
     long_rows : Gaussian
         Of :class:`~dpfast.queries.LongRows`.
     rounds : int
-    share : float
-        Of the budget, in units of mu², that all of this takes.
     """
 
     histogram: Gaussian
     long_rows: Gaussian
     rounds: int
-    share: float
 
 
 def share(rows: float, columns: int) -> float:
@@ -97,8 +92,8 @@ def planned(
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(OF_LONG_ROWS * share, LongRows(shape), _LONG_ROWS)
-    return ColumnRanges(histogram, long_rows, rounds, (rounds + OF_LONG_ROWS) * share)
+    long_rows = release(share, LongRows(shape), _LONG_ROWS)
+    return ColumnRanges(histogram, long_rows, rounds)
 
 
 def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges | None:

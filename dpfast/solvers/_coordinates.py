@@ -169,7 +169,7 @@ class Columns:
     @property
     def spread(self) -> Vector:
         """How far apart the values of such columns are."""
-        return np.where(self.binary, 2.0 * self.height, self.height)
+        return spread_of(self.binary, self.height)
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
     centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
-    center, scale = np.zeros(d), np.ones(d)
+    center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
     shares = np.zeros(query.counted)
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
     if learning.ranges is not None:
@@ -351,7 +351,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if query.squares:
             deviation = scale**2 * noise / query.weight
             measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
-        moves = ~counted & (np.minimum(above, below) > _MOVES * noise)
+        moves = ~(counted | binary) & (np.minimum(above, below) > _MOVES * noise)
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
@@ -368,15 +368,14 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             variance, doubt = measured
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
-        share, doubt = np.clip(center / height, 0.0, 1.0), centers.deviation() / height
-        center = np.where(
-            counted, share * height, np.where(binary, np.clip(center, -height, height), center)
+        lowest = np.where(counted, 0.0, -height)
+        center = np.where(counted | binary, np.clip(center, lowest, height), center)
+        share = (
+            np.where(binary, 0.5 * (height - np.abs(center)), np.clip(center, 0.0, None)) / height
         )
-        share = np.where(binary, 0.5 * (1.0 - np.abs(center) / height), share)
-        doubt = np.where(binary, 0.5 * doubt, doubt)
+        share, doubt = np.minimum(share, 1.0), centers.deviation() / spread
         variance = np.where(binary, share * (1.0 - share), share)
         rare = np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
-        spread = np.where(binary, 2.0 * height, height)
         scale = np.where(
             counted | binary, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high))
         )
@@ -422,6 +421,11 @@ def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
     """Which columns reach as far below their centers, on average, as if most entries were 0."""
     found: NDArray[np.bool_] = (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
     return found
+
+
+def spread_of(binary: NDArray[np.bool_], height: float) -> Vector:
+    """How far apart the values of a category's column are, or of one of two values."""
+    return np.where(binary, 2.0 * height, height)
 
 
 def indicators(shape: ProblemShape) -> NDArray[np.bool_]:

@@ -128,17 +128,6 @@ class TargetLaw:
         deviation = math.sqrt(float(density @ (at - mean) ** 2))
         return math.exp(mean), math.exp(mean) * deviation
 
-    def values(self, length: float) -> tuple[Vector, Vector]:
-        """Targets in units of their mean, less what margins explain, and their shares."""
-        below = max(0.0, 1.0 - float(self.shares.sum()))
-        values = np.append(0.5 * self.edges[0], self.middles)
-        shares = np.append(below, self.shares)
-        shares /= shares.sum()
-        values = values / float(shares @ values)
-        wide = math.log(float(shares @ values**2))
-        values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
-        return values / float(shares @ values), shares
-
     def beyond(self, top: float) -> float:
         """What the mean has of the parts of targets above `top`."""
         return float(self.shares @ np.maximum(self.middles - top, 0.0))

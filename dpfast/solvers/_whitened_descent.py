@@ -232,12 +232,14 @@ def _without_noise(
 
     Steps were longer by the factor `change`.
     """
-    n, free = shape.n_samples, coordinates.free
-    # Where coordinates are hardly known, rows are short in them, and the loss is flat.
-    curved = np.full(1, min(1.0, settings.rows_per_weight / _CURVED))
-    deviation = float(weight_noise(settings, n, curved)[0]) * change
-    v[:free] *= kept(v[:free], deviation, free)
-    return _drawn_to_prior(v, deviation, shape, coordinates)
+    free, several = coordinates.free, settings.classes is not None
+    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  So it is
+    # for several classes, too; but noise of flatter ground would explain strong signals, of which
+    # few steps find only a part.
+    curved = 1.0 if several else min(1.0, settings.rows_per_weight / _CURVED)
+    deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
+    v[:free] *= kept(v[:free], deviation, v[:free].size - several * free)
+    return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
 def drawn_by_rareness(

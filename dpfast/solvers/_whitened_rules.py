@@ -118,7 +118,7 @@ def automatic_settings(
     if u < 50.0:
         correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
     columns = min(0.2, 0.05 + 2.5 / u)
-    learned = min(_MOST_LEARNED, columns * (1.0 + counts**2) / (1.0 + COUNTED**2))
+    learned = with_counts(columns, counts)
     left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
     return {
         "iterations": int(way * min(most, max(least, steps))),
@@ -140,6 +140,11 @@ def automatic_settings(
 def weight_of_counts(u: float) -> float:
     """Of the counts of the classes beside columns' moments."""
     return min(_MOST_COUNTED, max(COUNTED, COUNTED * _FEW / u))
+
+
+def with_counts(share: float, counts: float) -> float:
+    """Share of the budget for moments, if gradients pay for counts of the classes of this weight."""
+    return min(_MOST_LEARNED, share * (1.0 + counts**2) / (1.0 + COUNTED**2))
 
 
 def automatic_consistent(shape: ProblemShape, u: float) -> bool:

@@ -292,7 +292,7 @@ def plan(
     for_tails = 0.0
     if for_range > 0 and is_mean(shape.loss):
         for_tails = _target_tails.share(rows)
-    for_ranges = (ranging + _column_ranges.OF_LONG_ROWS) * a_round if ranging > 0 else 0.0
+    for_ranges = (ranging + 1) * a_round if ranging > 0 else 0.0  # and the count of long rows
     left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.

@@ -32,9 +32,14 @@ from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import Coordinates, Learning, learn
-from dpfast.solvers._whitened_descent import Settings, descend, kept, noise_of_weights, weight_noise
-from dpfast.solvers._whitened_rules import clips_groups, rows_per_weight
+from dpfast.solvers._coordinates import Coordinates, learn
+from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
+from dpfast.solvers._whitened_rules import (
+    clips_groups,
+    rows_per_weight,
+    weight_of_counts,
+    with_counts,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -45,10 +50,8 @@ _GRADIENT = "gradient of all classes"
 _FEW = 20.0
 # Iterations that a momentum of 1 would save.
 _SPARED = 0.8
-# What counts of the usual weight, and the moments, cost in units of these.
-_PAID = 1.09
-# The largest share of the budget for moments and counts.
-_MOST = 0.8
+# At most this part of what gradients have pays for counts of the classes.
+_MOST_PAID = 0.9
 # Rows behind one weight, times µ, from which on weights are drawn to zero.
 _EXPLAINED = 2.5
 # Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
@@ -142,8 +145,10 @@ def plan_multinomial(
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     share, for_moments = settings.gradient_share, settings.learning_share
     if options.get("learning_share", "auto") == "auto" and not grouped:
-        for_moments = _with_counts(for_moments, settings.learning)
-        share -= for_moments - settings.learning_share
+        # Where rows are few, hardly more than the shares of the classes is learned.
+        paid = with_counts(for_moments, weight_of_counts(u)) - for_moments
+        paid = min(paid, _MOST_PAID * share)
+        for_moments, share = for_moments + paid, share - paid
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
@@ -190,18 +195,6 @@ def plan_multinomial(
     return plan
 
 
-def _with_counts(share: float, learning: Learning) -> float:
-    """The moments' share of the budget, and that of the counts where these have a large weight.
-
-    That is where rows are few: hardly more than the shares of the classes is learned there.
-    """
-    counted = 0.0
-    for mechanism in learning.moments:
-        assert isinstance(mechanism.query, ColumnParts)
-        counted = max(counted, mechanism.query.relative_weight**2)
-    return min(_MOST, share * max(1.0, (1.0 + counted) / _PAID))
-
-
 def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     """The same moments, with counts of all classes."""
     query = mechanism.query
@@ -228,20 +221,6 @@ def _more_steps(n_classes: int, u: float) -> float:
     """Up to twice the steps: the more classes, the less each is curved, and noise must allow it."""
     more = 1.0 + min(1.0, (n_classes - 2) / 8.0) * min(1.0, max(0.0, math.log2(u / 7.0)))
     return more * math.sqrt(min(1.0, u / _FEW))
-
-
-def _without_noise(
-    v: Matrix, settings: Settings, shape: ProblemShape, free: int, change: float
-) -> Matrix:
-    """The weights less what the noise in them, whose law is public, explains.
-
-    Along them the loss bends as for two classes alike.  It is flatter for several; but noise of
-    flatter ground would explain strong signals, too, of which few steps find only a part.
-    """
-    curved = np.ones(1)
-    deviation = change * float(weight_noise(settings, shape.n_samples, curved)[0])
-    v[:free] *= kept(v[:free], deviation, (v.shape[1] - 1) * free)
-    return v
 
 
 def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix:
@@ -319,10 +298,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
     start = _best_constant(coordinates, settings.classes or 0)
-    noisy = replace(settings, james_stein=False)
-    v, norms, change = descend(noisy, shape, curator, coordinates, start=start)
-    if settings.james_stein:
-        v = _without_noise(v, settings, shape, coordinates.free, change)
+    v, norms, change = descend(settings, shape, curator, coordinates, start=start)
     w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),

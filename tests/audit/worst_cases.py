@@ -656,6 +656,11 @@ def _learned(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*pair, options)
 
 
+def _numbers(loss: str, relation: str, kind: str) -> Pair:
+    """One record among some, of which every release tells: ranges, tails, gradients."""
+    return Pair(*canaries(loss, relation, columns=1, rest=199, intercept=1.0), {"iterations": 4})
+
+
 def _three_classes(loss: str, relation: str, kind: str) -> Pair:
     """As `_whitened`, for three classes, of which the record is in one or another."""
     options = {**_whitened("logistic", relation, kind).options, "classes": 3}
@@ -863,6 +868,7 @@ CASES: tuple[WorstCase, ...] = (
     WorstCase(
         "dp-whitened-gd", "moments and correlations", ("logistic",), _learned, transcripts
     ),
+    WorstCase("dp-whitened-gd", "all releases", ("huber", "pinball"), _numbers, transcripts),
     WorstCase("multinomial", "gradient", ("logistic",), _whitened, whole_fits),
     WorstCase("multinomial", "three classes", ("logistic",), _three_classes, transcripts),
     WorstCase("multinomial", "persons", ("logistic",), _persons_of_classes, transcripts),

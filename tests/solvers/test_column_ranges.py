@@ -8,6 +8,7 @@ import pytest
 from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, plan, solve
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
+from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ColumnHistogram, LongRows
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _column_ranges
@@ -113,7 +114,9 @@ def test_the_share_lets_rows_stand_out(relation):
             assert epsilon * n < 5_000
             continue
         assert n >= 9.9 * ranges.histogram.stddev
-        assert ranges.share < 0.03
+        events = [*ranges.histogram.events() * ranges.rounds, *ranges.long_rows.events()]
+        spent = sum((event.sensitivity / event.stddev) ** 2 for event in events)
+        assert spent < 0.03 * budget_mu(Budget(epsilon, DELTA)) ** 2
         queries = [type(mechanism.query) for mechanism, _ in settled.accesses[:2]]
         assert queries == [ColumnHistogram, LongRows]
         assert settled.accesses[0][1] == _column_ranges.ROUNDS
