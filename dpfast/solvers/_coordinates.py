@@ -370,10 +370,8 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             spiky = variance - doubt > _SPIKY * low
         lowest = np.where(counted, 0.0, -height)
         center = np.where(counted | binary, np.clip(center, lowest, height), center)
-        share = (
-            np.where(binary, 0.5 * (height - np.abs(center)), np.clip(center, 0.0, None)) / height
-        )
-        share, doubt = np.minimum(share, 1.0), centers.deviation() / spread
+        rarer = np.where(binary, 0.5 * (height - np.abs(center)), center)
+        share, doubt = np.clip(rarer / height, 0.0, 1.0), centers.deviation() / spread
         variance = np.where(binary, share * (1.0 - share), share)
         rare = np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
         scale = np.where(

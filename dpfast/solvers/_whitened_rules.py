@@ -143,7 +143,7 @@ def weight_of_counts(u: float) -> float:
 
 
 def with_counts(share: float, counts: float) -> float:
-    """Share of the budget for moments, if gradients pay for counts of the classes of this weight."""
+    """Share of the budget for moments, if gradients pay for class counts of this weight."""
     return min(_MOST_LEARNED, share * (1.0 + counts**2) / (1.0 + COUNTED**2))
 
 
