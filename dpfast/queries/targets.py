@@ -153,6 +153,20 @@ class TargetTails(_Counts):
         super().__init__(shape, 2 * steps + 1)
         self.steps = steps
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse distances that do not grow.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        if not 0.0 < point[1] < point[2]:
+            raise ValueError(
+                f"distances must be positive and grow; got {point[1]} and {point[2]}. Nothing was "
+                "spent."
+            )
+
     def __call__(self, prepared: RowSums, *point: float) -> Vector:
         """The counts around a place."""
         place, least, greatest = point

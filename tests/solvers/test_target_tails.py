@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dpfast import Budget, Ledger, LinearRegression, Loss, Problem, plan
+from dpfast import Budget, Ledger, LinearRegression, Loss, Problem, ProblemShape, plan
 from dpfast.curator import Curator
+from dpfast.queries import TargetTails
 from dpfast.random import SecureGenerator
 from dpfast.solvers._target_range import learn_range
 from dpfast.solvers._target_tails import _bias, _seen, share, widened
@@ -85,3 +86,10 @@ def test_the_bias_of_clipped_slopes():
     assert found[0] > found[1] > 0.1 and found[2] < 1e-3
     noise[1, -1] = 0.2
     assert np.all(_bias(cuts, edges, sides, 0.8, noise) <= found)
+
+
+@pytest.mark.parametrize("distances", [(0.0, 1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, 0.5)])
+def test_distances_that_do_not_grow_are_refused(distances):
+    query = TargetTails(ProblemShape(10, 1, 1.0, Loss("huber")), 3)
+    with pytest.raises(ValueError, match="distances must be positive and grow"):
+        query.check_point(0.0, *distances)
