@@ -50,6 +50,7 @@ def test_whole_suite(cell):
     folder = os.environ.get("DPFAST_AUDIT_RESULTS")
     if folder:
         name = re.sub(r"\W+", "-", str(cell)) + ".json"
+        Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / name).write_text(json.dumps({**result, "seconds": seconds}))
     assert result["measured_epsilon"] <= result["claimed_epsilon"]
     if result["measured_mu"] is not None:
