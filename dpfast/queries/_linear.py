@@ -417,8 +417,8 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     ``(D + 8) u (|W|ᵀ |x̃|)``, which for all of them has at most ``(D + 8) u`` times the reach as its
     norm, and the computed norm by a factor ``1 + (D + 8) u``; ``u`` is the rounding unit of the
     arithmetic that is used.  It is float64 where a record is a group: the last bits of a product
-    may depend on where a row is, which another group's number of rows then decides.  Any R with
-    ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
+    may depend on where a row is, which another group's id and number of rows then decide.  Any R
+    with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
         measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
     elif (
         not problem.sparse
-        and not problem.shape.several_rows
+        and problem.shape.unit == "row"
         and dim >= _FLOAT32_COLUMNS
         and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim)
     ):
