@@ -270,7 +270,7 @@ class Problem(RowAccess):
 
         They remain far outside the ball of radius `data_norm`, so where they end on it is the same.
         """
-        matrix = self._rows.matrix
+        matrix = _entries(self._rows.matrix)
         if scipy.sparse.issparse(matrix):
             sizes = np.maximum.reduceat(
                 np.append(abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz)

@@ -309,7 +309,7 @@ class CoordinateGradient(InCoordinates):
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
         longest = min(self.clip_norm, self.slope * self.limit)
-        return records_apart(neighboring_relation) * longest * self.shape.max_weight
+        return records_apart(neighboring_relation) * longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return the error of the sum, of whose rows each adds at most L times the reach."""
@@ -396,7 +396,7 @@ class RelativeGradient(CoordinateGradient):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
+        return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
