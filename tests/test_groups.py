@@ -35,7 +35,7 @@ from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
 from dpfast.queries import ClippedGradient
 from dpfast.queries._linear import lengths
-from dpfast.queries.coordinates import reach_of
+from dpfast.queries.coordinates import coordinates_of, reach_of
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
 
@@ -262,6 +262,20 @@ def test_lengths_of_one_row_a_person_are_those_of_float64():
     exact = np.linalg.norm(scaled @ transform, axis=1)
     np.testing.assert_allclose(persons, exact, rtol=1e-10)
     assert np.all(rows > exact * (1.0 + 1e-7))
+
+
+@pytest.mark.parametrize("columns", [2, 5, 9, 33, 100])
+def test_rows_have_the_same_coordinates_wherever_they_are(columns):
+    """To the last bit: how alike the rows of a group are is a quotient of what remains of them."""
+    rng = np.random.default_rng(0)
+    transform = rng.standard_normal((columns, columns))
+    shape = ProblemShape(9, columns, 1.0, intercept=0.0, unit="group")
+    measure, block = coordinates_of(shape, transform), rng.standard_normal((777, columns))
+    z, bounds = measure(block)
+    order = rng.permutation(len(block))
+    for some in (slice(1), slice(3, 6), slice(0, 191), slice(5, 777), order):
+        for found, expected in zip(measure(block[some]), (z[some], bounds[some]), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_one_row_a_person_is_in_no_part_of_its_own():
