@@ -300,15 +300,10 @@ class ProblemShape:
         int
         """
         shape = self.of_rows(self.most_rows)
-        if self.blocks is not None:
-            return _chain_over_blocks(shape, additions)
-        if not self.several_rows:
-            return additions(shape)
-        # How many rows there are is private, and fewer may have more chunks: most of them, of any
-        # length of a chunk, where the next row makes chunks longer.
-        turn = _MAX_CHUNKS * _CHUNK_UNIT
-        fewer = max(1, shape.n_samples // turn * turn)
-        return max(additions(shape), additions(shape.of_rows(fewer)))
+        any_number = self.unit == "group"
+        if self.blocks is None:
+            return _chain(shape, additions, any_number)
+        return _chain_over_blocks(shape, additions, any_number)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
@@ -410,13 +405,31 @@ def _line_search_additions(shape: ProblemShape) -> int:
     return int(_kernels.line_search_addition_depth(rows)) + -(-shape.n_samples // rows)
 
 
+def _chain(shape: ProblemShape, additions: Callable[[ProblemShape], int], any_number: bool) -> int:
+    """The chain in rows that are one array, or in any number of them up to so many.
+
+    Fewer rows may have more chunks: most of them, of any length, where the next row makes all
+    chunks longer.
+    """
+    if not any_number:
+        return additions(shape)
+    turn = _MAX_CHUNKS * _CHUNK_UNIT
+    fewer = max(1, shape.n_samples // turn * turn)
+    return max(additions(shape), additions(shape.of_rows(fewer)))
+
+
 @lru_cache(maxsize=1024)
-def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], int]) -> int:
+def _chain_over_blocks(
+    shape: ProblemShape, additions: Callable[[ProblemShape], int], any_number: bool
+) -> int:
     """See :meth:`ProblemShape.longest_chain`."""
     assert shape.blocks is not None
     whole = replace(shape, blocks=None)
-    within = (additions(replace(whole, n_samples=rows)) for rows in shape.blocks.distinct)
-    return max(additions(whole), max(within) + shape.blocks.count)
+    within = (
+        _chain(replace(whole, n_samples=rows), additions, any_number)
+        for rows in shape.blocks.distinct
+    )
+    return max(_chain(whole, additions, any_number), max(within) + shape.blocks.count)
 
 
 def gram_rows(dim: int) -> int:

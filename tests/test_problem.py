@@ -3,6 +3,7 @@
 import copy
 import tempfile
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -522,5 +523,11 @@ def test_no_number_of_rows_of_groups_has_a_longer_chain(additions, columns, grou
     shape = ProblemShape(groups, columns, 1.0, unit="group")
     most = shape.most_rows
     turns = range(256 * 64, most + 1, 256 * 64)
+    blocks = replace(shape, blocks=shapes.BlockSizes.of_groups(groups, 30_000))
+    assert blocks.blocks is not None
+    (largest,) = blocks.blocks.distinct
     for rows in {*turns, *range(1, most, max(1, most // 97)), most}:
-        assert additions(shape.of_rows(rows)) <= shape.longest_chain(additions)
+        alone = additions(shape.of_rows(rows))
+        assert alone <= shape.longest_chain(additions)
+        if rows <= largest:
+            assert alone + blocks.blocks.count <= blocks.longest_chain(additions)
