@@ -278,6 +278,21 @@ def test_rows_have_the_same_coordinates_wherever_they_are(columns):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("columns", [9, 33, 120])
+def test_rows_are_as_long_wherever_they_are(columns, most):
+    rng = np.random.default_rng(0)
+    order = np.array([2, 0, 1])
+    for _ in range(40):
+        X = rng.standard_normal((3, columns))
+        transform = rng.standard_normal((columns + 1, columns + 1))
+        found = []
+        for ids in (np.arange(3), order):
+            problem = Problem(X, np.ones(3), data_norm=1.0, groups=ids, max_rows_per_group=most)
+            found.append(lengths(problem, transform=transform, reach=100.0, least=0.0))
+        np.testing.assert_array_equal(found[1][order], found[0])
+
+
 def test_one_row_a_person_is_in_no_part_of_its_own():
     """Which of two parts a person is in depends on where the others' rows are."""
     X, y = np.arange(8.0)[:, None] / 8.0, np.where(np.arange(8) % 2, 1.0, -1.0)

@@ -31,6 +31,7 @@ from dpfast.queries._linear import (
     gram_in,
     lengths,
     part_sums,
+    products_alike,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -40,8 +41,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Rows of a product in which each is alike wherever it is.
-_ALIKE_ROWS = 192
 # Of the reach of a transform that was brought to the limit.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
@@ -611,17 +610,8 @@ def coordinates_of(
 
 
 def _measured(block: Matrix, *, transform: Matrix, reach: float) -> tuple[Matrix, Vector]:
-    """See :func:`coordinates_of`; it can be pickled.
-
-    In products of one size, the last of which is filled up: BLAS adds up rows that are left over in
-    another order, and then what remains of rows that all but vanish would depend on their place.
-    """
-    z = np.empty((len(block), transform.shape[1]))
-    for start in range(0, len(block), _ALIKE_ROWS):
-        piece = block[start : start + _ALIKE_ROWS]
-        missing = _ALIKE_ROWS - len(piece)
-        full = np.pad(piece, ((0, missing), (0, 0))) if missing else piece
-        z[start : start + _ALIKE_ROWS] = (full @ transform)[: len(piece)]
+    """See :func:`coordinates_of`; it can be pickled."""
+    z = products_alike(block, transform)
     return z, upper_lengths(z, len(transform), reach)
 
 
