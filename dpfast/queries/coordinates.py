@@ -41,7 +41,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Of the reach of a transform that was brought to the limit.
+# Of the reach of a transform that was brought to the limit: so far it may be beyond.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
 #: ``diag(p) - ppᵀ <= 1/2``, since its rows' absolute entries add up to ``2 p_k (1 - p_k) <= 1/2``.
@@ -309,7 +309,7 @@ class CoordinateGradient(InCoordinates):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        longest = min(self.clip_norm, self.slope * self.limit)
+        longest = min(self.clip_norm, self.slope * (self.limit * _HAIR))
         return records_apart(neighboring_relation) * longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
