@@ -722,6 +722,8 @@ class Problem(RowAccess):
 
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
         weight = np.minimum(self._per_row("factors", factors), most)
+        if weight.min() < 0.0:
+            raise ValueError("factors must hold numbers >= 0; got a negative one.")
         if self._weight is not None:
             weight = weight * self._weight
         twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))

@@ -82,6 +82,13 @@ def test_every_row_ends_inside_the_ball():
     )  # fmt: skip
 
 
+def test_weights_are_not_multiplied_by_less_than_zero():
+    """A factor of -5 counts five times what sensitivities are stated for."""
+    problem = Problem(0.5 * np.eye(3), [1.0, -1.0, 1.0], data_norm=1.0)
+    with pytest.raises(ValueError, match="factors must hold numbers >= 0"):
+        problem.weighted_by([1.0, -5.0, 1.0], 1.0)
+
+
 def test_rows_in_codes_that_are_too_long_for_arithmetic_end_in_the_ball():
     """No entry is, but the norm of many."""
     columns = [(np.array([1e149, 0.1]), None) for _ in range(150)]
