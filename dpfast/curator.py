@@ -15,10 +15,11 @@ run that makes the rest, too, with whatever arguments, and forgets the answers.
 Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
 curator for each of several consecutive parts of the rows, each of which may make every access of
 the list once.  Row numbers alone decide the parts, so neighbors differ in the record of one
-place, hence in one part.  Whatever was released before, an access to another part has the same
-distribution for both and costs nothing between them; an access to their own part is made at most
-once for each payment.  Its price was fixed before it.  So for every pair of neighbors the prices of
-the accesses that tell them apart add up to what was paid, at most.
+place, hence in one part.  (A group of rows has no place of its own: it follows from the others' ids
+and rows.  Groups are not divided.)  Whatever was released before, an access to another part has the
+same distribution for both and costs nothing between them; an access to their own part is made at
+most once for each payment.  Its price was fixed before it.  So for every pair of neighbors the
+prices of the accesses that tell them apart add up to what was paid, at most.
 """
 
 from __future__ import annotations

@@ -151,8 +151,9 @@ class Problem(RowAccess):
             raise ValueError(
                 f"max_rows_per_group must be None without groups; got {max_rows_per_group!r}."
             )
-        # What a group contributes must not depend on where its rows are.
-        self._alike = groups is not None and max_rows_per_group != 1
+        # What a group contributes must not depend on where its rows are: that follows from the
+        # others' ids, and from where their rows are, even if one row of each is kept.
+        self._alike = groups is not None
         self._target = target
         self._matrix = matrix
         self._rows = as_rows(matrix, self._target, intercept, alike=self._alike)
@@ -269,7 +270,7 @@ class Problem(RowAccess):
 
         They remain far outside the ball of radius `data_norm`, so where they end on it is the same.
         """
-        matrix = self._rows.matrix
+        matrix = _entries(self._rows.matrix)
         if scipy.sparse.issparse(matrix):
             sizes = np.maximum.reduceat(
                 np.append(abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz)
@@ -721,6 +722,8 @@ class Problem(RowAccess):
 
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
         weight = np.minimum(self._per_row("factors", factors), most)
+        if weight.min() < 0.0:
+            raise ValueError("factors must hold numbers >= 0; got a negative one.")
         if self._weight is not None:
             weight = weight * self._weight
         twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))
@@ -732,7 +735,12 @@ class Problem(RowAccess):
         return self._view(_labels=self._per_row("labels", labels))
 
     def part(self, start: int, stop: int) -> Self:
-        self._refuse_groups("parts of the rows")
+        if self.shape.unit == "group":
+            # Even of one row each: another id, or rows elsewhere, move all rows in between.
+            raise TypeError(
+                "problem must have no groups for parts of the rows; got some: in which part a "
+                "group is depends on the others."
+            )
         check_integer("start", start, low=0)
         check_integer("stop", stop, low=start + 1, high=self.shape.n_samples)
         which = slice(start, stop)

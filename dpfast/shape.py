@@ -26,8 +26,9 @@ UNIT = 2.0**-53
 _CHUNK_BYTES = 4 * 2**20
 # What map_rows hands to NumPy at once: fresh arrays of some megabytes cost more than the work.
 _DENSE_BYTES = 2**18
-# Each chunk has a gradient of its own until it is added to the sum.
-_MAX_CHUNKS = 256
+# Each chunk has a gradient of its own until it is added to the sum; rows of all but the last are a
+# multiple of so many.
+_MAX_CHUNKS, _CHUNK_UNIT = 256, 64
 # Of a longer chunk, the chain of additions would be charged.
 _LONG_CHUNK_ROWS = 2**16
 # Rows of one chunk of a line search at most: its three vectors stay in cache between the margins
@@ -173,6 +174,11 @@ class ProblemShape:
         return self.loss.lipschitz * self.row_norm * self.max_weight
 
     @property
+    def record_lipschitz(self) -> float:
+        """Bound of the norm of one record's gradient: `lipschitz`, with a `record_weight`."""
+        return self.loss.lipschitz * self.row_norm * self.record_weight
+
+    @property
     def smoothness(self) -> float:
         """``β``: bound of the mean loss's Hessian norm, ``max|ℓ''| · row_norm² · max_weight``."""
         return self.loss.smoothness * self.row_norm**2 * self.max_weight
@@ -181,6 +187,22 @@ class ProblemShape:
     def several_rows(self) -> bool:
         """Whether a record can have several rows."""
         return self.unit == "group" and self.max_rows_per_group != 1
+
+    @property
+    def record_weight(self) -> float:
+        """Bound of the weights of one record's rows together, which is `max_weight`.
+
+        Raises
+        ------
+        ValueError
+            Where a group can have many rows, each of which counts as a record does.
+        """
+        if self.several_rows and self.max_rows_per_group is None:
+            raise ValueError(
+                "max_rows_per_group must be given for sums over weighted rows where a record is a "
+                "group of rows; got None. Each row then counts 1/max_rows_per_group of a record."
+            )
+        return self.max_weight
 
     @property
     def most_rows(self) -> int:
@@ -222,7 +244,7 @@ class ProblemShape:
         not enter.
         """
         records = records_apart(neighboring_relation)
-        return records * self.lipschitz / (alpha * self.n_samples)
+        return records * self.record_lipschitz / (alpha * self.n_samples)
 
     def group_additions(self) -> int:
         """The same for :meth:`Problem.group_gradient`."""
@@ -231,7 +253,7 @@ class ProblemShape:
     def chunk_rows(self) -> int:
         """Rows of one chunk; depends on the shape alone, never on the number of threads."""
         rows = max(_CHUNK_BYTES // (8 * self.n_features), -(-self.n_samples // _MAX_CHUNKS))
-        return max(64, -(-rows // 64) * 64)
+        return max(_CHUNK_UNIT, -(-rows // _CHUNK_UNIT) * _CHUNK_UNIT)
 
     def few_chunks_rows(self) -> int:
         """Rows of one chunk where its result is large, a matrix even: at most some 16 chunks.
@@ -278,7 +300,10 @@ class ProblemShape:
         int
         """
         shape = self.of_rows(self.most_rows)
-        return additions(shape) if self.blocks is None else _chain_over_blocks(shape, additions)
+        any_number = self.unit == "group"
+        if self.blocks is None:
+            return _chain(shape, additions, any_number)
+        return _chain_over_blocks(shape, additions, any_number)
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed mean gradient at ``‖w‖ <= w_norm``.
@@ -380,13 +405,31 @@ def _line_search_additions(shape: ProblemShape) -> int:
     return int(_kernels.line_search_addition_depth(rows)) + -(-shape.n_samples // rows)
 
 
+def _chain(shape: ProblemShape, additions: Callable[[ProblemShape], int], any_number: bool) -> int:
+    """The chain in rows that are one array, or in any number of them up to so many.
+
+    Fewer rows may have more chunks: most of them, of any length, where the next row makes all
+    chunks longer.
+    """
+    if not any_number:
+        return additions(shape)
+    turn = _MAX_CHUNKS * _CHUNK_UNIT
+    fewer = max(1, shape.n_samples // turn * turn)
+    return max(additions(shape), additions(shape.of_rows(fewer)))
+
+
 @lru_cache(maxsize=1024)
-def _chain_over_blocks(shape: ProblemShape, additions: Callable[[ProblemShape], int]) -> int:
+def _chain_over_blocks(
+    shape: ProblemShape, additions: Callable[[ProblemShape], int], any_number: bool
+) -> int:
     """See :meth:`ProblemShape.longest_chain`."""
     assert shape.blocks is not None
     whole = replace(shape, blocks=None)
-    within = (additions(replace(whole, n_samples=rows)) for rows in shape.blocks.distinct)
-    return max(additions(whole), max(within) + shape.blocks.count)
+    within = (
+        _chain(replace(whole, n_samples=rows), additions, any_number)
+        for rows in shape.blocks.distinct
+    )
+    return max(_chain(whole, additions, any_number), max(within) + shape.blocks.count)
 
 
 def gram_rows(dim: int) -> int:

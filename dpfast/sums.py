@@ -390,7 +390,13 @@ class RowAccess(RowSums):
 
     @abstractmethod
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
-        """The same rows, each of whose weights is multiplied by a factor, cut at `most`."""
+        """The same rows, each of whose weights is multiplied by a factor, cut at `most`.
+
+        Raises
+        ------
+        ValueError
+            If a factor is below 0.
+        """
 
     @abstractmethod
     def with_labels(self, labels: ArrayLike) -> Self:

@@ -33,6 +33,9 @@ from dpfast.blocks import from_npy
 from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
+from dpfast.queries import ClippedGradient
+from dpfast.queries._linear import lengths
+from dpfast.queries.coordinates import coordinates_of, reach_of
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
 
@@ -218,6 +221,86 @@ def test_one_row_a_group_gives_exactly_what_rows_give(name):
     np.testing.assert_array_equal(groups.w, rows_alone.w)
     assert groups.privacy.epsilon == rows_alone.privacy.epsilon
     assert (groups.privacy.unit, rows_alone.privacy.unit) == ("group", "row")
+
+
+def test_who_is_first_changes_nobody_elses_gradient():
+    """One row a person: under another id a row moves to the end, and all others one place up."""
+    rng = np.random.default_rng(4)
+    apart = []
+    for d, n in ((5, 17), (9, 10), (12, 10)) * 200:
+        x = rng.standard_normal(d)
+        x /= np.linalg.norm(x)
+        # Margins are what rounding leaves of large products: another order of additions shows.
+        w = rng.standard_normal(d) * 1e17
+        w = np.append(w - x * (x @ w), 0.0)
+        X, y = np.tile(x, (n, 1)), np.ones(n)
+        X[0] = 0.0
+        query = ClippedGradient(
+            ProblemShape(n, d, 1.0, unit="group", max_rows_per_group=1), clip_norm=1.0
+        )
+        ids = np.arange(n)
+        values = [
+            query.evaluate(Problem(X, y, data_norm=1.0, groups=owner, max_rows_per_group=1), w)
+            for owner in (ids, np.where(ids == 0, n, ids))
+        ]
+        apart.append(np.linalg.norm(values[0] - values[1]) / query.rounding_error())
+    assert max(apart) <= 2.0
+
+
+def test_lengths_of_one_row_a_person_are_those_of_float64():
+    """The last bits of a product depend on places, and those of float32 are not charged for."""
+    X = np.random.default_rng(0).standard_normal((40, 150))
+    transform = np.random.default_rng(1).standard_normal((151, 151))
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    found = []
+    for owners in ({}, {"groups": np.arange(40), "max_rows_per_group": 1}):
+        problem = Problem(X, y, data_norm=1.0, **owners)
+        reach = reach_of(problem.shape, transform)
+        found.append(lengths(problem, transform=transform, reach=reach, least=0.0))
+    rows, persons = found
+    scaled = np.column_stack([X / np.linalg.norm(X, axis=1)[:, None], np.ones(40)])
+    exact = np.linalg.norm(scaled @ transform, axis=1)
+    np.testing.assert_allclose(persons, exact, rtol=1e-10)
+    assert np.all(rows > exact * (1.0 + 1e-7))
+
+
+@pytest.mark.parametrize("columns", [2, 5, 9, 33, 100])
+def test_rows_have_the_same_coordinates_wherever_they_are(columns):
+    """To the last bit: how alike the rows of a group are is a quotient of what remains of them."""
+    rng = np.random.default_rng(0)
+    transform = rng.standard_normal((columns, columns))
+    shape = ProblemShape(9, columns, 1.0, intercept=0.0, unit="group")
+    measure, block = coordinates_of(shape, transform), rng.standard_normal((777, columns))
+    z, bounds = measure(block)
+    order = rng.permutation(len(block))
+    for some in (slice(1), slice(3, 6), slice(0, 191), slice(5, 777), order):
+        for found, expected in zip(measure(block[some]), (z[some], bounds[some]), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("columns", [9, 33, 120])
+def test_rows_are_as_long_wherever_they_are(columns, most):
+    rng = np.random.default_rng(0)
+    order = np.array([2, 0, 1])
+    for _ in range(40):
+        X = rng.standard_normal((3, columns))
+        transform = rng.standard_normal((columns + 1, columns + 1))
+        found = []
+        for ids in (np.arange(3), order):
+            problem = Problem(X, np.ones(3), data_norm=1.0, groups=ids, max_rows_per_group=most)
+            found.append(lengths(problem, transform=transform, reach=100.0, least=0.0))
+        np.testing.assert_array_equal(found[1][order], found[0])
+
+
+def test_one_row_a_person_is_in_no_part_of_its_own():
+    """Which of two parts a person is in depends on where the others' rows are."""
+    X, y = np.arange(8.0)[:, None] / 8.0, np.where(np.arange(8) % 2, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, groups=list("abcdefgh"), max_rows_per_group=1)
+    with pytest.raises(TypeError, match="no groups for parts of the rows"):
+        problem.part(0, 4)
+    with pytest.raises(ValueError, match="batch must be None for groups of rows"):
+        plan(problem.shape, "dp-agd", BUDGET, batch=4)
 
 
 # ---- which solvers ------------------------------------------------------------------------------

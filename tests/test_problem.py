@@ -3,6 +3,7 @@
 import copy
 import tempfile
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -12,6 +13,8 @@ import scipy.sparse
 from reference import dense as twin
 
 from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
+from dpfast import shape as shapes
+from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
 
 
@@ -77,6 +80,21 @@ def test_every_row_ends_inside_the_ball():
         direction @ w * np.minimum(1, np.linalg.norm(X[2:], axis=1)),
         rtol=1e-12, atol=1e-13,
     )  # fmt: skip
+
+
+def test_weights_are_not_multiplied_by_less_than_zero():
+    """A factor of -5 counts five times what sensitivities are stated for."""
+    problem = Problem(0.5 * np.eye(3), [1.0, -1.0, 1.0], data_norm=1.0)
+    with pytest.raises(ValueError, match="factors must hold numbers >= 0"):
+        problem.weighted_by([1.0, -5.0, 1.0], 1.0)
+
+
+def test_rows_in_codes_that_are_too_long_for_arithmetic_end_in_the_ball():
+    """No entry is, but the norm of many."""
+    columns = [(np.array([1e149, 0.1]), None) for _ in range(150)]
+    problem = Problem(CodedMatrix(columns), [1.0, -1.0], data_norm=1.0, intercept=0.0)
+    norms = [np.linalg.norm(row) for row in next(iter(problem.map_rows(np.copy)))]
+    np.testing.assert_allclose(norms, 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, np.asfortranarray, scipy.sparse.csr_array])
@@ -498,3 +516,25 @@ def test_shape_accepts_a_loss_by_name():
     assert ProblemShape(10, 3, 1.0, "logistic").loss == Loss("logistic")
     with pytest.raises(TypeError, match="loss must be a Loss or its name"):
         ProblemShape(10, 3, 1.0, 7)
+
+
+@pytest.mark.parametrize(
+    "additions",
+    [shapes._additions, shapes._gram_additions, shapes._group_additions,
+     shapes._line_search_additions],
+)  # fmt: skip
+@pytest.mark.parametrize("columns", [3, 1000, 4000, 20_000])
+@pytest.mark.parametrize("groups", [1, 17, 100, 700])
+def test_no_number_of_rows_of_groups_has_a_longer_chain(additions, columns, groups):
+    """The number is private, and chunks that are one longer are fewer."""
+    shape = ProblemShape(groups, columns, 1.0, unit="group")
+    most = shape.most_rows
+    turns = range(256 * 64, most + 1, 256 * 64)
+    blocks = replace(shape, blocks=shapes.BlockSizes.of_groups(groups, 30_000))
+    assert blocks.blocks is not None
+    (largest,) = blocks.blocks.distinct
+    for rows in {*turns, *range(1, most, max(1, most // 97)), most}:
+        alone = additions(shape.of_rows(rows))
+        assert alone <= shape.longest_chain(additions)
+        if rows <= largest:
+            assert alone + blocks.blocks.count <= blocks.longest_chain(additions)

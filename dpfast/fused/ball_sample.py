@@ -267,7 +267,7 @@ def _problem_price(
     """``ω`` and the rounding error of ``V / s``, for a problem."""
     reach = offset + radius
     alpha = _modulus(shape)
-    spread = 2.0 * radius * shape.lipschitz
+    spread = 2.0 * radius * shape.record_lipschitz
     if offset == 0.0:
         spread = min(spread, _largest_loss(shape, reach))
     # ‖pull‖ / s, a gradient at the touching point among it.

@@ -106,6 +106,11 @@ class PerturbedMinimizer(Access[Vector]):
         reason = refusal(shape.loss)
         if reason is not None:
             raise ValueError(f"loss must be {reason}; got {shape.loss.name!r}.")
+        if shape.several_rows:
+            raise ValueError(
+                "shape must be of rows, or of groups of one row; got groups of several, of which "
+                "the proof knows nothing: their curvature has no rank of one."
+            )
         self.shape, n, dim = shape, shape.n_samples, shape.dim
         self.alpha = check_real("alpha", shape.alpha, low=0.0, low_open=True)
         self.noise = check_choice("noise", noise, NOISES)

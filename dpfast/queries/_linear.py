@@ -29,6 +29,8 @@ Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
 # rows.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
+# Rows of a product in which each is alike wherever it is.
+_ALIKE_ROWS = 192
 # Sparse rows whose stored entries are copied at once.
 _FACTOR_ROWS = 4096
 # Rounding unit of float32, and from how many columns on it is worth its error.
@@ -416,9 +418,9 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     ``reach`` bounds ``‖|W|ᵀ |x̃|‖``.  A computed entry of ``Wᵀ x̃`` is wrong by at most
     ``(D + 8) u (|W|ᵀ |x̃|)``, which for all of them has at most ``(D + 8) u`` times the reach as its
     norm, and the computed norm by a factor ``1 + (D + 8) u``; ``u`` is the rounding unit of the
-    arithmetic that is used.  It is float64 where a record is a group: the last bits of a product
-    may depend on where a row is, which another group's number of rows then decides.  Any R with
-    ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
+    arithmetic that is used.  Where a record is a group, it is float64, and products are alike: else
+    their last bits depend on where a row is, which another group's id and number of rows decide.
+    Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
 
     Parameters
     ----------
@@ -439,13 +441,14 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
         measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
     elif (
         not problem.sparse
-        and not problem.shape.several_rows
+        and problem.shape.unit == "row"
         and dim >= _FLOAT32_COLUMNS
         and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim)
     ):
         measure = _in_float32(transform, of_float32)
     else:
-        measure = partial(_by_products, transform=transform, reach=reach)
+        alike = problem.shape.unit == "group"
+        measure = partial(_by_products, transform=transform, reach=reach, alike=alike)
     bounds = np.empty(problem.target.shape)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
@@ -467,11 +470,29 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     return found
 
 
-def _by_products(kernel: Any, first: int, last: int, *, transform: Matrix, reach: float) -> Vector:
+def _by_products(
+    kernel: Any, first: int, last: int, *, transform: Matrix, reach: float, alike: bool
+) -> Vector:
     """Of the products themselves, in float64."""
     pieces = _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim))
-    found = [upper_lengths(rows @ transform, kernel.dim, reach) for rows in pieces]
+    products = products_alike if alike else np.matmul
+    found = [upper_lengths(products(rows, transform), kernel.dim, reach) for rows in pieces]
     return np.concatenate(found)
+
+
+def products_alike(rows: Matrix, transform: Matrix) -> Matrix:
+    """``rows @ transform``, every row of it the same wherever it is among others.
+
+    In products of one size, the last of which is filled up: BLAS adds up what is left over for rows
+    beyond its own pieces in another order, and of rows that all but vanish no other bits remain.
+    """
+    found = np.empty((len(rows), transform.shape[1]))
+    for start in range(0, len(rows), _ALIKE_ROWS):
+        piece = rows[start : start + _ALIKE_ROWS]
+        missing = _ALIKE_ROWS - len(piece)
+        full = np.pad(piece, ((0, missing), (0, 0))) if missing else piece
+        found[start : start + _ALIKE_ROWS] = (full @ transform)[: len(piece)]
+    return found
 
 
 def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:

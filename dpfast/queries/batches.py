@@ -70,7 +70,7 @@ class BatchSum(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return records_apart(neighboring_relation) * self.longest * self.shape.max_weight
+        return records_apart(neighboring_relation) * self.longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return the error of a sum of at most `capacity` rows, added up in any order."""

@@ -180,6 +180,20 @@ class RankScores(Query):
         """Return 0: counts are exact."""
         return 0.0
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse ends that are not in order: a search among others depends on other rows.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        _, ends, target = point
+        if not np.all(ends[1:] >= ends[:-1]):
+            raise ValueError("ends must be in ascending order; got others. Nothing was spent.")
+        if not math.isfinite(target):
+            raise ValueError(f"target must be finite; got {target}. Nothing was spent.")
+
     def __call__(self, prepared: Any, *point: Any) -> Vector:
         """The scores."""
         column, ends, target = point

@@ -31,6 +31,7 @@ from dpfast.queries._linear import (
     gram_in,
     lengths,
     part_sums,
+    products_alike,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -40,7 +41,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-# Of the reach of a transform that was brought to the limit.
+# Of the reach of a transform that was brought to the limit: so far it may be beyond.
 _HAIR = 1.0 + 2.0**-40
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
 #: ``diag(p) - ppᵀ <= 1/2``, since its rows' absolute entries add up to ``2 p_k (1 - p_k) <= 1/2``.
@@ -308,8 +309,8 @@ class CoordinateGradient(InCoordinates):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        longest = min(self.clip_norm, self.slope * self.limit)
-        return records_apart(neighboring_relation) * longest * self.shape.max_weight
+        longest = min(self.clip_norm, self.slope * (self.limit * _HAIR))
+        return records_apart(neighboring_relation) * longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return the error of the sum, of whose rows each adds at most L times the reach."""
@@ -396,7 +397,7 @@ class RelativeGradient(CoordinateGradient):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
+        return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
@@ -610,7 +611,7 @@ def coordinates_of(
 
 def _measured(block: Matrix, *, transform: Matrix, reach: float) -> tuple[Matrix, Vector]:
     """See :func:`coordinates_of`; it can be pickled."""
-    z = block @ transform
+    z = products_alike(block, transform)
     return z, upper_lengths(z, len(transform), reach)
 
 

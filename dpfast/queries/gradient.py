@@ -100,7 +100,7 @@ class ClippedGradient(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the distance that the docstring proves."""
-        return records_apart(neighboring_relation) * self.longest * self.shape.max_weight
+        return records_apart(neighboring_relation) * self.longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return what the order of additions can do."""
@@ -151,7 +151,7 @@ class GradientStep(Query):
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
         records = records_apart(neighboring_relation)
-        return self.step * records * self.shape.lipschitz / self.shape.n_samples
+        return self.step * records * self.shape.record_lipschitz / self.shape.n_samples
 
     def rounding_error(self) -> float:
         """Return the error of the gradient and of the step, and the slack."""

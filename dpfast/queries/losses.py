@@ -57,7 +57,7 @@ class CandidateLosses(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the length of the interval, or the distance, that the docstring proves."""
-        largest = self.loss_clip * self.shape.max_weight
+        largest = self.loss_clip * self.shape.record_weight
         if self.norm == "l2":
             return math.sqrt(self.dimension) * largest
         return records_apart(neighboring_relation) * largest
@@ -132,7 +132,7 @@ class LineSearchLosses(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the length of the interval that the docstring proves."""
-        return records_apart(neighboring_relation) * (self.shape.max_weight * self.loss_clip)
+        return records_apart(neighboring_relation) * (self.shape.record_weight * self.loss_clip)
 
     def rounding_error(self) -> float:
         """Return the error of the losses' sum; that of losses and ridge is rounded once more."""

@@ -102,6 +102,12 @@ class CertifiedMinimizer(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
+        problem = getattr(self.shape, "problem", None)
+        if problem is not None and problem.several_rows and not isinstance(self.shape, ErmShape):
+            raise ValueError(
+                "objective must be 'erm' where a record is a group of several rows; got "
+                f"{type(self.shape).__name__}, whose distance is proved for a row."
+            )
         between = float(self.shape.minimizer_sensitivity(neighboring_relation))
         return between + 2.0 * self.distance
 
@@ -233,7 +239,7 @@ class DescentIterate(Query):
     def exact_sensitivity(self, neighboring_relation: str) -> float:
         """Return the distance that the docstring proves."""
         records = records_apart(neighboring_relation)
-        return self._apart(records * self.shape.lipschitz / self.shape.n_samples)
+        return self._apart(records * self.shape.record_lipschitz / self.shape.n_samples)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the same, or what the paper states."""

@@ -68,13 +68,29 @@ class ProductSums(Query):
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
         alone = records_apart(neighboring_relation) == 1
-        farthest = self._single if alone else self.largest * (1.0 + _TARGET_SHARE)
+        largest = self.shape.record_weight * self.shape.row_norm**2
+        farthest = largest * (math.sqrt(0.5 + _TARGET_SHARE) if alone else 1.0 + _TARGET_SHARE)
         return farthest * (1.0 + 16.0 * UNIT)
 
     def rounding_error(self) -> float:
         """Return the error of a sum through so many additions an entry."""
         additions = self.shape.gram_additions() + 40
         return 1.01 * UNIT * additions * self.shape.n_samples * self._single
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse ranges in which some targets have no place.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        center, half = point
+        if not (abs(center) <= self.largest_argument and 1e-100 <= half <= 1e100):
+            raise ValueError(
+                "center must be finite, and half the width of a range between 1e-100 and 1e100; "
+                f"got {center} and {half}. Nothing was spent."
+            )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The triangle, and the products with the target."""

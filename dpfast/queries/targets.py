@@ -25,7 +25,7 @@ class _Counts(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation)) * self.shape.max_weight
+        return math.sqrt(records_apart(neighboring_relation)) * self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weights."""
@@ -33,8 +33,12 @@ class _Counts(Query):
         return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def count(self, prepared: RowSums, edges: Vector) -> Vector:
-        """The counts up to the first edge, from there up to the second, and so on."""
-        total = np.zeros(self.dimension)
+        """The counts up to the first edge, from there up to the second, and so on.
+
+        Edges are sorted, lest rounding have brought two out of order: a search among others finds
+        places that depend on where it looked before, that is on other rows.
+        """
+        edges, total = np.sort(edges), np.zeros(self.dimension)
         for part in prepared.map_blocks(partial(_counts, edges=edges)):
             total += part
         return total
@@ -78,17 +82,26 @@ class TargetSum(Query):
     ----------
     shape : ProblemShape
         Of a loss whose targets are not below 0.
+
+    Raises
+    ------
+    ValueError
+        If the loss has other targets.
     """
 
     dimension = 1
 
     def __init__(self, shape: ProblemShape) -> None:
+        if not shape.loss.target_range[0] >= 0.0:
+            raise ValueError(
+                f"loss must be one whose targets are not below 0; got {shape.loss.name!r}."
+            )
         self.shape = shape
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses a relation that there is not
-        return self.shape.max_weight
+        return self.shape.record_weight
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weighted shares."""
@@ -127,6 +140,21 @@ class TargetHistogram(_Counts):
         How many bins there are.
     """
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse bins without a width.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        low, high = point
+        if not (low < high and math.isfinite(high - low)):
+            raise ValueError(
+                f"high must be greater than low, and both finite; got {high} and {low}. Nothing "
+                "was spent."
+            )
+
     def __call__(self, prepared: RowSums, *point: float) -> Vector:
         """The counts between two places."""
         low, high = point
@@ -154,17 +182,18 @@ class TargetTails(_Counts):
         self.steps = steps
 
     def check_point(self, *point: Any) -> None:
-        """Refuse distances that do not grow.
+        """Refuse distances that do not grow, and a place that is none.
 
         Raises
         ------
         ValueError
         """
         super().check_point(*point)
-        if not 0.0 < point[1] < point[2]:
+        place, least, greatest = point
+        if not (math.isfinite(place) and 0.0 < least < greatest < math.inf):
             raise ValueError(
-                f"distances must be positive and grow; got {point[1]} and {point[2]}. Nothing was "
-                "spent."
+                "the place must be finite, and distances positive and growing; got "
+                f"{place}, {least} and {greatest}. Nothing was spent."
             )
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:

@@ -25,6 +25,7 @@ def descent_contraction(step: float, mu: float, smoothness: float) -> float:
 
     ``w - η∇F(w)`` has the Jacobian ``I - η∇²F`` with eigenvalues in ``[1 - ηβ, 1 - ηµ]``, so
     ``c = max(|1 - ηµ|, |1 - ηβ|)``; it is at most 1 for ``η <= 2/β`` and least at ``2/(β + µ)``.
+    A step that is longer by rounding is admitted, with the c above 1 that it has.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def descent_contraction(step: float, mu: float, smoothness: float) -> float:
     step = check_real("step", step, low=0.0, low_open=True)
     if step * smoothness > 2.0 * (1.0 + 1e-12):
         raise ValueError(f"step must be <= 2 / smoothness = {2.0 / smoothness:.6g}; got {step!r}.")
-    return min(1.0, max(abs(1.0 - step * mu), abs(1.0 - step * smoothness)))
+    return max(abs(1.0 - step * mu), abs(1.0 - step * smoothness))
 
 
 def descent_sensitivity(
@@ -85,6 +86,8 @@ def descent_sensitivity(
     total = float(iterations)
     if 0.0 < c < 1.0:
         total = min(total, -math.expm1(iterations * math.log(c)) / (1.0 - c))
+    elif c > 1.0:
+        total = math.expm1(iterations * math.log(c)) / (c - 1.0) * (1.0 + 2.0**-40)
     elif c == 0.0:
         total = 1.0
     return step * check_real("gradient_distance", gradient_distance, low=0.0) * total

@@ -1,19 +1,32 @@
 """Every query keeps what it states, on worst-case and random neighbors."""
 
 import inspect
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from queries.contract import CASES, RELATIONS, check, value
 
 import dpfast.queries
+from dpfast import Problem, ProblemShape
+from dpfast.fused import BallSample, PerturbedMinimizer
 from dpfast.mechanisms import Query
+from dpfast.objectives import objective_shape
 from dpfast.queries import (
+    CertifiedMinimizer,
     ColumnHistogram,
     ColumnParts,
     CoordinateGradient,
+    DescentIterate,
+    GradientStep,
     LongRows,
+    ProductSums,
+    RankScores,
     RelativeGradient,
+    TargetHistogram,
+    TargetSum,
+    TargetTails,
 )
 
 
@@ -58,6 +71,8 @@ def test_the_largest_arguments_have_finite_values_on_all_rows(case):
                         query.largest_argument, 1e300
                     )
                     far = length * largest.reshape(argument.shape)
+                    if isinstance(query, RankScores):
+                        far = np.sort(far)  # ends are in order
                     changed = (*point[:place], far, *point[place + 1 :])
                     query.check_point(*changed[query.fixed :])
                     for record in case.records:
@@ -96,3 +111,87 @@ def test_scales_that_take_rows_beyond_floating_point_are_refused(scale):
         elif type(query) is CoordinateGradient:
             with pytest.raises(ValueError, match=r"corner's unit must be between|with a corner"):
                 query.check_point(np.zeros(4), scale)
+
+
+SQUARED = ProblemShape(3, 1, 1.0, "squared", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "point"),
+    [
+        *((TargetHistogram(SQUARED, 6), (low, high)) for low, high in (
+            (1.0, -1.0), (0.5, 0.5), (np.nan, 1.0), (-1.0, np.inf), (-1e308, 1e308))),
+        *((TargetTails(SQUARED, 4), point) for point in (
+            (np.nan, 0.1, 1.0), (np.inf, 0.1, 1.0), (0.0, 0.1, np.inf), (0.0, np.nan, 1.0),
+            (0.0, 0.1, 0.1))),
+        *((ProductSums(SQUARED, 1.0), point) for point in (
+            (0.0, 0.0), (0.0, -1.0), (0.0, np.nan), (np.nan, 1.0), (np.inf, 1.0), (0.0, 1e-320),
+            (0.0, np.inf))),
+        *((RankScores(3), point) for point in (
+            (0, np.array([0.0, 2.0, 1.0]), 5), (0, np.array([2.0, 1.0, 0.0]), 5),
+            (0, np.arange(3.0), np.inf), (0, np.arange(3.0), np.nan))),
+    ],
+)  # fmt: skip
+def test_places_that_are_none_are_refused_before_anything_is_spent(query, point):
+    with pytest.raises(ValueError, match="Nothing was spent"):
+        query.check_point(*point)
+
+
+def test_a_sum_of_targets_is_not_stated_where_they_may_be_below_zero():
+    with pytest.raises(ValueError, match="targets are not below 0"):
+        TargetSum(SQUARED)
+
+
+def test_a_row_is_counted_by_itself_where_rounding_swaps_edges():
+    """Distances so close that computed ones are not in order: rows still count one by one."""
+    least, greatest, steps = 4045.8902283971674, 4045.8902283971693, 7
+    far = np.geomspace(least, greatest, steps + 1)
+    assert np.any(np.diff(far) < 0.0)
+    query = TargetTails(SQUARED, steps)
+    query.check_point(0.0, least, greatest)
+    ends = [np.nextafter(far, to) for to in (0.0, np.inf)] + [far]
+    targets = np.concatenate([sign * end for sign in (1.0, -1.0) for end in ends])
+
+    def counts(y):
+        problem = Problem(np.zeros((len(y), 1)), y, "squared", data_norm=1.0, intercept=0.0)
+        return query(problem, 0.0, least, greatest)
+
+    alone = {y: counts(np.array([y])) for y in targets}
+    for pair in itertools.product(targets, repeat=2):
+        np.testing.assert_array_equal(counts(np.array(pair)), alone[pair[0]] + alone[pair[1]])
+
+
+PARTS = [case for case in CASES if case.name.endswith("rows that are parts of a group")]
+
+
+@pytest.mark.parametrize("case", PARTS, ids=lambda case: case.name)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_sums_of_weighted_rows_state_nothing_of_groups_of_any_size(case, relation):
+    """Without a largest number of rows each row of a group would count as a record."""
+    query = case.make(5)
+    assert query.shape.max_rows_per_group == 3
+    query.shape = replace(query.shape, max_rows_per_group=None)
+    with pytest.raises(ValueError, match="max_rows_per_group must be given"):
+        query.sensitivity(relation)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_minimizers_and_steps_state_nothing_of_groups_of_any_size(relation):
+    shape = ProblemShape(9, 2, 1.0, alpha=0.1, unit="group")
+    risk = objective_shape("erm", shape, 0.1)
+    tilted = objective_shape("tilted", shape, 0.1, tilt=1.0)
+    for query in (
+        CertifiedMinimizer(risk, 1e-3), DescentIterate(shape, 0.1, 3, 0.5),
+        GradientStep(shape, 0.1, 1.0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="max_rows_per_group must be given"):
+            query.sensitivity(relation)
+    with pytest.raises(ValueError, match="objective must be 'erm'"):
+        CertifiedMinimizer(tilted, 1e-3).sensitivity(relation)
+    with pytest.raises(ValueError, match="max_rows_per_group must be given"):
+        BallSample(shape, 1.0, relation, radius=1.0)
+    with pytest.raises(ValueError, match="groups of one row"):
+        PerturbedMinimizer(
+            replace(shape, max_rows_per_group=2), relation,
+            noise="gaussian", scale=1.0, tolerance=1e-3, output_noise=1.0,
+        )  # fmt: skip

@@ -202,3 +202,16 @@ def test_columns_that_are_bounded_remain_columns():
     ratio = W[[1, 3], 1] / lowered[[1, 3], 1]
     assert ratio[0] == pytest.approx(ratio[1])
     assert ratio[0] > 100.0
+
+
+def test_what_is_allowed_beyond_the_limit_is_charged():
+    """A transform that rounding left a hair too long, and the row that has all of its reach."""
+    direction = np.array([3.0, 4.0]) / 5.0
+    transform = np.vstack([direction / 2.0, direction])
+    shape = ProblemShape(1, 1, 2.0)
+    limit = coordinates.reach_of(shape, transform) / (1.0 + 0.999 * 2.0**-40)
+    query = CoordinateGradient(shape, 1e9, limit)
+    problem = Problem([[2.0]], [-1.0], data_norm=2.0)
+    length = np.linalg.norm(query.evaluate(problem, transform, np.full(2, 1e3)))
+    charged = query.sensitivity("add_or_remove_one") + 2.0 * query.rounding_error()
+    assert charged * (1.0 - 1e-12) <= length <= charged

@@ -91,5 +91,5 @@ def test_the_bias_of_clipped_slopes():
 @pytest.mark.parametrize("distances", [(0.0, 1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, 0.5)])
 def test_distances_that_do_not_grow_are_refused(distances):
     query = TargetTails(ProblemShape(10, 1, 1.0, Loss("huber")), 3)
-    with pytest.raises(ValueError, match="distances must be positive and grow"):
+    with pytest.raises(ValueError, match="distances positive and growing"):
         query.check_point(0.0, *distances)

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -46,6 +47,18 @@ def test_sensitivity_is_that_of_a_plain_sum():
         plain = step * sum(c**t for t in range(37))
         assert zhang2017.descent_sensitivity(37, step, 0.3, BETA, 1.0) == pytest.approx(plain)
     assert zhang2017.descent_sensitivity(9, 0.25, 4.0, 4.0, 1.0) == 0.25  # c = 0
+
+
+@pytest.mark.parametrize("beyond", [0.0, 3e-16, 9e-13])
+def test_a_step_that_rounding_made_too_long_is_charged_for_what_it_adds(beyond):
+    """Ten million steps of which each takes points apart by a hair."""
+    step, iterations = 2.0 / BETA * (1.0 + beyond), 10**7
+    with mpmath.workdps(50):
+        c = mpmath.mpf(step) * BETA - 1
+        total = (c**iterations - 1) / (c - 1) if c > 1 else mpmath.mpf(iterations)
+        exact = float(step * total)
+    found = zhang2017.descent_sensitivity(iterations, step, 0.0, BETA, 1.0)
+    assert exact * (1.0 - 2.0**-50) <= found <= exact * (1.0 + 1e-9)
 
 
 def test_steps_that_may_diverge_are_refused():

@@ -209,6 +209,11 @@ def plan(
         check_integer("batch", batch, low=1, high=shape.n_samples)
         if paper:
             raise ValueError(f"batch must be None for calibration='paper'; got {batch!r}.")
+        if shape.unit == "group":
+            raise ValueError(
+                f"batch must be None for groups of rows; got {batch!r}. In which block a group is "
+                "depends on the others' ids and rows, so that neighbors may differ in several."
+            )
         blocks = -(-shape.n_samples // batch)
     total = budget_filter(budget, "auto").limit
     shape = _with_ridge(shape, alpha)
