@@ -11,7 +11,6 @@ are long in the others are counted: if many are, nothing of all this is believed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnHistogram, LongRows
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import Search, ends, normal_laws
+from dpfast.solvers._shares import Release
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -88,7 +88,7 @@ def planned(
     columns: NDArray[np.intp],
     rounds: int,
     share: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)

@@ -11,16 +11,16 @@ both sides, or if noise hides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetTails
 from dpfast.shape import ProblemShape
+from dpfast.solvers._shares import Release
 from dpfast.solvers._target_range import Place
 
 Vector = NDArray[np.float64]
@@ -83,7 +83,7 @@ def planned(
     shape: ProblemShape,
     bound: float,
     share: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
     clip: float,
     noise: float,
 ) -> Tails:

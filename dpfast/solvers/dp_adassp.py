@@ -40,6 +40,7 @@ from dpfast.queries import ProductSums, upper_triangle
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._lengths import said_of_lengths
+from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
 
 Vector = NDArray[np.float64]
@@ -137,33 +138,24 @@ def plan(
 
     query = ProductSums(shape, target_bound)
     target_range = None
-    if rounds > 0:
-        mu = budget_mu(budget, accountant)
-        apart = math.sqrt(records_apart(neighboring_relation))
-        for_range = share(mu * shape.n_samples / apart)
-        target_range = planned(
-            shape,
-            target_bound,
-            rounds,
-            for_range,
-            lambda share, query, where: Gaussian.calibrate(
-                Budget(mu=mu * math.sqrt(share)), query, neighboring_relation, where=where
-            ),
-        )
-        budget_of_sums = Budget(mu=mu * math.sqrt(1.0 - for_range))
     mechanism: Gaussian | L2Laplace
     if pure:
         mechanism = L2Laplace.calibrate(budget, query, neighboring_relation, where=_SUMS)
-        # E‖z‖² = D (D + 1) scale² for this law.
-        stddev = math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
+    elif rounds > 0:
+        mu = budget_mu(budget, accountant)
+        for_range = share(mu * shape.n_samples / math.sqrt(records_apart(neighboring_relation)))
+        release = releases(mu, neighboring_relation)
+        target_range = planned(shape, target_bound, rounds, for_range, release)
+        mechanism = release(1.0 - for_range, query, _SUMS)
     else:
-        if target_range is not None:
-            mechanism = Gaussian.calibrate(budget_of_sums, query, neighboring_relation, where=_SUMS)
-        else:
-            mechanism = Gaussian.calibrate(
-                budget, query, neighboring_relation, accountant=accountant, where=_SUMS
-            )
-        stddev = mechanism.stddev
+        mechanism = Gaussian.calibrate(
+            budget, query, neighboring_relation, accountant=accountant, where=_SUMS
+        )
+    if isinstance(mechanism, Gaussian):
+        noise, stddev = "gaussian", mechanism.stddev
+    else:
+        # E‖z‖² = D (D + 1) scale² for this law.
+        noise, stddev = "l2-laplace", math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
     learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
@@ -174,7 +166,7 @@ def plan(
         settings=Settings(
             mechanism=mechanism,
             target_range=target_range,
-            noise="gaussian" if isinstance(mechanism, Gaussian) else "l2-laplace",
+            noise=noise,
             target_bound=target_bound,
             target_factor=query.target_factor,
             ridge=ridge,

@@ -70,7 +70,7 @@ Carroll 1989); one-step estimates with private scores and curvature as Avella-Me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -100,6 +100,7 @@ from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._shares import Release, releases
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -253,10 +254,7 @@ def plan(
     shares = shares_of(shape, cov_type, adaptive=clip == "auto")
     ratio = width_ratio(shape, reach, by_row, shares["scores"])
 
-    def release(share: float, query: Query, where: str) -> Gaussian:
-        part = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(part, query, neighboring_relation, where=where)
-
+    release = releases(mu, neighboring_relation)
     mechanisms = _mechanisms(shape, shares, course, reach, by_row, release)
     accesses = mechanisms.in_order(course)
     looks = sum(count for _, count in accesses)
@@ -333,7 +331,7 @@ def _mechanisms(
     course: _estimation.Course,
     clip: float,
     mu: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> Mechanisms:
     """All of them, calibrated."""
     root, limit = math.sqrt(shape.dim), stack_limit(shape)

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Access, Gaussian, Query
+from dpfast.mechanisms import Access, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
@@ -86,6 +86,7 @@ from dpfast.solvers._coordinates import (
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction, Spread
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
@@ -304,10 +305,7 @@ def plan(
     if grouped:
         limit = _groups.limit_of(shape, radius)
 
-    def release(share: float, query: Query, where: str) -> Gaussian:
-        budget = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
-
+    release = releases(mu, neighboring_relation)
     ranges = None
     if ranging > 0:
         ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
@@ -452,7 +450,7 @@ def _learning(
     limit: float,
     counts: float,
     squares: bool,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell

@@ -33,6 +33,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, learn
+from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
 from dpfast.solvers._whitened_rules import (
     clips_groups,
@@ -153,27 +154,17 @@ def plan_multinomial(
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
-    mu = budget_mu(budget, accountant)
-    gradient = Gaussian.calibrate(
-        Budget(mu=mu * math.sqrt(share / steps)),
-        _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent),
-        neighboring_relation,
-        where=_GRADIENT,
-    )
-    learning = settings.learning
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
+    query = _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent)
+    learning, a_round = settings.learning, for_moments / settings.rounds
     moments = tuple(
-        Gaussian.calibrate(
-            Budget(mu=mu * math.sqrt(for_moments / settings.rounds)),
-            _of_all_classes(mechanism, n_classes),
-            neighboring_relation,
-            where=mechanism.where,
-        )
+        release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
         for mechanism in learning.moments
     )
     settings = replace(
         settings,
         learning=replace(learning, moments=moments),
-        gradient=gradient,
+        gradient=release(share / steps, query, _GRADIENT),
         gradient_share=share,
         learning_share=for_moments,
         curvature=CLASS_CURVATURE * shape.max_weight,

@@ -37,6 +37,7 @@ from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.prior import check_shape
 
@@ -229,17 +230,12 @@ def plan_with_rows(
             f"X must have at most {MOST_KNOWN} columns, the intercept's included, and alpha must "
             f"be None, for a fit with public rows; got {shape.dim} and {shape.alpha}."
         )
-    mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     steps = next(steps for least, steps in _STEPS if u >= least)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
     slope = _large_slope(shape, prior)
     clip_norm = clip * math.sqrt(shape.dim) * slope
-
-    def release(share: float, query: CoordinateGradient, where: str) -> Gaussian:
-        each = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(each, query, neighboring_relation, where=where)
-
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
     columns, consistent = 1 + (shape.intercept != 0.0), shape.loss.multiclass
