@@ -32,7 +32,7 @@ from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import ColumnParts, bounded, upper_triangle
+from dpfast.queries import ColumnParts, bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
@@ -297,7 +297,7 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
 # ---- columns ------------------------------------------------------------------------------------
 
 
-class _Estimate:
+class Estimate:
     """Mean of noisy values, each weighted by its precision."""
 
     def __init__(self, size: int) -> None:
@@ -327,7 +327,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
-    centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
+    centers, squares, classes = Estimate(d), Estimate(d), Estimate(query.counted)
     center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
     shares = np.zeros(query.counted)
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
@@ -489,10 +489,7 @@ def _correlation(
     d, free, n = shape.n_features, found.free, shape.n_samples
     asked = found.transform.copy()
     asked[:, free:] = 0.0  # what is constant has no place among the correlations
-    upper, entries = upper_triangle(d)
-    noisy = np.zeros((d, d))
-    noisy[upper] = curator.release(mechanism, asked) / entries
-    moments = ((noisy + np.triu(noisy, 1).T) / n)[:free, :free]
+    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
     # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
     noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
     columns = np.flatnonzero(np.arange(d) != found.anchor)

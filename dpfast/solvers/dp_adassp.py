@@ -36,7 +36,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import ProductSums, upper_triangle
+from dpfast.queries import ProductSums, symmetric
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._lengths import said_of_lengths
@@ -193,10 +193,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if settings.target_range is not None:
         center, half, _ = learn_range(settings.target_range, curator)
     noisy = curator.release(settings.mechanism, center, half)
-    upper, entries = upper_triangle(dim)
-    gram = np.zeros((dim, dim))
-    gram[upper] = noisy[:-dim] / entries
-    gram += np.triu(gram, 1).T
+    gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
     # The constant takes up the center; the ridge is that of both together.
     shift = np.zeros(dim)

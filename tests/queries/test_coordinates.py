@@ -16,7 +16,7 @@ from dpfast.queries import (
     bounded,
     coordinates,
 )
-from dpfast.queries.coordinates import column_transform, upper_triangle
+from dpfast.queries.coordinates import column_transform, symmetric, triangle_of
 
 
 def correlated(n=3000, seed=0, d=6):
@@ -59,9 +59,9 @@ def test_sums_against_whole_arrays(sparse):
     rows = np.column_stack([X, np.ones(len(X))])
     np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
                                atol=1e-12)  # fmt: skip
-    upper, entries = upper_triangle(6)
     triangle = Gram(problem.shape, 1.5, 1e6).evaluate(problem, W)
-    np.testing.assert_allclose(triangle, (Z.T @ Z)[upper] * entries, rtol=1e-11)
+    np.testing.assert_allclose(triangle, triangle_of(Z.T @ Z), rtol=1e-11)
+    np.testing.assert_allclose(symmetric(triangle, 6), Z.T @ Z, rtol=1e-11)
 
     lengths = coordinates._lengths_in(problem.shape, W)(problem)
     exact = np.linalg.norm(rows @ W, axis=1)

@@ -334,7 +334,7 @@ def test_declarations_are_of_all_columns(columns):
 def test_rounds_count_by_their_precision():
     rng = np.random.default_rng(0)
     values, deviations = rng.standard_normal((3, 5)), rng.uniform(0.1, 2.0, (3, 5))
-    estimate = _coordinates._Estimate(5)
+    estimate = _coordinates.Estimate(5)
     for count in (1, 2, 3):
         found = estimate.add(values[count - 1], deviations[count - 1])
         precisions = deviations[:count] ** -2
