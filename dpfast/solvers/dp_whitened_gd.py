@@ -252,7 +252,7 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked, grouped = shape.loss.log_link, clips_groups(shape)
-    alike = _check_consistent(consistent, shape, u)
+    alike = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrow = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
@@ -361,9 +361,10 @@ def plan(
     )
 
 
-def _check_consistent(consistent: bool | str, shape: ProblemShape, u: float) -> bool:
+def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
+    """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
-        return automatic_consistent(shape, u)
+        return automatic
     if check_flag("consistent", consistent) and clips_groups(shape):
         raise ValueError("consistent must be False for groups of rows; got True.")
     return bool(consistent)

@@ -115,11 +115,9 @@ def plan_multinomial(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
-    consistent = options.pop("consistent", "auto")
-    if consistent == "auto":
-        consistent = not grouped
-    elif check_flag("consistent", consistent) and grouped:
-        raise ValueError("consistent must be False for groups of rows; got True.")
+    consistent = dp_whitened_gd.check_consistent(
+        options.pop("consistent", "auto"), shape, automatic=not grouped
+    )
     if options.get("shrinkage", "auto") == "auto":
         options["shrinkage"] = 0.0
     # The plan of two classes would draw weights to zero by the noise of two.

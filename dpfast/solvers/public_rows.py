@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.privacy import Budget, affordable
+from dpfast.privacy import Budget
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform, reach_limit
@@ -223,12 +223,11 @@ def plan_with_rows(
     ValueError
         If the budget or the loss does not suit.
     """
-    check_shape(shape, budget, neighboring_relation)
-    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    if shape.alpha is not None or shape.dim > MOST_KNOWN:
+    check_shape(shape, budget, neighboring_relation, accountant)
+    if shape.dim > MOST_KNOWN:
         raise ValueError(
-            f"X must have at most {MOST_KNOWN} columns, the intercept's included, and alpha must "
-            f"be None, for a fit with public rows; got {shape.dim} and {shape.alpha}."
+            f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
+            f"public rows; got {shape.dim}."
         )
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     steps = next(steps for least, steps in _STEPS if u >= least)
