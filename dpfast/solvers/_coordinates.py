@@ -334,7 +334,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     if learning.ranges is not None:
         told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
         if told is not None:
-            ranged, deviations = told.found, told.deviation / unit
+            ranged, deviations = told.believed, told.deviation / unit
             center = np.where(ranged, told.center / unit, 0.0)
     for mechanism in moments:
         query = _parts_of(mechanism)

@@ -63,7 +63,6 @@ class Settings:
     learning: Learning
     gradient: Gaussian
     curvature: float
-    radius: float
     limit: float
     regime: str
     clip_norm: float

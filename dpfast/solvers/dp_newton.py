@@ -103,7 +103,6 @@ from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._shares import Release, releases
 
 Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NAME = "dp-newton"
 

@@ -333,7 +333,6 @@ def plan(
         gradient=release(left / options["iterations"], query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if linked else shape.loss.smoothness * shape.max_weight,
-        radius=radius,
         limit=limit,
         regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
@@ -348,7 +347,7 @@ def plan(
     )
     if for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, 1.0, for_tails, release, options["clip"], by_noise)
+        tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,

@@ -47,7 +47,7 @@ def test_the_plan_states_the_sensitivities(relation):
         correlation_clip=1.5, range_rounds=0,
     )  # fmt: skip
     k = 2 if relation == "replace_one" else 1
-    radius = settled.settings.radius
+    radius = settled.settings.learning_clip * math.sqrt(shape.dim)
     first, *others, correlation, gradient = settled.events
     # Parts of both signs and classes, then squares.
     assert first.sensitivity == pytest.approx(math.sqrt(5 * k * 1.09), rel=1e-2)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
@@ -47,8 +46,6 @@ from dpfast.solvers._noisy_epochs import (
     settle_clip_norm,
     settle_ridge,
 )
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-svrg"
 
@@ -164,7 +161,7 @@ def plan(
     difference = check_real("difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100)
     difference = min(difference, 2.0 * longest)
 
-    relative = _snapshot_noise(share, epochs, inner, rows / shape.n_samples)
+    relative = _snapshot_noise(share, inner, rows / shape.n_samples)
     multiplier = noise_multiplier(
         budget, accountant, unit_events,
         neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
@@ -261,11 +258,11 @@ def unit_events(
     return [snapshot, *sampled_unit_events(noise, relation, sampling, batch, n_samples, count)]
 
 
-def _snapshot_noise(share: float, epochs: int, inner: int, rate: float) -> float:
+def _snapshot_noise(share: float, inner: int, rate: float) -> float:
     """The snapshots' noise multiplier relative to the differences'.
 
-    With multipliers z and rz the squared signal-to-noise ratios are ``q² epochs inner / z²`` and
-    ``epochs / (r z)²``.
+    With multipliers z and rz the squared signal-to-noise ratios of an epoch are ``q² inner / z²``
+    and ``1 / (r z)²``.
     """
     return math.sqrt((1.0 - share) / (share * inner)) / rate
 
