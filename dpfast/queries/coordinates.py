@@ -479,8 +479,8 @@ def multinomial_gradient(
     Parameters
     ----------
     problem : Problem
-        With labels; rows are clipped by the lengths of :meth:`dpfast.Problem.clipped_by`, and not
-        at all without these.
+        With labels; rows are clipped by the lengths that
+        :meth:`dpfast.Problem.clipped_by_lengths` was given, and not at all without these.
     w : ndarray of shape (K, dim)
     clip_norm : float, default=inf
 

@@ -208,8 +208,8 @@ def plan(
         Ridge in the learned coordinates, the intercept left alone, as a share of the loss's largest
         curvature.
     james_stein : bool or "auto"
-        Whether weights that noise alone would explain are drawn to zero in the end, see
-        :func:`kept`.
+        Whether weights that noise alone would explain are drawn to zero in the end (after James &
+        Stein 1961).
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.  With any of them, a
