@@ -38,7 +38,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ProductSums, symmetric
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
@@ -119,11 +119,7 @@ def plan(
             f"X must have at most {MAX_DIM} columns for {NAME}; got {shape.n_features}. "
             "The huber loss with a large threshold is solved by other solvers."
         )
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0
-    if alpha != "auto":
-        ridge = check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
+    ridge = check_alpha(alpha, shape)
     target_bound = check_real("target_bound", target_bound, low=1e-100, high=1e100)
     floor = check_real("floor", floor, low=0.0, low_open=True, high=1e100)
 
@@ -159,7 +155,7 @@ def plan(
     learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=(*learned, (mechanism, 1)),
@@ -169,7 +165,7 @@ def plan(
             noise=noise,
             target_bound=target_bound,
             target_factor=query.target_factor,
-            ridge=ridge,
+            ridge=ridge or 0.0,
             least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * stddev,
         ),
         expected=MappingProxyType({"noise_stddev_per_row": stddev / shape.n_samples}),

@@ -99,7 +99,7 @@ from dpfast.queries import (
 from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._shares import Release, releases
 
 Vector = NDArray[np.float64]
@@ -238,9 +238,7 @@ def plan(
     """
     _check_served(shape)
     _check_cov_type(shape, cov_type)
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    ridge = check_alpha(alpha, shape)
     bound = 1.0 if shape.columns else shape.data_norm
     if column_bound is not None:
         bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
@@ -259,7 +257,7 @@ def plan(
     looks = sum(count for _, count in accesses)
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses,
@@ -272,7 +270,7 @@ def plan(
             clip=reach,
             price=(ratio**2 - 1.0) / reach**2,
             limit=stack_limit(shape),
-            ridge=ridge,
+            ridge=ridge or 0.0,
         ),
         expected=MappingProxyType(
             {

@@ -74,7 +74,7 @@ from dpfast.solvers import (
     _target_tails,
 )
 from dpfast.solvers._column_ranges import ColumnRanges
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
     Columns,
@@ -246,9 +246,7 @@ def plan(
             f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
             "'output-perturbation' take more."
         )
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    ridge = check_alpha(alpha, shape)
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked, grouped = shape.loss.log_link, clips_groups(shape)
@@ -336,7 +334,7 @@ def plan(
         limit=limit,
         regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
-        ridge=ridge,
+        ridge=ridge or 0.0,
         link=link,
         target_range=target_range,
         groups=groups,
@@ -351,7 +349,7 @@ def plan(
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses(settings),
