@@ -45,7 +45,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import validated
-from dpfast._validation import check_choice, check_flag, check_real
+from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
 from dpfast.errors import RepeatedFitWarning
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
@@ -427,7 +427,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.update(found)
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=2)
+            warn(repeated, RepeatedFitWarning)
         return self
 
     # ---- what the search makes of its parameters -------------------------------------------------
