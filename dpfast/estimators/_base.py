@@ -281,6 +281,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         beside = self._row_weights(fit_params)
         return from_dask(X, y, beside.get("sample_weight"), beside.get("groups"))
 
+    def _in_memory(
+        self, rows: Any, y: NDArray[Any], targets: Targets, counted: Mapping[str, Any]
+    ) -> Problem:
+        """The problem of checked rows, with arguments that say how much each of them counts."""
+        return Problem(
+            rows,
+            targets(y),
+            targets.loss,
+            data_norm=self.data_norm,
+            intercept=self._constant(),
+            n_jobs=self.n_jobs,
+            strict=self.strict,
+            columns=self._columns(),
+            **counted,
+        )
+
     def _over_blocks(
         self, source: Executor, y: Any, fit_params: Mapping[str, Any], targets: Targets
     ) -> BlockProblem:
@@ -376,8 +392,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit, charging `accounts`; None: those whose blocks surround the call.
 
-        Where this is `alone` no more than a part of something, the whole of it is checked and
-        noted by whoever makes it.
+        A fit that is not `alone` is a part of something, such as the fit of a table, which checks
+        and notes the whole by itself.
         """
         budget = Budget(self.epsilon, self.delta)
         _check_switch("strict", self.strict)
@@ -394,17 +410,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             rows, labels = self._validated(X, y, labels=self._takes_labels)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
-            problem = Problem(
-                rows,
-                targets[-1](stored),
-                targets[-1].loss,
-                data_norm=self.data_norm,
-                intercept=self._constant(),
-                n_jobs=self.n_jobs,
-                strict=self.strict,
-                columns=self._columns(),
-                **counted,
-            )
+            problem = self._in_memory(rows, stored, targets[-1], counted)
         if alone:
             shape = problem.shape
             check_promise(budget, shape.n_samples, shape.unit)
