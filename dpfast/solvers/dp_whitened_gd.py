@@ -250,8 +250,8 @@ def plan(
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked, grouped = shape.loss.log_link, clips_groups(shape)
-    alike = check_consistent(consistent, shape, automatic_consistent(shape, u))
-    narrow = _check_narrowing(narrowing, shape, u)
+    consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
+    narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
     counts = weight_of_counts(u)
@@ -259,8 +259,8 @@ def plan(
         automatic_settings,
         shape=shape,
         counts=counts if settled else COUNTED,
-        consistent=alike,
-        narrowing=narrow,
+        consistent=consistent,
+        narrowing=narrowing,
     )
     chosen = {
         "iterations": iterations,
@@ -279,46 +279,47 @@ def plan(
     }
     options = _checked(chosen, automatic, shape, u)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
-    for_range = _check_target_rounds(target_rounds, shape)
+    target_rounds = _check_target_rounds(target_rounds, shape)
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
     a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
-    ranging = _check_range_rounds(range_rounds, a_round)
+    range_rounds = _check_range_rounds(range_rounds, a_round)
     for_targets = _groups.SIZES_SHARE if grouped else 0.0
     if linked:
         for_targets = sum(_log_link.shares(u * shape.dim))
-    elif for_range > 0:
+    elif target_rounds > 0:
         for_targets = _target_range.share(rows)
     for_tails = 0.0
-    if for_range > 0 and is_mean(shape.loss):
+    if target_rounds > 0 and is_mean(shape.loss):
         for_tails = _target_tails.share(rows)
-    for_ranges = (ranging + 1) * a_round if ranging > 0 else 0.0  # and the count of long rows
+    # The count of long rows takes as much as a round.
+    for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
     left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.
     slope = 1.0 if linked else shape.loss.lipschitz
     clip_norm = options["clip"] * math.sqrt(shape.dim) * slope
     radius = options["learning_clip"] * math.sqrt(shape.dim)
-    farthest = _NARROWEST * math.sqrt(shape.dim) if ranging > 0 else 0.0
+    farthest = _NARROWEST * math.sqrt(shape.dim) if range_rounds > 0 else 0.0
     limit = reach_limit(shape, clip_norm, radius, farthest)
     if grouped:
         limit = _groups.limit_of(shape, radius)
 
     release = releases(mu, neighboring_relation)
     ranges = None
-    if ranging > 0:
-        ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
+    if range_rounds > 0:
+        ranges = _column_ranges.planned(shape, numeric, range_rounds, a_round, release)
     learning = _learning(shape, options, ranges, limit, counts, tells_squares(u), release)
     link = target_range = groups = None
-    query: Query = CoordinateGradient(shape, clip_norm, limit, alike)
+    query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if linked:
         link = _log_link.planned(shape, u, limit, release)
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-    elif for_range > 0:
+    elif target_rounds > 0:
         tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
         begin = first_quantile(shape.loss, u)
         target_range = _target_range.planned(
-            shape, 1.0, for_range, for_targets, release, tail, begin
+            shape, 1.0, target_rounds, for_targets, release, tail, begin
         )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     elif grouped:
@@ -339,9 +340,9 @@ def plan(
         target_range=target_range,
         groups=groups,
         rows_per_weight=u,
-        consistent=alike,
-        narrowing=narrow,
-        width=narrow * (shape.loss.width or 0.0) if shape.loss.cornered else None,
+        consistent=consistent,
+        narrowing=narrowing,
+        width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
     if for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)

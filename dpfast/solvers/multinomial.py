@@ -82,11 +82,11 @@ def plan_multinomial(
     budget : Budget
         Not pure.
     neighboring_relation, accountant, **options
-        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for half the `clip` there,
-        and four times the iterations, or 160 if that is less, of which the momentum spares most:
-        the curvature is bounded by twice that of two classes, so steps are half as long.  Steps
-        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md
-        has the evidence.
+        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" takes half the `clip` of two
+        classes; four times their iterations, at most 160, since steps are half as long (the
+        curvature is bounded by twice that of two classes), up to twice as many for many classes,
+        and fewer with momentum or few rows; `james_stein` from u = 2.5 on, and no `shrinkage`.
+        docs/whitened.md has the evidence.
 
     Returns
     -------
@@ -121,10 +121,11 @@ def plan_multinomial(
     if options.get("shrinkage", "auto") == "auto":
         options["shrinkage"] = 0.0
     # The plan of two classes would draw weights to zero by the noise of two.
-    stein = options.pop("james_stein", "auto")
-    stein = (
-        (u >= _EXPLAINED and not grouped) if stein == "auto" else check_flag("james_stein", stein)
-    )
+    james_stein = options.pop("james_stein", "auto")
+    if james_stein == "auto":
+        james_stein = u >= _EXPLAINED and not grouped
+    else:
+        check_flag("james_stein", james_stein)
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
@@ -142,19 +143,19 @@ def plan_multinomial(
     if options.get("iterations", "auto") == "auto":
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    share, for_moments = settings.gradient_share, settings.learning_share
+    gradient_share, learning_share = settings.gradient_share, settings.learning_share
     if options.get("learning_share", "auto") == "auto" and not grouped:
         # Where rows are few, hardly more than the shares of the classes is learned.
-        paid = with_counts(for_moments, weight_of_counts(u)) - for_moments
-        paid = min(paid, _MOST_PAID * share)
-        for_moments, share = for_moments + paid, share - paid
+        paid = with_counts(learning_share, weight_of_counts(u)) - learning_share
+        paid = min(paid, _MOST_PAID * gradient_share)
+        learning_share, gradient_share = learning_share + paid, gradient_share - paid
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     query = _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent)
-    learning, a_round = settings.learning, for_moments / settings.rounds
+    learning, a_round = settings.learning, learning_share / settings.rounds
     moments = tuple(
         release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
         for mechanism in learning.moments
@@ -162,9 +163,9 @@ def plan_multinomial(
     settings = replace(
         settings,
         learning=replace(learning, moments=moments),
-        gradient=release(share / steps, query, _GRADIENT),
-        gradient_share=share,
-        learning_share=for_moments,
+        gradient=release(gradient_share / steps, query, _GRADIENT),
+        gradient_share=gradient_share,
+        learning_share=learning_share,
         curvature=CLASS_CURVATURE * shape.max_weight,
         clip_norm=clip_norm,
         clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
@@ -172,7 +173,7 @@ def plan_multinomial(
         intercept_step=intercept_step,
         classes=n_classes,
         consistent=consistent,
-        james_stein=stein,
+        james_stein=james_stein,
     )
     plan = replace(
         base,
