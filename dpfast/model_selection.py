@@ -526,7 +526,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             if budget.delta > 0.0:
                 event = SelectionEvent(alternatives=tuple(dict.fromkeys(alternatives)), **settings)
             else:
-                largest = max(_pure_sum(events, budget) for events in alternatives)
+                largest = max(map(_pure_sum, alternatives))
                 event = PureSelectionEvent(epsilon_of_run=largest, **settings)
             affordable = Ledger(budget, accounts=()).can_afford(event)
             if affordable:
@@ -707,7 +707,7 @@ def _merged(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(replace(event, count=count) for event, count in counts.items())
 
 
-def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:
+def _pure_sum(events: tuple[Event, ...]) -> float:
     """Return the sum of the events' epsilons."""
     ledger = Ledger(Budget(1e6), "pure", accounts=())
     ledger.spend_all(events)

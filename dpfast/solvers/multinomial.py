@@ -154,7 +154,10 @@ def plan_multinomial(
     if options.get("clip", "auto") == "auto":
         clip_norm *= 0.5
     release = releases(budget_mu(budget, accountant), neighboring_relation)
-    query = _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent)
+    limit = settings.limit
+    query: Query = ClassGradient(shape, clip_norm, limit, n_classes, consistent)
+    if grouped:
+        query = _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
     learning, a_round = settings.learning, learning_share / settings.rounds
     moments = tuple(
         release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
@@ -191,20 +194,6 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     assert isinstance(query, ColumnParts)
     counts = query.relative_weight
     return ColumnParts(query.shape, query.radius, query.squares, n_classes, counts)
-
-
-def _query(
-    shape: ProblemShape,
-    clip_norm: float,
-    limit: float,
-    n_classes: int,
-    neighboring_relation: str,
-    consistent: bool,
-) -> Query:
-    """The gradients of all classes."""
-    if clips_groups(shape):
-        return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
-    return ClassGradient(shape, clip_norm, limit, n_classes, consistent)
 
 
 def _more_steps(n_classes: int, u: float) -> float:

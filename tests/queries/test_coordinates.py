@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from correlated import clipped_rows, correlated
 
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.coded import CodedMatrix
@@ -17,22 +18,6 @@ from dpfast.queries import (
     coordinates,
 )
 from dpfast.queries.coordinates import column_transform, symmetric, triangle_of
-
-
-def correlated(n=3000, seed=0, d=6):
-    """Badly scaled, far from centered, correlated rows in the unit ball, and their labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((n, d))
-    z[:, 1] = 0.9 * z[:, 0] + 0.4 * z[:, 1]
-    scale = 10.0 ** np.linspace(-3, 0, d)
-    X = 0.5 + z * scale
-    X /= 1.001 * np.linalg.norm(X, axis=1).max()
-    y = np.where(z @ np.linspace(1, -1, d) + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, y
-
-
-def clipped_rows(Z, radius):
-    return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
 
 
 @pytest.mark.parametrize("sparse", [False, True])

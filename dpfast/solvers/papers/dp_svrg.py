@@ -161,7 +161,9 @@ def plan(
     difference = check_real("difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100)
     difference = min(difference, 2.0 * longest)
 
-    relative = _snapshot_noise(share, inner, rows / shape.n_samples)
+    # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² inner / z² of
+    # the differences, at the rate q, and 1 / (r z)² of the snapshot.
+    relative = math.sqrt((1.0 - share) / (share * inner)) / (rows / shape.n_samples)
     multiplier = noise_multiplier(
         budget, accountant, unit_events,
         neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
@@ -256,15 +258,6 @@ def unit_events(
         count=snapshots,
     )
     return [snapshot, *sampled_unit_events(noise, relation, sampling, batch, n_samples, count)]
-
-
-def _snapshot_noise(share: float, inner: int, rate: float) -> float:
-    """The snapshots' noise multiplier relative to the differences'.
-
-    With multipliers z and rz the squared signal-to-noise ratios of an epoch are ``q² inner / z²``
-    and ``1 / (r z)²``.
-    """
-    return math.sqrt((1.0 - share) / (share * inner)) / rate
 
 
 def _where(epoch: int) -> str:
