@@ -324,6 +324,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     height = entry_bound(shape) / unit
     counted = indicators(shape)
     binary, tail = declared(shape, "binary"), _tail(shape, counted)
+    categories = counted | binary
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
@@ -351,7 +352,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if query.squares:
             deviation = scale**2 * noise / query.weight
             measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
-        moves = ~(counted | binary) & (np.minimum(above, below) > _MOVES * noise)
+        moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
@@ -369,17 +370,13 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
         lowest = np.where(counted, 0.0, -height)
-        center = np.where(counted | binary, np.clip(center, lowest, height), center)
-        rarer = np.where(binary, 0.5 * (height - np.abs(center)), center)
-        share, doubt = np.clip(rarer / height, 0.0, 1.0), centers.deviation() / spread
-        variance = np.where(binary, share * (1.0 - share), share)
-        rare = np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
-        scale = np.where(
-            counted | binary, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high))
-        )
+        center = np.where(categories, np.clip(center, lowest, height), center)
+        doubt = centers.deviation() / spread
+        share, rare = _rareness(center, doubt, binary, height, shape.dim)
+        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
     taken = np.zeros(d, dtype=bool)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~(counted | binary) & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
+        taken = ~categories & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
         # Squares that were clipped are too small: the variance of entries that are 0 or this high
         # is half of its bound.
         scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
@@ -395,7 +392,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         height=unit * height,
         frequency=share,
         frequency_deviation=doubt,
-        spiky=spiky & ~(counted | binary),
+        spiky=spiky & ~categories,
         ranged=ranged & (scale < _FAR_WIDER * deviations),
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
@@ -413,6 +410,19 @@ def _variance_bounds(
     high = np.maximum(size, _UNSEEN * noise) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def _rareness(
+    center: Vector, doubt: Vector, binary: NDArray[np.bool_], height: float, dim: int
+) -> tuple[Vector, Vector]:
+    """Shares of categories, or of the rarer of two values, and variances to scale them by.
+
+    Those are in units of the values' distance, and at least what the noise in a share makes them.
+    """
+    rarer = np.where(binary, 0.5 * (height - np.abs(center)), center)
+    share = np.clip(rarer / height, 0.0, 1.0)
+    variance = np.where(binary, share * (1.0 - share), share)
+    return share, np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * dim))
 
 
 def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
