@@ -200,7 +200,7 @@ class Coordinates:
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
 
-        The rows' weights are taken to be the largest, which are 1, unless the noise denies it.
+        All rows are taken to have the largest weight, which is 1, unless the counts deny it.
         """
         shares, noise = self.columns.shares, self.columns.share_deviation
         surplus, classes = float(shares.sum()) - 1.0, len(shares)
@@ -217,11 +217,11 @@ class Coordinates:
         return found
 
     def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
-        """``w = W v``, with as much effect of categories as noise in it lets one believe.
+        """``w = W v``, with the effects of categories shrunk as the noise in them asks for.
 
-        A category has noise, stretched by `W`; where few rows or none have it, slopes do not follow
-        its weight, and noise piles up.  What an effect is at the column's center goes to the
-        constant: typical rows keep their margins.
+        `W` stretches the noise in an effect, and noise piles up where few rows have the category,
+        since slopes hardly depend on its weight there.  What shrinking takes from a margin at the
+        column's center is added to the constant, so that typical rows keep their margins.
 
         Parameters
         ----------

@@ -134,7 +134,7 @@ def descend(
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the coordinates.
     change : float
-        Steps were longer than planned by this factor, and so was what noise made of them.
+        By which factor steps, and what noise did to the weights, were larger than planned.
     """
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
     mechanism, curvature, momentum = settings.gradient, settings.curvature, settings.momentum

@@ -219,13 +219,13 @@ def plan(
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
     consistent : bool or "auto"
-        Whether clipped rows count less whichever their label is, see
+        Whether rows are clipped by factors that do not depend on their labels, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
     narrowing : float or "auto"
-        Over how much of its width the rounded-off corner of a hinge or of the pinball loss is
-        rounded off in the end, at most 1.  "auto" is the less the more rows there are, if the loss
-        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is the
-        one in the end.
+        Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
+        that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
+        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is that
+        at the last step.
 
     Returns
     -------
@@ -283,14 +283,14 @@ def plan(
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
     a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
     range_rounds = _check_range_rounds(range_rounds, a_round)
-    for_targets = _groups.SIZES_SHARE if grouped else 0.0
+    for_targets = for_tails = 0.0
     if linked:
         for_targets = sum(_log_link.shares(u * shape.dim))
+    elif grouped:
+        for_targets = _groups.SIZES_SHARE
     elif target_rounds > 0:
         for_targets = _target_range.share(rows)
-    for_tails = 0.0
-    if target_rounds > 0 and is_mean(shape.loss):
-        for_tails = _target_tails.share(rows)
+        for_tails = _target_tails.share(rows) if is_mean(shape.loss) else 0.0
     # The count of long rows takes as much as a round.
     for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
     left = _left(options, for_targets + for_ranges + for_tails)

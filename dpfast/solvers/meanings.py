@@ -42,7 +42,7 @@ SETTINGS = {
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
     "correlation_clip": "length to which rows are cut while correlations are learned",
-    "consistent": "whether cut rows count less whichever their label is",
+    "consistent": "whether rows are cut by factors that do not depend on their labels",
     "column_bound": "largest entry of a row that is reckoned with",
     "correlation_share": "share of the budget (in units of mu²) for correlations of columns",
     "cov_type": "whether the covariance trusts the model",
@@ -69,7 +69,7 @@ SETTINGS = {
     "minimizer_sensitivity": "how far one record can move the exact minimizer",
     "mode": "what is released: a certified minimizer, or an iterate",
     "momentum": "share of the last step that is repeated",
-    "narrowing": "width of the loss's corner in the end, over that in the beginning",
+    "narrowing": "width of the loss's corner at the last step, over that at the first",
     "noise": "law of the noise",
     "noise_multiplier": "noise over what one record can change",
     "objective": "what is minimized",
@@ -96,6 +96,6 @@ SETTINGS = {
     "steps_per_epoch": "noisy steps between two full gradients",
     "target_bound": "largest absolute target",
     "target_factor": "weight of the products with the target among those of the features",
-    "width": "half the width over which the loss's corner is rounded off in the end",
+    "width": "half the width over which the loss's corner is rounded off at the last step",
 }
 """Settings of solvers, by the names of their fields."""
