@@ -2,7 +2,6 @@
 
 EXPECTED = {
     "choice_noise_scale": "scale of the noise in the scores by which a step size is chosen",
-    "excess_loss": "expected mean loss above the best possible",
     "excess_loss_by_noise": "mean loss that the noise adds, expected for rows as they mostly are",
     "excess_risk_bound": "expected mean loss above the best possible: at most this",
     "excess_risk_guess": "expected mean loss above the best possible: about this",
@@ -10,7 +9,6 @@ EXPECTED = {
     "gradient_noise_stddev": "noise in each entry of a mean gradient, standard deviation",
     "gradient_norm_bound": "expected squared length of the gradient at the result: at most this",
     "lower_bound": "what no private fit is below in expectation, for the worst loss of this kind",
-    "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
     "megabytes": "megabytes of memory that a fit takes beside the rows: at most",
     "minimax_gradients": "gradients until the saddle point is certified, up to a factor",
     "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
@@ -25,7 +23,6 @@ EXPECTED = {
     "rows_for_coverage": "rows from which on intervals hold what they promise",
     "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
     "width_ratio": "width of intervals over that without privacy, for even classes: about this",
-    "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
 }
 """Entries of :attr:`dpfast.solvers.Plan.expected`."""
 
