@@ -106,19 +106,21 @@ def plan_multinomial(
             "of all rows at once; got rows in blocks. Learn one class against the rest."
         )
     check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
-    unknown = sorted(set(options) - set(dp_whitened_gd.SOLVER.options))
+    known = dp_whitened_gd.SOLVER.options
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(
-            f"solver_options must be among {', '.join(dp_whitened_gd.SOLVER.options)} for "
-            f"multinomial regression; got {', '.join(unknown)}."
+            f"solver_options must be among {', '.join(known)} for multinomial regression; got "
+            f"{', '.join(unknown)}."
         )
+    automatic = {name for name in known if options.get(name, "auto") == "auto"}
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
     consistent = dp_whitened_gd.check_consistent(
         options.pop("consistent", "auto"), shape, automatic=not grouped
     )
-    if options.get("shrinkage", "auto") == "auto":
+    if "shrinkage" in automatic:
         options["shrinkage"] = 0.0
     # The plan of two classes would draw weights to zero by the noise of two.
     james_stein = options.pop("james_stein", "auto")
@@ -138,20 +140,20 @@ def plan_multinomial(
     )
     settings = base.settings
     steps, intercept_step = settings.iterations, settings.intercept_step
-    if options.get("intercept_step", "auto") == "auto":
+    if "intercept_step" in automatic:
         intercept_step = settings.step  # counts know the intercepts, and no other settles them
-    if options.get("iterations", "auto") == "auto":
+    if "iterations" in automatic:
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
     gradient_share, learning_share = settings.gradient_share, settings.learning_share
-    if options.get("learning_share", "auto") == "auto" and not grouped:
+    if "learning_share" in automatic and not grouped:
         # Where rows are few, hardly more than the shares of the classes is learned.
         paid = with_counts(learning_share, weight_of_counts(u)) - learning_share
         paid = min(paid, _MOST_PAID * gradient_share)
         learning_share, gradient_share = learning_share + paid, gradient_share - paid
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
-    if options.get("clip", "auto") == "auto":
+    if "clip" in automatic:
         clip_norm *= 0.5
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     limit = settings.limit
