@@ -1,8 +1,18 @@
-"""One-line checks of arguments, with messages that say what was expected and what came."""
+"""One-line checks of arguments, whose messages say what was expected and what came; warnings."""
 
+import inspect
 import math
 import numbers
+import warnings
 from collections.abc import Sequence
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of the line that called the package, however far from it this is."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("dpfast."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _message(name: str, expected: str, value: object, hint: str) -> str:

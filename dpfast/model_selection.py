@@ -45,7 +45,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import validated
-from dpfast._validation import check_choice, check_flag, check_real
+from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
 from dpfast.errors import RepeatedFitWarning
 from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
@@ -427,7 +427,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.update(found)
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=2)
+            warn(repeated, RepeatedFitWarning)
         return self
 
     # ---- what the search makes of its parameters -------------------------------------------------
@@ -526,7 +526,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             if budget.delta > 0.0:
                 event = SelectionEvent(alternatives=tuple(dict.fromkeys(alternatives)), **settings)
             else:
-                largest = max(_pure_sum(events, budget) for events in alternatives)
+                largest = max(map(_pure_sum, alternatives))
                 event = PureSelectionEvent(epsilon_of_run=largest, **settings)
             affordable = Ledger(budget, accounts=()).can_afford(event)
             if affordable:
@@ -707,7 +707,7 @@ def _merged(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(replace(event, count=count) for event, count in counts.items())
 
 
-def _pure_sum(events: tuple[Event, ...], budget: Budget) -> float:
+def _pure_sum(events: tuple[Event, ...]) -> float:
     """Return the sum of the events' epsilons."""
     ledger = Ledger(Budget(1e6), "pure", accounts=())
     ledger.spend_all(events)

@@ -6,7 +6,6 @@ A :class:`~dpfast.ProblemShape` holds what is public; a :class:`Problem` adds th
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeVar
@@ -16,7 +15,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast import _kernels
-from dpfast._validation import check_integer, check_real
+from dpfast._validation import check_integer, check_real, warn
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
@@ -189,7 +188,7 @@ class Problem(RowAccess):
         )
         if strict:
             raise ValueError(f"{name} must be given when strict=True; got None. {message}")
-        warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
+        warn(message, PrivacyLeakWarning)
         self.leaks = (*self.leaks, f"{name} was taken from the data")
         bound = largest or 1.0  # where all are zero, any bound will do
         if not 1e-100 <= bound <= 1e100:

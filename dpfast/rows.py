@@ -10,7 +10,6 @@ codes are written out as CSR one chunk at a time.  Arithmetic is float64 through
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpfast import _kernels
 from dpfast._arrays import numbers_in
+from dpfast._validation import warn
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
 
@@ -219,11 +219,7 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
             "by a rule fixed without looking at the data."
         ) from error
     if reason:
-        warnings.warn(
-            f"X was copied, which took {kernel.nbytes / 1e6:.0f} MB: {reason}.",
-            ConversionWarning,
-            stacklevel=4,
-        )
+        warn(f"X was copied, which took {kernel.nbytes / 1e6:.0f} MB: {reason}.", ConversionWarning)
     return NativeRows(kernel, kernel.nbytes, matrix)
 
 

@@ -6,17 +6,15 @@ import hashlib
 import itertools
 import os
 import pickle
-import signal
 import threading
 
 import numpy as np
 import pytest
+from forks import in_child, needs_fork
 from reference import samplers as twin
 
 from dpfast import _kernels
 from dpfast.random import SecureGenerator
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 DRAWS = {
     "uint64": lambda rng, n: rng.uint64(n),
@@ -109,25 +107,6 @@ def test_the_text_form_does_not_show_the_key():
 
 
 # ---- Forks --------------------------------------------------------------------------------------
-
-
-def in_child(function):
-    """Bytes that `function` returns in a forked child, which must finish within a minute."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)  # a deadlock ends the child, and the test fails
-            os.write(write, function())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        data = pipe.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    return data
 
 
 def words_of(rng, n=1000):

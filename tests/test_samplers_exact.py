@@ -6,12 +6,11 @@ The laws themselves are in test_samplers.
 
 import inspect
 import math
-import os
-import signal
 
 import numpy as np
 import pytest
 from declared import Unlimited, release
+from forks import in_child, needs_fork
 from scipy import stats
 
 import dpfast
@@ -19,7 +18,6 @@ from dpfast.mechanisms import MECHANISMS, AdditiveMechanism, Exponential, Select
 from dpfast.random import SecureGenerator
 
 ALARM = 1e-8
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 
 def tail(kind, scale, reach):
@@ -127,25 +125,6 @@ def releases(kind, rng):
         ],
         dtype=np.float64,
     )
-
-
-def in_child(function):
-    """The bytes that `function` returns in a forked child."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            os.write(write, function())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        data = pipe.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    return data
 
 
 @needs_fork

@@ -331,10 +331,7 @@ class CsvReader(_ColumnReader):
         try:
             return work()
         except (arrow.ArrowInvalid, arrow.ArrowKeyError) as error:
-            # What follows quotes an entry, or a row.
-            told = _TOLD.search(str(error))
-            text = told[0] if told else f"reading fails with {type(error).__name__}"
-            raise DataError(f"{self.path}: {text}.") from None
+            raise _unreadable(self.path, error) from None
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
@@ -406,15 +403,20 @@ class DatasetReader(_ColumnReader):
                 columns=columns, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
             )
         except import_arrow().ArrowInvalid as error:
-            told = _TOLD.search(str(error))
-            text = told[0] if told else f"reading fails with {type(error).__name__}"
-            raise DataError(f"{self.name}: {text}.") from None
+            raise _unreadable(self.name, error) from None
 
     def describe(self) -> Any:
         """Files by name and time, if there are files."""
         files = [str(file) for file in getattr(self._dataset, "files", [])]
         facts = [file_facts(file) if os.path.exists(file) else file for file in files]
         return [*super().describe(), facts]
+
+
+def _unreadable(name: str, error: Exception) -> DataError:
+    """What Arrow says, up to where it quotes an entry, or a row."""
+    told = _TOLD.search(str(error))
+    text = told[0] if told else f"reading fails with {type(error).__name__}"
+    return DataError(f"{name}: {text}.")
 
 
 def _files(path: Any, endings: tuple[str, ...]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -21,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from dpfast._arrays import as_float64, check_alike, check_labels, validated, vector_in
-from dpfast._validation import check_flag, check_real
+from dpfast._validation import check_flag, check_real, warn
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
@@ -182,7 +181,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         del plan, outcomes, targets
         return {}
 
-    def _question_bounds(self, stacklevel: int = 2) -> None:
+    def _question_bounds(self) -> None:
         """Warn of declared bounds with which the model can hardly be of use."""
 
     def _constant(self) -> float:
@@ -282,6 +281,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         beside = self._row_weights(fit_params)
         return from_dask(X, y, beside.get("sample_weight"), beside.get("groups"))
 
+    def _in_memory(
+        self, rows: Any, y: NDArray[Any], targets: Targets, counted: Mapping[str, Any]
+    ) -> Problem:
+        """The problem of checked rows, with arguments that say how much each of them counts."""
+        return Problem(
+            rows,
+            targets(y),
+            targets.loss,
+            data_norm=self.data_norm,
+            intercept=self._constant(),
+            n_jobs=self.n_jobs,
+            strict=self.strict,
+            columns=self._columns(),
+            **counted,
+        )
+
     def _over_blocks(
         self, source: Executor, y: Any, fit_params: Mapping[str, Any], targets: Targets
     ) -> BlockProblem:
@@ -324,7 +339,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.strict:
             names = name if self.data_norm is not None else f"{name} and data_norm"
             raise ValueError(f"{names} must be given when strict=True; got None. {message}")
-        warnings.warn(message, PrivacyLeakWarning, stacklevel=5)
+        warn(message, PrivacyLeakWarning)
         return (note,)
 
     def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
@@ -377,8 +392,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit, charging `accounts`; None: those whose blocks surround the call.
 
-        Where this is `alone` no more than a part of something, the whole of it is checked and
-        noted by whoever makes it.
+        A fit that is not `alone` is a part of something, such as the fit of a table, which checks
+        and notes the whole by itself.
         """
         budget = Budget(self.epsilon, self.delta)
         _check_switch("strict", self.strict)
@@ -395,21 +410,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             rows, labels = self._validated(X, y, labels=self._takes_labels)
             stored = self._checked_y(labels)
             targets, notes = self._resolve_targets(stored)
-            problem = Problem(
-                rows,
-                targets[-1](stored),
-                targets[-1].loss,
-                data_norm=self.data_norm,
-                intercept=self._constant(),
-                n_jobs=self.n_jobs,
-                strict=self.strict,
-                columns=self._columns(),
-                **counted,
-            )
+            problem = self._in_memory(rows, stored, targets[-1], counted)
         if alone:
             shape = problem.shape
-            check_promise(budget, shape.n_samples, shape.unit, stacklevel=3)
-            self._question_bounds(stacklevel=3)
+            check_promise(budget, shape.n_samples, shape.unit)
+            self._question_bounds()
         plan, events = self._planned(problem.shape, budget, len(targets))
         with self._shown(plan, problem, len(targets)):
             begun, learned = None, {}
@@ -458,10 +463,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+            warn(repeated, RepeatedFitWarning)
         if alone:
             for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
-                warnings.warn(text, QuestionableSettingWarning, stacklevel=3)
+                warn(text, QuestionableSettingWarning)
         return self
 
     def _problems(

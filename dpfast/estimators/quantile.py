@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
-from dpfast._validation import check_real
+from dpfast._validation import check_real, warn
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._documented import documented
@@ -100,7 +99,7 @@ class QuantileRegressor(PrivateLinearRegressor):
     quantile: float = 0.5
     width: float | None = None
 
-    def _question_bounds(self, stacklevel: int = 2) -> None:
+    def _question_bounds(self) -> None:
         # Whitened descent learns the range of the targets, and rounds off in units of that.
         if self.target_bounds is None or (self.delta > 0.0 and self.solver in _LEARNING):
             return
@@ -108,13 +107,12 @@ class QuantileRegressor(PrivateLinearRegressor):
         if (blur := (self._loss().width or 0.0) * unit) < _BLURRED:
             return
         low, high = self.target_bounds
-        warnings.warn(
+        warn(
             f"target_bounds = ({low:g}, {high:g}) are wide: quantiles are blurred over {blur:.3g} "
             "units of the target either way, and noise is in proportion, too. If most targets "
             "differ by less, the model is useless: declare narrower bounds or a smaller width, or "
             'have the range learned (TableModel, "learn": true, or delta > 0 with solver="auto").',
             QuestionableSettingWarning,
-            stacklevel=stacklevel + 1,
         )
 
     def _loss(self) -> Loss:

@@ -23,7 +23,6 @@ _STYLES = ("--", ":", "-.")
 
 #: Entries of a plan's expectations that are accuracy losses, the most telling first.
 _LOSSES = {
-    "excess_loss": "expected",
     "excess_risk_guess": "expected, roughly",
     "excess_loss_by_noise": "expected by noise",
     "excess_risk_bound": "at most",

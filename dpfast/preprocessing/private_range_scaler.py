@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpfast._validation import warn
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
@@ -213,11 +213,10 @@ class PrivateRangeScaler(PrivateScaler):
         search = RangeSearch.plan(*shape, budget, relation)
         if shape[0] < search.rows_needed:
             noun = unit_of(relation)
-            warnings.warn(
+            warn(
                 f"{shape[0]:,} {noun}s are too few for this budget: the noise decides where the "
                 f"ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or fewer "
-                "columns.",
-                stacklevel=3,
+                "columns."
             )
         # An accountant pays for all the steps at once.
         curator.check(*[search.mechanism] * _HALVINGS)

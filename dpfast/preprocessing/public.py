@@ -6,7 +6,6 @@ They learn nothing in ``fit``, so they cost no privacy budget.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast._arrays import refuse_masked, validated
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_real, warn
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import UndeclaredValueWarning
 from dpfast.preprocessing._columns import by_column, column_bounds, interval
@@ -434,12 +433,11 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
             if count := int(np.count_nonzero(codes[-1] == len(categories))):
                 unknown[name] = count
         if unknown:
-            warnings.warn(
+            warn(
                 f"Values that are none of the declared categories, of {len(codes[0]):,}: "
                 + ", ".join(f"{count:,} in {name!r}" for name, count in unknown.items())
                 + ". (This message is for you: no guarantee covers it.)",
                 UndeclaredValueWarning,
-                stacklevel=2,
             )
         return self._written(codes)
 

@@ -1,9 +1,8 @@
 """The privacy budget: what may be promised at most."""
 
-import warnings
 from dataclasses import dataclass, field
 
-from dpfast._validation import check_real
+from dpfast._validation import check_real, warn
 from dpfast.errors import QuestionableSettingWarning
 
 MIN_DELTA = 1e-300
@@ -126,9 +125,7 @@ class Budget:
         return {self.unit: self.limit, "delta": self.delta}
 
 
-def check_promise(
-    budget: Budget, n_samples: int, unit: str = "row", *, stacklevel: int = 2
-) -> None:
+def check_promise(budget: Budget, n_samples: int, unit: str = "row") -> None:
     """Refuse a delta that would allow publishing whole records, and question a large epsilon.
 
     Parameters
@@ -139,8 +136,6 @@ def check_promise(
         Number of records.
     unit : {"row", "group"}
         What a record is.
-    stacklevel : int, default=2
-        Of the warning.
 
     Raises
     ------
@@ -154,10 +149,9 @@ def check_promise(
             "private."
         )
     if budget.limit > _HARDLY:
-        warnings.warn(
+        warn(
             f"epsilon = {budget.limit:g} is hardly a promise: the probability of a result may "
             "change by a factor of a hundred million and more with one record. Values from 0.1 to "
             "10 are usual.",
             QuestionableSettingWarning,
-            stacklevel=stacklevel + 1,
         )

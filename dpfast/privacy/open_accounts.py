@@ -28,7 +28,6 @@ import os
 import platform
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
@@ -37,6 +36,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dpfast._files import open_lock, try_lock, wait_for_lock
+from dpfast._validation import warn
 from dpfast.privacy.events import Event
 
 
@@ -166,12 +166,11 @@ def _announce() -> None:
         part.write_text(json.dumps(records), encoding="utf-8")
         os.replace(part, place)
     except OSError as error:
-        warnings.warn(
+        warn(
             f"child processes cannot be told of open accounts ({error}): what they fit will not "
             "be counted. Set the environment variable TMPDIR to a directory that can be written, "
             "or open the account in them with its path.",
             RuntimeWarning,
-            stacklevel=4,
         )
 
 

@@ -17,7 +17,7 @@ from dpfast.queries.coordinates import (
     Gram,
     RelativeGradient,
     bounded,
-    upper_triangle,
+    symmetric,
 )
 from dpfast.queries.estimating import (
     ResidualSizes,
@@ -71,5 +71,5 @@ __all__ = [
     "WeightedCurvature",
     "WeightedScores",
     "bounded",
-    "upper_triangle",
+    "symmetric",
 ]

@@ -243,9 +243,7 @@ class Gram(InCoordinates):
             work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
         else:
             work = partial(gram, columns=columns, largest=self.radius * self._largest())
-        upper, entries = upper_triangle(d)
-        triangle: Vector = _sum_over_blocks(rows, work)[upper] * entries
-        return triangle
+        return triangle_of(_sum_over_blocks(rows, work))
 
 
 class CoordinateGradient(InCoordinates):
@@ -482,8 +480,8 @@ def multinomial_gradient(
     Parameters
     ----------
     problem : Problem
-        With labels; rows are clipped by the lengths of :meth:`dpfast.Problem.clipped_by`, and not
-        at all without these.
+        With labels; rows are clipped by the lengths that
+        :meth:`dpfast.Problem.clipped_by_lengths` was given, and not at all without these.
     w : ndarray of shape (K, dim)
     clip_norm : float, default=inf
 
@@ -518,10 +516,22 @@ def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matr
     return transform
 
 
-def upper_triangle(d: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], Vector]:
-    """Indices of the upper triangle, and its entries' factors: ``√½`` on the diagonal."""
-    upper = np.triu_indices(d)
-    return upper, np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
+def triangle_of(matrix: Matrix) -> Vector:
+    """The upper triangle of a symmetric matrix, row by row, its diagonal times ``√½``."""
+    upper = np.triu_indices(len(matrix))
+    triangle: Vector = matrix[upper] * _factors(upper)
+    return triangle
+
+
+def symmetric(triangle: Vector, d: int) -> Matrix:
+    """The symmetric matrix of d columns that :func:`triangle_of` took this from."""
+    upper, matrix = np.triu_indices(d), np.zeros((d, d))
+    matrix[upper] = triangle / _factors(upper)
+    return matrix + np.triu(matrix, 1).T
+
+
+def _factors(upper: tuple[NDArray[np.intp], ...]) -> Vector:
+    return np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
 
 
 def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:

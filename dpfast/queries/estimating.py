@@ -61,7 +61,7 @@ from scipy.special import expit
 from dpfast.chunks import add_up
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
-from dpfast.queries.coordinates import InCoordinates, _unit, upper_triangle
+from dpfast.queries.coordinates import InCoordinates, _unit, triangle_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
@@ -586,9 +586,7 @@ def _summed_by_group(
 
 def _triangle(z: Matrix, factors: Vector) -> Vector:
     """Upper triangle of ``Σ_i f_i z_i z_iᵀ``, its diagonal over ``√2``."""
-    upper, entries = upper_triangle(z.shape[1])
-    triangle: Vector = (z.T @ (z * factors[:, None]))[upper] * entries
-    return triangle
+    return triangle_of(z.T @ (z * factors[:, None]))
 
 
 def _squares(z: Matrix) -> Vector:

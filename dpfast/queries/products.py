@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.queries.coordinates import upper_triangle
+from dpfast.queries.coordinates import triangle_of
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
@@ -111,5 +111,4 @@ def _sums(problem: RowAccess, center: float, half: float, bound: float, factor: 
     scaled = problem.with_target(partial(_scaled, center=center, half=half, bound=bound))
     # The gradient of the squared loss at zero.
     moments = -scaled.clipped_gradient(np.zeros(problem.shape.dim))[0]
-    upper, entries = upper_triangle(problem.shape.dim)
-    return np.concatenate([problem.gram()[upper] * entries, factor * moments])
+    return np.concatenate([triangle_of(problem.gram()), factor * moments])

@@ -11,7 +11,6 @@ are long in the others are counted: if many are, nothing of all this is believed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnHistogram, LongRows
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import Search, ends, normal_laws
+from dpfast.solvers._shares import Release
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -50,7 +50,7 @@ class Ranges(NamedTuple):
 
     center: Vector
     deviation: Vector
-    found: NDArray[np.bool_]
+    believed: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def planned(
     columns: NDArray[np.intp],
     rounds: int,
     share: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
@@ -120,7 +120,7 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool))
     found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
-    found.found[columns] = two.max(axis=1) < _MOSTLY * rows
+    found.believed[columns] = two.max(axis=1) < _MOSTLY * rows
     return found if _rows_are_short(ranges.long_rows, found, curator) else None
 
 
@@ -128,9 +128,9 @@ def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> boo
     """Whether few rows are long in the columns that were found."""
     query = long_rows.query
     assert isinstance(query, LongRows)
-    center = np.where(found.found, found.center, 0.0)
+    center = np.where(found.believed, found.center, 0.0)
     largest = query.largest_factor(center)
-    factor = np.where(found.found, np.minimum(1.0 / found.deviation, largest), 0.0)
+    factor = np.where(found.believed, np.minimum(1.0 / found.deviation, largest), 0.0)
     count = float(curator.release(long_rows, center, factor)[0])
     return count <= _MOST_LONG * query.shape.n_samples
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._validation import check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
@@ -261,6 +262,21 @@ def check_planned(plan: Plan[Any], problem: Any) -> None:
             "problem must have the public quantities that the plan was made for; got "
             f"{', '.join(differ)}. Plan again for this problem."
         )
+
+
+def check_alpha(alpha: float | str | None, shape: ProblemShape) -> float | None:
+    """The ridge that is asked for, which is that of the shape for None; "auto" gives None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither "auto" nor a number in its range.
+    """
+    if alpha is None:
+        return shape.alpha
+    if alpha == "auto":
+        return None
+    return check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
 
 
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:

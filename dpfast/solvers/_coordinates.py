@@ -32,7 +32,7 @@ from scipy.special import ndtr
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import ColumnParts, bounded, upper_triangle
+from dpfast.queries import ColumnParts, bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
@@ -200,7 +200,7 @@ class Coordinates:
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
 
-        The rows' weights are taken to be the largest, which are 1, unless the noise denies it.
+        All rows are taken to have the largest weight, which is 1, unless the counts deny it.
         """
         shares, noise = self.columns.shares, self.columns.share_deviation
         surplus, classes = float(shares.sum()) - 1.0, len(shares)
@@ -217,11 +217,11 @@ class Coordinates:
         return found
 
     def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
-        """``w = W v``, with as much effect of categories as noise in it lets one believe.
+        """``w = W v``, with the effects of categories shrunk as the noise in them asks for.
 
-        A category has noise, stretched by `W`; where few rows or none have it, slopes do not follow
-        its weight, and noise piles up.  What an effect is at the column's center goes to the
-        constant: typical rows keep their margins.
+        `W` stretches the noise in an effect, and noise piles up where few rows have the category,
+        since slopes hardly depend on its weight there.  What shrinking takes from a margin at the
+        column's center is added to the constant, so that typical rows keep their margins.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
 # ---- columns ------------------------------------------------------------------------------------
 
 
-class _Estimate:
+class Estimate:
     """Mean of noisy values, each weighted by its precision."""
 
     def __init__(self, size: int) -> None:
@@ -324,17 +324,18 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     height = entry_bound(shape) / unit
     counted = indicators(shape)
     binary, tail = declared(shape, "binary"), _tail(shape, counted)
+    categories = counted | binary
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
-    centers, squares, classes = _Estimate(d), _Estimate(d), _Estimate(query.counted)
+    centers, squares, classes = Estimate(d), Estimate(d), Estimate(query.counted)
     center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
     shares = np.zeros(query.counted)
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
     if learning.ranges is not None:
         told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
         if told is not None:
-            ranged, deviations = told.found, told.deviation / unit
+            ranged, deviations = told.believed, told.deviation / unit
             center = np.where(ranged, told.center / unit, 0.0)
     for mechanism in moments:
         query = _parts_of(mechanism)
@@ -351,7 +352,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if query.squares:
             deviation = scale**2 * noise / query.weight
             measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
-        moves = ~(counted | binary) & (np.minimum(above, below) > _MOVES * noise)
+        moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
@@ -369,17 +370,13 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
         lowest = np.where(counted, 0.0, -height)
-        center = np.where(counted | binary, np.clip(center, lowest, height), center)
-        rarer = np.where(binary, 0.5 * (height - np.abs(center)), center)
-        share, doubt = np.clip(rarer / height, 0.0, 1.0), centers.deviation() / spread
-        variance = np.where(binary, share * (1.0 - share), share)
-        rare = np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * shape.dim))
-        scale = np.where(
-            counted | binary, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high))
-        )
+        center = np.where(categories, np.clip(center, lowest, height), center)
+        doubt = centers.deviation() / spread
+        share, rare = _rareness(center, doubt, binary, height, shape.dim)
+        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
     taken = np.zeros(d, dtype=bool)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~(counted | binary) & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
+        taken = ~categories & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
         # Squares that were clipped are too small: the variance of entries that are 0 or this high
         # is half of its bound.
         scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
@@ -395,7 +392,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         height=unit * height,
         frequency=share,
         frequency_deviation=doubt,
-        spiky=spiky & ~(counted | binary),
+        spiky=spiky & ~categories,
         ranged=ranged & (scale < _FAR_WIDER * deviations),
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
@@ -413,6 +410,19 @@ def _variance_bounds(
     high = np.maximum(size, _UNSEEN * noise) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def _rareness(
+    center: Vector, doubt: Vector, binary: NDArray[np.bool_], height: float, dim: int
+) -> tuple[Vector, Vector]:
+    """Shares of categories, or of the rarer of two values, and variances to scale them by.
+
+    Those are in units of the values' distance, and at least what the noise in a share makes them.
+    """
+    rarer = np.where(binary, 0.5 * (height - np.abs(center)), center)
+    share = np.clip(rarer / height, 0.0, 1.0)
+    variance = np.where(binary, share * (1.0 - share), share)
+    return share, np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * dim))
 
 
 def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
@@ -489,10 +499,7 @@ def _correlation(
     d, free, n = shape.n_features, found.free, shape.n_samples
     asked = found.transform.copy()
     asked[:, free:] = 0.0  # what is constant has no place among the correlations
-    upper, entries = upper_triangle(d)
-    noisy = np.zeros((d, d))
-    noisy[upper] = curator.release(mechanism, asked) / entries
-    moments = ((noisy + np.triu(noisy, 1).T) / n)[:free, :free]
+    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
     # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
     noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
     columns = np.flatnonzero(np.arange(d) != found.anchor)

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import CoordinateGradient, WeightedCurvature, bounded, upper_triangle
+from dpfast.queries import CoordinateGradient, WeightedCurvature, bounded, symmetric
 from dpfast.queries.estimating import (
     LENGTHS,
     largest_curvature,
@@ -256,11 +256,7 @@ class Asking:
 
     def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
         """A matrix of means, from its noisy triangle."""
-        upper, entries = upper_triangle(self.dim)
-        noisy = np.zeros((self.dim, self.dim))
-        noisy[upper] = self.release(mechanism, stack) / entries / self.n
-        matrix: Matrix = noisy + np.triu(noisy, 1).T
-        return matrix
+        return symmetric(self.release(mechanism, stack), self.dim) / self.n
 
     def _shortened(self, w: Vector, reach: float) -> Vector:
         """Weights whose margins are no larger than `reach`, which rounding is charged for."""

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import bounded, upper_triangle
+from dpfast.queries import bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
+from dpfast.solvers._coordinates import Estimate
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -64,7 +65,7 @@ def learn_columns(
     unit = shape.data_norm / root
     top = bound / unit
     center, scale, radius = np.zeros(d), np.ones(d), root
-    centers, variances, deviations = _Average(), _Average(), _Average()
+    centers, variances, sizes = Estimate(d), Estimate(d), Estimate(d)
     for turn, mechanism in enumerate(mechanisms):
         noisy = curator.release(mechanism, unit * center, unit * scale) / n
         noise = mechanism.stddev / n
@@ -72,16 +73,16 @@ def learn_columns(
         mean = above - below if shape.intercept != 0.0 else np.zeros(d)
         away = scale * (above + below)
         if turn > 0:  # the first is around zero
-            away = deviations.add(away, scale * noise)
-        blur = deviations.blur if turn > 0 else np.full(d, math.sqrt(2.0) * noise)
+            away = sizes.add(away, scale * noise)
+        blur = sizes.deviation() if turn > 0 else np.full(d, math.sqrt(2.0) * noise)
         variance = variances.add(scale**2 * (squares - mean**2), scale**2 * radius * noise)
         center = centers.add(center + scale * mean, scale * noise)
         known = np.maximum(variance, 0.0)
-        square = np.minimum(known + 1.5 * variances.blur, top * (away + 2.0 * blur))
+        square = np.minimum(known + 1.5 * variances.deviation(), top * (away + 2.0 * blur))
         square = np.maximum(square, np.maximum(away - blur, 0.0) ** 2)
         deviation = np.sqrt(np.maximum(square, _LEAST_VARIANCE))
         sure = np.maximum(np.maximum(away - 2.0 * blur, 0.15 * away), 1e-9)
-        height = (known + 2.0 * variances.blur) / sure
+        height = (known + 2.0 * variances.deviation()) / sure
         height = np.minimum(np.maximum(height, _LEAST_HEIGHT * deviation), top)
         # Rows of a rare value are to stay within the radius of the next round.
         radius = REACH * root
@@ -125,7 +126,7 @@ def learn_transform(
     radius = REACH * root
     rare = columns.height / scale > _HEARD * radius
     for turn, mechanism in enumerate(mechanisms):
-        gram = _gram(mechanism, curator, transform, d) / n
+        gram = symmetric(curator.release(mechanism, transform), d) / n
         noise = mechanism.stddev / n
         if turn == 0:  # what the radius cut off a rare column is not to be scaled up
             lost = np.maximum(1.0 - added / scale**2 - np.diag(gram) - 2.0 * noise, 0.0)
@@ -138,29 +139,3 @@ def learn_transform(
         change[:d, :d] = vectors / np.sqrt(values)
         transform = bounded(shape, transform @ change, limit)
     return transform
-
-
-def _gram(mechanism: Gaussian, curator: Curator, transform: Matrix, d: int) -> Matrix:
-    """A symmetric matrix of sums, from its noisy triangle."""
-    upper, entries = upper_triangle(d)
-    noisy = np.zeros((d, d))
-    noisy[upper] = curator.release(mechanism, transform) / entries
-    return noisy + np.triu(noisy, 1).T
-
-
-class _Average:
-    """Mean of noisy values, each by its precision, and the deviation of the mean's noise."""
-
-    def __init__(self) -> None:
-        self.total: Vector | float = 0.0
-        self.precision: Vector | float = 0.0
-
-    def add(self, value: Vector, deviation: Vector) -> Vector:
-        self.total = self.total + value / deviation**2
-        self.precision = self.precision + 1.0 / deviation**2
-        mean: Vector = np.asarray(self.total / self.precision)
-        return mean
-
-    @property
-    def blur(self) -> Vector:
-        return np.asarray(1.0 / np.sqrt(self.precision))

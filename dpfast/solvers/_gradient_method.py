@@ -32,7 +32,7 @@ from dpfast.mechanisms import Access
 from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_epsilon, budget_mu
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._gradient_choice import Choice, Schedule
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
@@ -224,13 +224,8 @@ def plan(
         method, gradient, price, split == "optimal", hidden, p, first_stage, momentum,
         certified=bound == "strongly convex",
     )  # fmt: skip
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridges: Iterable[float]
-    if alpha == "auto":
-        ridges = _RIDGES * shape.smoothness
-    else:
-        ridges = (check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".'),)
+    given = check_alpha(alpha, shape)
+    ridges: Iterable[float] = _RIDGES * shape.smoothness if given is None else (given,)
     if step == "auto":
         steps: tuple[float, ...] = _STEPS[method]
     else:

@@ -28,6 +28,7 @@ from dpfast.privacy import records_apart
 from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
+from dpfast.solvers._shares import Release
 
 Vector = NDArray[np.float64]
 
@@ -109,7 +110,7 @@ def limit_of(shape: ProblemShape, radius: float) -> float:
 
 
 def planned(
-    release: Callable[..., Gaussian],
+    release: Release,
     shape: ProblemShape,
     free: tuple[str, ...],
     settings: Callable[[float], dict[str, Any]],

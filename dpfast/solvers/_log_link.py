@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers._coordinates import expected_shares
+from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
 
 Vector = NDArray[np.float64]
@@ -128,9 +129,7 @@ def shares(rows: float) -> tuple[float, float, float]:
     return min(0.4, max(0.03, (40.0 / rows) ** 2)), _MEAN_SHARE, _CALIBRATION_SHARE
 
 
-def planned(
-    shape: ProblemShape, u: float, limit: float, release: Callable[[float, Query, str], Gaussian]
-) -> LogLink:
+def planned(shape: ProblemShape, u: float, limit: float, release: Release) -> LogLink:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
     for_counts, for_mean, for_calibration = shares(rows)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpfast.solvers._range_laws import normal_shares
+
 Vector = NDArray[np.float64]
 
 # The law is fitted to so many of the rows, and standard deviations in octaves are between these.
@@ -53,7 +55,7 @@ class LongTail:
         centers = np.arange(places[0] - 4.0, places[-1], 0.125)
         widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)
         center, width = (grid.ravel() for grid in np.meshgrid(centers, widths, indexing="ij"))
-        cells = np.diff(ndtr((ends - center[:, None]) / width[:, None]), axis=1)[:, upper]
+        cells = normal_shares(ends, center[:, None], width[:, None])[:, upper]
         square = np.maximum(np.einsum("ij,ij->i", cells, cells), 1e-12)
         share = np.clip(cells @ noisy[upper] / square, 0.0, 1.0)
         misfit = np.sum((noisy[upper] - share[:, None] * cells) ** 2, axis=1)

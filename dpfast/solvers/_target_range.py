@@ -12,7 +12,6 @@ and a descent begins near its middle: few rows in known bounds lose nothing to a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
+from dpfast.solvers._shares import Release
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -100,7 +100,7 @@ def planned(
     bound: float,
     rounds: int,
     share: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
     tail: float = 0.0,
     quantile: float | None = None,
 ) -> TargetRange:

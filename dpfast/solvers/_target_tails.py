@@ -11,16 +11,16 @@ both sides, or if noise hides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetTails
 from dpfast.shape import ProblemShape
+from dpfast.solvers._shares import Release
 from dpfast.solvers._target_range import Place
 
 Vector = NDArray[np.float64]
@@ -54,8 +54,6 @@ class Tails:
     ----------
     histogram : Gaussian
         Of :class:`~dpfast.queries.TargetTails`.
-    bound : float
-        Targets lie in ``[-bound, bound]``.
     rows : float
         How many there are, by their weights at most.
     centered : bool
@@ -67,7 +65,6 @@ class Tails:
     """
 
     histogram: Gaussian
-    bound: float
     rows: float
     centered: bool
     cut: float
@@ -81,9 +78,8 @@ def share(rows: float) -> float:
 
 def planned(
     shape: ProblemShape,
-    bound: float,
     share: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
     clip: float,
     noise: float,
 ) -> Tails:
@@ -94,18 +90,18 @@ def planned(
     histogram = release(share, TargetTails(shape, _STEPS), _TAILS)
     cut = shape.loss.lipschitz * min(1.0, _USUAL * clip)
     rows, centered = shape.n_samples * shape.max_weight, shape.intercept != 0.0
-    return Tails(histogram, bound, rows, centered, cut, noise)
+    return Tails(histogram, rows, centered, cut, noise)
 
 
 def widened(place: Place, tails: Tails, curator: Curator) -> Place:
     """The place with a range as wide as its tails are worth."""
     center, nearest = place.start if tails.centered else 0.0, tails.cut * place.half
-    farthest = max(tails.bound + abs(center), 1.01 * nearest)
+    farthest = max(1.0 + abs(center), 1.01 * nearest)
     edges = np.geomspace(_LONG * nearest, farthest, _STEPS + 1)
     counts = curator.release(tails.histogram, center, edges[0], edges[-1])
     sides = np.stack([counts[:_STEPS][::-1], counts[_STEPS + 1 :]])
-    # Beyond the bounds nothing can be, and what noise hides is taken for nothing.
-    told = edges[:-1] < tails.bound + np.array([[center], [-center]])
+    # Targets lie in [-1, 1], and what noise hides is taken for nothing.
+    told = edges[:-1] < 1.0 + np.array([[center], [-center]])
     told &= np.arange(_STEPS) < _seen(np.where(told, sides, 0.0) / tails.histogram.stddev)
     shares = np.where(told, sides, 0.0) / tails.rows
     cuts = np.geomspace(nearest, farthest / _LONG, 4 * _STEPS)

@@ -63,7 +63,6 @@ class Settings:
     learning: Learning
     gradient: Gaussian
     curvature: float
-    radius: float
     limit: float
     regime: str
     clip_norm: float
@@ -135,40 +134,28 @@ def descend(
     norms : ndarray of shape (iterations,)
         Of the noisy mean gradients in the coordinates.
     change : float
-        Steps were longer than planned by this factor, and so was what noise made of them.
+        By which factor steps, and what noise did to the weights, were larger than planned.
     """
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
-    mechanism, ridge, curvature = settings.gradient, settings.ridge, settings.curvature
+    mechanism, curvature, momentum = settings.gradient, settings.curvature, settings.momentum
     transform, free = coordinates.transform, coordinates.free
+    units = _Units.of(spread, settings, shape.loss)
+    ridge, change = units.ridge, units.change
     # The ridge in the learned coordinates is the same for all data sets.
     pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
     step: Matrix = np.full(shape.dim, settings.step)
     pull[free:], step[free:] = 0.0, settings.intercept_step
     step /= curvature
+    step, pull = step * change, pull / change
     if classes is not None:
         pull, step = pull[:, None], step[:, None]
-    momentum = settings.momentum
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
     v: Matrix = _start(shape.loss, coordinates) if start is None else start
+    if units.intercept is not None and shape.intercept != 0.0:
+        v[-1] = units.intercept
     last = v
-    unit: tuple[float, ...] = ()
-    change = scale = half = 1.0
-    if isinstance(spread, Place):
-        half = spread.half
-        scale = shape.loss.zoomed(half).lipschitz / shape.loss.lipschitz
-        unit, ridge = (scale, half), ridge * half / scale
-        if shape.intercept != 0.0:
-            v[-1] = spread.start / half
-    elif spread is not None:
-        # Slopes are in units of the spread, and the curvature is that at the mean.
-        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
-        change = relative / spread.weight
-        unit = (relative * float(_log_link.curvature(shape.loss, spread.mean)[0]),)
-        step, pull, ridge = step * change, pull / change, ridge / unit[0]
-        if shape.intercept != 0.0:
-            v[-1] = math.log(spread.mean)
     pace = None
     if settings.groups is not None:
         pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
@@ -186,22 +173,23 @@ def descend(
     stretches = ridge == 0.0 and plain and not bends
     noise = mechanism.stddev / n / curvature
     line = _Line(free, noise)
-    total, asked, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
+    total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces
     for iteration in range(steps):
         z = v + momentum * (v - last)
+        asked = units.asked
         if pace is not None:
-            unit = pace.point
+            asked = pace.point
         elif settings.narrowing < 1.0:
-            unit = (*unit[:-1], half * float(corners[iteration]))
-        noisy = curator.release(mechanism, at, half * (transform @ z), *unit)
+            asked = (*asked[:-1], units.weights * float(corners[iteration]))
+        noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
         if pace is not None:
             noisy = pace.gradient(noisy)
         noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
-        norms[iteration] = scale * np.linalg.norm(noisy)
+        norms[iteration] = units.loss * np.linalg.norm(noisy)
         move = paces[iteration] * step * (noisy + pull * z)
         if stretches:
             line.add(z, noisy / curvature)
@@ -213,16 +201,62 @@ def descend(
             moved = np.asarray(np.linalg.solve(system, moved), dtype=np.float64)
         v, last = moved, v
         if iteration >= first:
-            total, asked, told = total + v, asked + z, told + noisy
+            total, points, told = total + v, points + z, told + noisy
     mean = total / (steps - first)
     if pace is not None:
         change = pace.norm / pace.rows
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
     if settings.james_stein and plain and _tells_shares(shape, coordinates):
-        averages = asked / (steps - first), told / (steps - first)
+        averages = points / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What a descent is in units of, by what was learned of the targets.
+
+    Attributes
+    ----------
+    ridge : float
+        In these units.
+    weights, loss : float
+        Half the width of the targets' range, and by how much it stretches the loss.
+    asked : tuple of float
+        What gradients are asked with, the width of the loss's corner last.
+    change : float
+        By which factor steps are longer.
+    intercept : float or None
+        Where the descent begins; None: nothing was learned.
+    """
+
+    ridge: float
+    weights: float = 1.0
+    loss: float = 1.0
+    asked: tuple[float, ...] = ()
+    change: float = 1.0
+    intercept: float | None = None
+
+    @classmethod
+    def of(cls, spread: Spread | Place | None, settings: Settings, loss: Loss) -> _Units:
+        """Of a loss with a log link, of one of other numbers, or of classes."""
+        if spread is None:
+            return cls(settings.ridge)
+        if isinstance(spread, Place):
+            half = spread.half
+            scale = loss.zoomed(half).lipschitz / loss.lipschitz
+            ridge = settings.ridge * half / scale
+            return cls(ridge, half, scale, (scale, half), intercept=spread.start / half)
+        # Slopes are in units of the spread, and the curvature is that at the mean.
+        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
+        unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
+        return cls(
+            settings.ridge / unit,
+            asked=(unit,),
+            change=relative / spread.weight,
+            intercept=math.log(spread.mean),
+        )
 
 
 def _without_noise(

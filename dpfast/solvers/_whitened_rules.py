@@ -23,8 +23,8 @@ _SQUARES = 15.0
 # the fewer rows there are; and the most of the budget that both may take together.
 COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
 _MOST_LEARNED = 0.8
-# From here on clipped rows count less whichever their label is: what that takes from the bias it
-# adds to the way to the minimum, and noise allows too few steps below.
+# From here on rows are clipped by factors that do not depend on their labels: that has less bias,
+# but a longer way to the minimum, for which noise allows too few steps below.
 _CONSISTENT = 20.0
 # Up to the first there is no momentum; from the second on there are more steps and more rounds.
 _SLOW, _MANY = 30.0, 200.0
@@ -85,8 +85,8 @@ def automatic_settings(
         Weight of the counts of the classes.  What they add to the price of the columns' moments is
         taken from the gradients, and steps are as much shorter.
     consistent : bool, default=False
-        Whether clipped rows count less whichever their label is.  That has no bias if the model is
-        right, so more is clipped, and the minimum is farther.
+        Whether rows are clipped by factors that do not depend on their labels.  That has no bias if
+        the model is right, so more is clipped, and the minimum is farther.
     narrowing : float, default=1.0
         Of the corner: steps get shorter, so there are more, and the late ones are averaged.  A wide
         corner had its minimum at longer weights, which hid what the shrinkage takes.
@@ -148,7 +148,7 @@ def with_counts(share: float, counts: float) -> float:
 
 
 def automatic_consistent(shape: ProblemShape, u: float) -> bool:
-    """Whether clipped rows count less whichever their label is."""
+    """Whether rows are clipped by factors that do not depend on their labels."""
     return shape.loss.multiclass and not clips_groups(shape) and u >= _CONSISTENT
 
 

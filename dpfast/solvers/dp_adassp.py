@@ -36,10 +36,11 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import ProductSums, upper_triangle
+from dpfast.queries import ProductSums, symmetric
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._lengths import said_of_lengths
+from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
 
 Vector = NDArray[np.float64]
@@ -118,11 +119,7 @@ def plan(
             f"X must have at most {MAX_DIM} columns for {NAME}; got {shape.n_features}. "
             "The huber loss with a large threshold is solved by other solvers."
         )
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0
-    if alpha != "auto":
-        ridge = check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
+    ridge = check_alpha(alpha, shape)
     target_bound = check_real("target_bound", target_bound, low=1e-100, high=1e100)
     floor = check_real("floor", floor, low=0.0, low_open=True, high=1e100)
 
@@ -137,47 +134,38 @@ def plan(
 
     query = ProductSums(shape, target_bound)
     target_range = None
-    if rounds > 0:
-        mu = budget_mu(budget, accountant)
-        apart = math.sqrt(records_apart(neighboring_relation))
-        for_range = share(mu * shape.n_samples / apart)
-        target_range = planned(
-            shape,
-            target_bound,
-            rounds,
-            for_range,
-            lambda share, query, where: Gaussian.calibrate(
-                Budget(mu=mu * math.sqrt(share)), query, neighboring_relation, where=where
-            ),
-        )
-        budget_of_sums = Budget(mu=mu * math.sqrt(1.0 - for_range))
     mechanism: Gaussian | L2Laplace
     if pure:
         mechanism = L2Laplace.calibrate(budget, query, neighboring_relation, where=_SUMS)
-        # E‖z‖² = D (D + 1) scale² for this law.
-        stddev = math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
+    elif rounds > 0:
+        mu = budget_mu(budget, accountant)
+        for_range = share(mu * shape.n_samples / math.sqrt(records_apart(neighboring_relation)))
+        release = releases(mu, neighboring_relation)
+        target_range = planned(shape, target_bound, rounds, for_range, release)
+        mechanism = release(1.0 - for_range, query, _SUMS)
     else:
-        if target_range is not None:
-            mechanism = Gaussian.calibrate(budget_of_sums, query, neighboring_relation, where=_SUMS)
-        else:
-            mechanism = Gaussian.calibrate(
-                budget, query, neighboring_relation, accountant=accountant, where=_SUMS
-            )
-        stddev = mechanism.stddev
+        mechanism = Gaussian.calibrate(
+            budget, query, neighboring_relation, accountant=accountant, where=_SUMS
+        )
+    if isinstance(mechanism, Gaussian):
+        noise, stddev = "gaussian", mechanism.stddev
+    else:
+        # E‖z‖² = D (D + 1) scale² for this law.
+        noise, stddev = "l2-laplace", math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
     learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=(*learned, (mechanism, 1)),
         settings=Settings(
             mechanism=mechanism,
             target_range=target_range,
-            noise="gaussian" if isinstance(mechanism, Gaussian) else "l2-laplace",
+            noise=noise,
             target_bound=target_bound,
             target_factor=query.target_factor,
-            ridge=ridge,
+            ridge=ridge or 0.0,
             least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * stddev,
         ),
         expected=MappingProxyType({"noise_stddev_per_row": stddev / shape.n_samples}),
@@ -201,10 +189,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if settings.target_range is not None:
         center, half, _ = learn_range(settings.target_range, curator)
     noisy = curator.release(settings.mechanism, center, half)
-    upper, entries = upper_triangle(dim)
-    gram = np.zeros((dim, dim))
-    gram[upper] = noisy[:-dim] / entries
-    gram += np.triu(gram, 1).T
+    gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
     # The constant takes up the center; the ridge is that of both together.
     shift = np.zeros(dim)

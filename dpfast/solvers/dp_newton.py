@@ -70,7 +70,7 @@ Carroll 1989); one-step estimates with private scores and curvature as Avella-Me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -99,10 +99,10 @@ from dpfast.queries import (
 from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._shares import Release, releases
 
 Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NAME = "dp-newton"
 
@@ -238,9 +238,7 @@ def plan(
     """
     _check_served(shape)
     _check_cov_type(shape, cov_type)
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    ridge = check_alpha(alpha, shape)
     bound = 1.0 if shape.columns else shape.data_norm
     if column_bound is not None:
         bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
@@ -253,16 +251,13 @@ def plan(
     shares = shares_of(shape, cov_type, adaptive=clip == "auto")
     ratio = width_ratio(shape, reach, by_row, shares["scores"])
 
-    def release(share: float, query: Query, where: str) -> Gaussian:
-        part = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(part, query, neighboring_relation, where=where)
-
+    release = releases(mu, neighboring_relation)
     mechanisms = _mechanisms(shape, shares, course, reach, by_row, release)
     accesses = mechanisms.in_order(course)
     looks = sum(count for _, count in accesses)
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses,
@@ -275,7 +270,7 @@ def plan(
             clip=reach,
             price=(ratio**2 - 1.0) / reach**2,
             limit=stack_limit(shape),
-            ridge=ridge,
+            ridge=ridge or 0.0,
         ),
         expected=MappingProxyType(
             {
@@ -333,7 +328,7 @@ def _mechanisms(
     course: _estimation.Course,
     clip: float,
     mu: float,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> Mechanisms:
     """All of them, calibrated."""
     root, limit = math.sqrt(shape.dim), stack_limit(shape)

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Access, Gaussian, Query
+from dpfast.mechanisms import Access, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
@@ -74,7 +74,7 @@ from dpfast.solvers import (
     _target_tails,
 )
 from dpfast.solvers._column_ranges import ColumnRanges
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
     Columns,
@@ -86,6 +86,7 @@ from dpfast.solvers._coordinates import (
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction, Spread
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
@@ -207,8 +208,8 @@ def plan(
         Ridge in the learned coordinates, the intercept left alone, as a share of the loss's largest
         curvature.
     james_stein : bool or "auto"
-        Whether weights that noise alone would explain are drawn to zero in the end, see
-        :func:`kept`.
+        Whether weights that noise alone would explain are drawn to zero in the end (after James &
+        Stein 1961).
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.  With any of them, a
@@ -218,13 +219,13 @@ def plan(
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
     consistent : bool or "auto"
-        Whether clipped rows count less whichever their label is, see
+        Whether rows are clipped by factors that do not depend on their labels, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
     narrowing : float or "auto"
-        Over how much of its width the rounded-off corner of a hinge or of the pinball loss is
-        rounded off in the end, at most 1.  "auto" is the less the more rows there are, if the loss
-        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is the
-        one in the end.
+        Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
+        that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
+        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is that
+        at the last step.
 
     Returns
     -------
@@ -245,14 +246,12 @@ def plan(
             f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
             "'output-perturbation' take more."
         )
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    ridge = 0.0 if alpha == "auto" else check_real("alpha", alpha, low=1e-100, high=1e100)
+    ridge = check_alpha(alpha, shape)
     mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     linked, grouped = shape.loss.log_link, clips_groups(shape)
-    alike = _check_consistent(consistent, shape, u)
-    narrow = _check_narrowing(narrowing, shape, u)
+    consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
+    narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
     counts = weight_of_counts(u)
@@ -260,8 +259,8 @@ def plan(
         automatic_settings,
         shape=shape,
         counts=counts if settled else COUNTED,
-        consistent=alike,
-        narrowing=narrow,
+        consistent=consistent,
+        narrowing=narrowing,
     )
     chosen = {
         "iterations": iterations,
@@ -280,49 +279,47 @@ def plan(
     }
     options = _checked(chosen, automatic, shape, u)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
-    for_range = _check_target_rounds(target_rounds, shape)
+    target_rounds = _check_target_rounds(target_rounds, shape)
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
     a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
-    ranging = _check_range_rounds(range_rounds, a_round)
-    for_targets = _groups.SIZES_SHARE if grouped else 0.0
+    range_rounds = _check_range_rounds(range_rounds, a_round)
+    for_targets = for_tails = 0.0
     if linked:
         for_targets = sum(_log_link.shares(u * shape.dim))
-    elif for_range > 0:
+    elif grouped:
+        for_targets = _groups.SIZES_SHARE
+    elif target_rounds > 0:
         for_targets = _target_range.share(rows)
-    for_tails = 0.0
-    if for_range > 0 and is_mean(shape.loss):
-        for_tails = _target_tails.share(rows)
-    for_ranges = (ranging + 1) * a_round if ranging > 0 else 0.0  # and the count of long rows
+        for_tails = _target_tails.share(rows) if is_mean(shape.loss) else 0.0
+    # The count of long rows takes as much as a round.
+    for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
     left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.
     slope = 1.0 if linked else shape.loss.lipschitz
     clip_norm = options["clip"] * math.sqrt(shape.dim) * slope
     radius = options["learning_clip"] * math.sqrt(shape.dim)
-    farthest = _NARROWEST * math.sqrt(shape.dim) if ranging > 0 else 0.0
+    farthest = _NARROWEST * math.sqrt(shape.dim) if range_rounds > 0 else 0.0
     limit = reach_limit(shape, clip_norm, radius, farthest)
     if grouped:
         limit = _groups.limit_of(shape, radius)
 
-    def release(share: float, query: Query, where: str) -> Gaussian:
-        budget = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
-
+    release = releases(mu, neighboring_relation)
     ranges = None
-    if ranging > 0:
-        ranges = _column_ranges.planned(shape, numeric, ranging, a_round, release)
+    if range_rounds > 0:
+        ranges = _column_ranges.planned(shape, numeric, range_rounds, a_round, release)
     learning = _learning(shape, options, ranges, limit, counts, tells_squares(u), release)
     link = target_range = groups = None
-    query: Query = CoordinateGradient(shape, clip_norm, limit, alike)
+    query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if linked:
         link = _log_link.planned(shape, u, limit, release)
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-    elif for_range > 0:
+    elif target_rounds > 0:
         tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
         begin = first_quantile(shape.loss, u)
         target_range = _target_range.planned(
-            shape, 1.0, for_range, for_targets, release, tail, begin
+            shape, 1.0, target_rounds, for_targets, release, tail, begin
         )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     elif grouped:
@@ -335,26 +332,25 @@ def plan(
         gradient=release(left / options["iterations"], query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if linked else shape.loss.smoothness * shape.max_weight,
-        radius=radius,
         limit=limit,
         regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
-        ridge=ridge,
+        ridge=ridge or 0.0,
         link=link,
         target_range=target_range,
         groups=groups,
         rows_per_weight=u,
-        consistent=alike,
-        narrowing=narrow,
-        width=narrow * (shape.loss.width or 0.0) if shape.loss.cornered else None,
+        consistent=consistent,
+        narrowing=narrowing,
+        width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
     if for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, 1.0, for_tails, release, options["clip"], by_noise)
+        tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
-        shape=shape if alpha == "auto" else shape.with_alpha(ridge),
+        shape=shape if ridge is None else shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses(settings),
@@ -363,9 +359,10 @@ def plan(
     )
 
 
-def _check_consistent(consistent: bool | str, shape: ProblemShape, u: float) -> bool:
+def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
+    """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
-        return automatic_consistent(shape, u)
+        return automatic
     if check_flag("consistent", consistent) and clips_groups(shape):
         raise ValueError("consistent must be False for groups of rows; got True.")
     return bool(consistent)
@@ -452,7 +449,7 @@ def _learning(
     limit: float,
     counts: float,
     squares: bool,
-    release: Callable[[float, Query, str], Gaussian],
+    release: Release,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell

@@ -2,7 +2,6 @@
 
 EXPECTED = {
     "choice_noise_scale": "scale of the noise in the scores by which a step size is chosen",
-    "excess_loss": "expected mean loss above the best possible",
     "excess_loss_by_noise": "mean loss that the noise adds, expected for rows as they mostly are",
     "excess_risk_bound": "expected mean loss above the best possible: at most this",
     "excess_risk_guess": "expected mean loss above the best possible: about this",
@@ -10,7 +9,6 @@ EXPECTED = {
     "gradient_noise_stddev": "noise in each entry of a mean gradient, standard deviation",
     "gradient_norm_bound": "expected squared length of the gradient at the result: at most this",
     "lower_bound": "what no private fit is below in expectation, for the worst loss of this kind",
-    "lowy2021_risk": "the bound of Lowy & Razaviyayn 2021",
     "megabytes": "megabytes of memory that a fit takes beside the rows: at most",
     "minimax_gradients": "gradients until the saddle point is certified, up to a factor",
     "noise_and_time_bound": "expected mean loss above the best, by noise and few steps: at most",
@@ -25,7 +23,6 @@ EXPECTED = {
     "rows_for_coverage": "rows from which on intervals hold what they promise",
     "seconds": "seconds that a fit takes, to a factor of two: one core, rows in memory",
     "width_ratio": "width of intervals over that without privacy, for even classes: about this",
-    "zhang2017_rate": "the rate of Zhang et al. 2017, without its constant",
 }
 """Entries of :attr:`dpfast.solvers.Plan.expected`."""
 
@@ -42,9 +39,9 @@ SETTINGS = {
     "clip": "length to which a row's gradient is cut, over what a typical row has",
     "clip_norm": "length to which a row's gradient is cut",
     "correlation_clip": "length to which rows are cut while correlations are learned",
-    "consistent": "whether cut rows count less whichever their label is",
+    "consistent": "whether rows are cut by factors that do not depend on their labels",
     "column_bound": "largest entry of a row that is reckoned with",
-    "correlation_share": "share of the learning budget for correlations of columns",
+    "correlation_share": "share of the budget (in units of mu²) for correlations of columns",
     "cov_type": "whether the covariance trusts the model",
     "curvature": "largest second derivative of the loss",
     "difference_clip_norm": "length to which a row's gradient difference is cut",
@@ -54,13 +51,13 @@ SETTINGS = {
     "gradient_share": "share of the budget (in units of mu²) for the gradients",
     "gradient_tolerance": "length of the gradient at which the optimizer may stop",
     "gradient_variance": "largest mean square of a noisy gradient",
-    "intercept_step": "step of the intercept, over that of the weights",
+    "intercept_step": "length of a step of the intercept",
     "inverse_temperature": "how sharply good weights are preferred",
     "iterations": "steps of descent, each with one noisy access to the data",
     "james_stein": "whether weights that noise alone would explain are drawn to zero",
     "keep_iterates": "whether the result holds every iterate",
     "learning_clip": "length to which rows are cut while columns are learned",
-    "learning_share": "share of the budget for learning scales and correlations of columns",
+    "learning_share": "share of the budget (in units of mu²) for centers and scales of columns",
     "least_eigenvalue": "eigenvalues that noise could explain are raised to this",
     "limit": "longest that a row may be in learned coordinates, for rounding",
     "linear_noise": "noise in the linear term, standard deviation",
@@ -69,7 +66,7 @@ SETTINGS = {
     "minimizer_sensitivity": "how far one record can move the exact minimizer",
     "mode": "what is released: a certified minimizer, or an iterate",
     "momentum": "share of the last step that is repeated",
-    "narrowing": "width of the loss's corner in the end, over that in the beginning",
+    "narrowing": "width of the loss's corner at the last step, over that at the first",
     "noise": "law of the noise",
     "noise_multiplier": "noise over what one record can change",
     "objective": "what is minimized",
@@ -80,7 +77,7 @@ SETTINGS = {
     "radius": "largest length of the weights",
     "regime": "what the budget is enough for",
     "ridge": "ridge of the mean loss",
-    "rounds": "rounds in which the columns' scales are learned",
+    "rounds": "rounds in which the columns' centers and scales are learned",
     "rows_per_weight": "rows behind one weight, times mu: what the automatic settings follow",
     "sampling": "how batches are drawn",
     "schedule": "how steps change with their number",
@@ -96,6 +93,6 @@ SETTINGS = {
     "steps_per_epoch": "noisy steps between two full gradients",
     "target_bound": "largest absolute target",
     "target_factor": "weight of the products with the target among those of the features",
-    "width": "half the width over which the loss's corner is rounded off in the end",
+    "width": "half the width over which the loss's corner is rounded off at the last step",
 }
 """Settings of solvers, by the names of their fields."""

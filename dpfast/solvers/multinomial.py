@@ -33,6 +33,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, learn
+from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
 from dpfast.solvers._whitened_rules import (
     clips_groups,
@@ -81,11 +82,11 @@ def plan_multinomial(
     budget : Budget
         Not pure.
     neighboring_relation, accountant, **options
-        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" stands for half the `clip` there,
-        and four times the iterations, or 160 if that is less, of which the momentum spares most:
-        the curvature is bounded by twice that of two classes, so steps are half as long.  Steps
-        are full ones, nothing is shrunk, and `james_stein` is from u = 2.5 on.  docs/whitened.md
-        has the evidence.
+        As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" takes half the `clip` of two
+        classes; four times their iterations, at most 160, since steps are half as long (the
+        curvature is bounded by twice that of two classes), up to twice as many for many classes,
+        and fewer with momentum or few rows; `james_stein` from u = 2.5 on, and no `shrinkage`.
+        docs/whitened.md has the evidence.
 
     Returns
     -------
@@ -105,27 +106,28 @@ def plan_multinomial(
             "of all rows at once; got rows in blocks. Learn one class against the rest."
         )
     check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
-    unknown = sorted(set(options) - set(dp_whitened_gd.SOLVER.options))
+    known = dp_whitened_gd.SOLVER.options
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(
-            f"solver_options must be among {', '.join(dp_whitened_gd.SOLVER.options)} for "
-            f"multinomial regression; got {', '.join(unknown)}."
+            f"solver_options must be among {', '.join(known)} for multinomial regression; got "
+            f"{', '.join(unknown)}."
         )
+    automatic = {name for name in known if options.get(name, "auto") == "auto"}
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
-    consistent = options.pop("consistent", "auto")
-    if consistent == "auto":
-        consistent = not grouped
-    elif check_flag("consistent", consistent) and grouped:
-        raise ValueError("consistent must be False for groups of rows; got True.")
-    if options.get("shrinkage", "auto") == "auto":
+    consistent = dp_whitened_gd.check_consistent(
+        options.pop("consistent", "auto"), shape, automatic=not grouped
+    )
+    if "shrinkage" in automatic:
         options["shrinkage"] = 0.0
     # The plan of two classes would draw weights to zero by the noise of two.
-    stein = options.pop("james_stein", "auto")
-    stein = (
-        (u >= _EXPLAINED and not grouped) if stein == "auto" else check_flag("james_stein", stein)
-    )
+    james_stein = options.pop("james_stein", "auto")
+    if james_stein == "auto":
+        james_stein = u >= _EXPLAINED and not grouped
+    else:
+        check_flag("james_stein", james_stein)
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
     base = dp_whitened_gd.plan(
         shape,
@@ -138,44 +140,37 @@ def plan_multinomial(
     )
     settings = base.settings
     steps, intercept_step = settings.iterations, settings.intercept_step
-    if options.get("intercept_step", "auto") == "auto":
+    if "intercept_step" in automatic:
         intercept_step = settings.step  # counts know the intercepts, and no other settles them
-    if options.get("iterations", "auto") == "auto":
+    if "iterations" in automatic:
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    share, for_moments = settings.gradient_share, settings.learning_share
-    if options.get("learning_share", "auto") == "auto" and not grouped:
+    gradient_share, learning_share = settings.gradient_share, settings.learning_share
+    if "learning_share" in automatic and not grouped:
         # Where rows are few, hardly more than the shares of the classes is learned.
-        paid = with_counts(for_moments, weight_of_counts(u)) - for_moments
-        paid = min(paid, _MOST_PAID * share)
-        for_moments, share = for_moments + paid, share - paid
+        paid = with_counts(learning_share, weight_of_counts(u)) - learning_share
+        paid = min(paid, _MOST_PAID * gradient_share)
+        learning_share, gradient_share = learning_share + paid, gradient_share - paid
     # Two classes are one problem with slopes (s, -s): √2 times as long.
     clip_norm = _SQRT_2 * settings.clip_norm
-    if options.get("clip", "auto") == "auto":
+    if "clip" in automatic:
         clip_norm *= 0.5
-    mu = budget_mu(budget, accountant)
-    gradient = Gaussian.calibrate(
-        Budget(mu=mu * math.sqrt(share / steps)),
-        _query(shape, clip_norm, settings.limit, n_classes, neighboring_relation, consistent),
-        neighboring_relation,
-        where=_GRADIENT,
-    )
-    learning = settings.learning
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
+    limit = settings.limit
+    query: Query = ClassGradient(shape, clip_norm, limit, n_classes, consistent)
+    if grouped:
+        query = _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
+    learning, a_round = settings.learning, learning_share / settings.rounds
     moments = tuple(
-        Gaussian.calibrate(
-            Budget(mu=mu * math.sqrt(for_moments / settings.rounds)),
-            _of_all_classes(mechanism, n_classes),
-            neighboring_relation,
-            where=mechanism.where,
-        )
+        release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
         for mechanism in learning.moments
     )
     settings = replace(
         settings,
         learning=replace(learning, moments=moments),
-        gradient=gradient,
-        gradient_share=share,
-        learning_share=for_moments,
+        gradient=release(gradient_share / steps, query, _GRADIENT),
+        gradient_share=gradient_share,
+        learning_share=learning_share,
         curvature=CLASS_CURVATURE * shape.max_weight,
         clip_norm=clip_norm,
         clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
@@ -183,7 +178,7 @@ def plan_multinomial(
         intercept_step=intercept_step,
         classes=n_classes,
         consistent=consistent,
-        james_stein=stein,
+        james_stein=james_stein,
     )
     plan = replace(
         base,
@@ -201,20 +196,6 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     assert isinstance(query, ColumnParts)
     counts = query.relative_weight
     return ColumnParts(query.shape, query.radius, query.squares, n_classes, counts)
-
-
-def _query(
-    shape: ProblemShape,
-    clip_norm: float,
-    limit: float,
-    n_classes: int,
-    neighboring_relation: str,
-    consistent: bool,
-) -> Query:
-    """The gradients of all classes."""
-    if clips_groups(shape):
-        return _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
-    return ClassGradient(shape, clip_norm, limit, n_classes, consistent)
 
 
 def _more_steps(n_classes: int, u: float) -> float:

@@ -46,7 +46,7 @@ from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 
 NAME = "objective-perturbation"
 
@@ -137,11 +137,7 @@ def plan(
     if minimizer_norm is None:
         minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    floor = 0.0
-    if alpha != "auto":
-        floor = check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
+    floor = check_alpha(alpha, shape) or 0.0
     laws = [
         law(shape, budget, neighboring_relation)
         for law in (_LAWS[name] for name in _noises(noise, budget, accountant))

@@ -82,9 +82,12 @@ class RefitSettings:
     clip: float
 
 
-def check_shape(shape: ProblemShape, budget: Budget, neighboring_relation: str) -> None:
-    """Refuse problems that a prior is of no use for, or not yet."""
+def check_shape(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str
+) -> None:
+    """Refuse problems that a prior is of no use for, or not yet, and budgets."""
     check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
+    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     reason = "without a log link" if shape.loss.log_link else dp_whitened_gd.refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for a fit with a prior; got {shape.loss.name!r}.")
@@ -95,6 +98,8 @@ def check_shape(shape: ProblemShape, budget: Budget, neighboring_relation: str) 
         )
     if shape.unit == "group":
         raise ValueError("prior must be None where a record is a group of rows; got one.")
+    if shape.alpha is not None:
+        raise ValueError(f"alpha must be None for a fit with a prior; got {shape.alpha}.")
 
 
 def plan_refit(
@@ -128,10 +133,7 @@ def plan_refit(
     ValueError
         If the budget or the loss does not suit.
     """
-    check_shape(shape, budget, neighboring_relation)
-    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    if shape.alpha is not None:
-        raise ValueError(f"alpha must be None for a fit with a prior; got {shape.alpha}.")
+    check_shape(shape, budget, neighboring_relation, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     together = math.hypot(u, _REMEMBERED * prior.rows_per_weight)
     descent = dp_whitened_gd.plan(

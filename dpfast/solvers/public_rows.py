@@ -30,13 +30,14 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.privacy import Budget, affordable
+from dpfast.privacy import Budget
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform, reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
+from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.prior import check_shape
 
@@ -222,24 +223,18 @@ def plan_with_rows(
     ValueError
         If the budget or the loss does not suit.
     """
-    check_shape(shape, budget, neighboring_relation)
-    affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    if shape.alpha is not None or shape.dim > MOST_KNOWN:
+    check_shape(shape, budget, neighboring_relation, accountant)
+    if shape.dim > MOST_KNOWN:
         raise ValueError(
-            f"X must have at most {MOST_KNOWN} columns, the intercept's included, and alpha must "
-            f"be None, for a fit with public rows; got {shape.dim} and {shape.alpha}."
+            f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
+            f"public rows; got {shape.dim}."
         )
-    mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     steps = next(steps for least, steps in _STEPS if u >= least)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
     slope = _large_slope(shape, prior)
     clip_norm = clip * math.sqrt(shape.dim) * slope
-
-    def release(share: float, query: CoordinateGradient, where: str) -> Gaussian:
-        each = Budget(mu=mu * math.sqrt(share))
-        return Gaussian.calibrate(each, query, neighboring_relation, where=where)
-
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
     columns, consistent = 1 + (shape.intercept != 0.0), shape.loss.multiclass

@@ -77,7 +77,7 @@ class Column(ABC):
     @property
     @abstractmethod
     def kinds(self) -> list[tuple[str, int]]:
-        """Kind and width of the encoded columns, see :class:`~dpfast.ColumnBlock`."""
+        """Kind and width of the encoded columns, see :class:`~dpfast.column_blocks.ColumnBlock`."""
 
     @property
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._validation import warn
 from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
@@ -270,7 +270,7 @@ class TableFit:
             model = self._keep(schema, self.plan.estimator, report)
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
-            warnings.warn(repeated, RepeatedFitWarning, stacklevel=3)
+            warn(repeated, RepeatedFitWarning)
         return model
 
     def _run(self) -> tuple[TableSchema, PrivacyReport]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import refuse_masked
 from dpfast._files import Progress
-from dpfast._validation import check_choice
+from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, UndeclaredValueWarning
 from dpfast.estimators._messages import with_promise
 from dpfast.inference import Summary
@@ -262,9 +261,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self._check_choices()
         schema = self._schema()
         unit = "row" if schema.person is None else "group"
-        check_promise(Budget(self.epsilon, self.delta), n_samples, unit, stacklevel=4)
+        check_promise(Budget(self.epsilon, self.delta), n_samples, unit)
         if schema.target.name not in schema.learns:
-            self._unfitted(schema)._question_bounds(stacklevel=4)
+            self._unfitted(schema)._question_bounds()
         # How many rows a person has is private.
         rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
         return self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
@@ -432,7 +431,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             return
         if self.undeclared == "error":
             raise DataError(f"{tally} Declare what may be, or set undeclared='warn'.")
-        warnings.warn(str(tally), UndeclaredValueWarning, stacklevel=4)
+        warn(str(tally), UndeclaredValueWarning)
 
     # ---- predictions ----------------------------------------------------------------------------
 

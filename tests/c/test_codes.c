@@ -1,23 +1,8 @@
 /* Rows in codes without Python, in buffers that are exactly as large as they must be: against the
  * levels themselves, for all types and for both types of columns; unsound parts, codes without a
  * level, and rows that change between their counting and their reading. */
+#include "check.h"
 #include "dpfast.h"
-
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 enum { LEVELS = 4, WIDTH = 3, PARTS = 5, FEATURES = 3 * WIDTH + 2 };
 

@@ -1,38 +1,9 @@
 /* The sparse kernels without Python: every pair of types in buffers that are exactly as large as
  * they must be, so that the address sanitizer sees any step outside, against the dense kernels on
  * the same rows written out; both instruction sets. */
+#include "check.h"
 #include "csr.h"
 #include "dpfast.h"
-
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)*state / 4294967296.0 * 2.0 - 1.0;
-}
-
-static double *uniforms(ptrdiff_t n, unsigned *state)
-{
-    double *x = malloc((size_t)n * sizeof *x);
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) x[i] = uniform(state);
-    return x;
-}
 
 /* The numbers as the given type of index, in a buffer without slack. */
 static void *as_indices(ptrdiff_t n, const int64_t *x, dpfast_index type)

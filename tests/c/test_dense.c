@@ -1,28 +1,7 @@
 /* The dense kernels without Python: shapes at the edges of buffers that are exactly as large as
  * they must be, so that the address sanitizer sees any step outside; both instruction sets. */
+#include "check.h"
 #include "dpfast.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-
-/* A small generator is enough here. */
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)*state / 4294967296.0 * 2.0 - 1.0;
-}
 
 static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
 {

@@ -1,38 +1,10 @@
 /* The stochastic epochs without Python: arrays exactly as large as they must be, so that the
  * address sanitizer sees any step outside; dense against sparse rows; every instruction set. */
+#include "check.h"
 #include "dpfast.h"
 #include "epochs.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-
 #define STEPS 150
-
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)*state / 4294967296.0 * 2.0 - 1.0;
-}
-
-static double *random_vector(ptrdiff_t n, unsigned *state)
-{
-    double *v = malloc((size_t)n * sizeof *v);
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) v[i] = uniform(state);
-    return v;
-}
 
 static double *copy(ptrdiff_t n, const double *from)
 {
@@ -73,9 +45,9 @@ static problem make_problem(ptrdiff_t n, ptrdiff_t d, double intercept, unsigned
     p.dim = d + (intercept != 0.0);
     p.x = malloc((size_t)(n * d) * sizeof *p.x);
     p.indptr = malloc((size_t)(n + 1) * sizeof *p.indptr);
-    p.target = random_vector(n, state);
-    p.weight = random_vector(n, state);
-    p.scale = random_vector(n, state);
+    p.target = uniforms(n, state);
+    p.weight = uniforms(n, state);
+    p.scale = uniforms(n, state);
     p.inverse_norm = malloc((size_t)n * sizeof *p.inverse_norm);
     for (i = 0; i < n; i++) {
         p.target[i] = p.target[i] < 0.0 ? -1.0 : 1.0;
@@ -124,12 +96,12 @@ static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, do
     const dpfast_loss logistic = {0, 0.0, 0.0};
     const ptrdiff_t steps = batch < 100 ? STEPS : 5; /* a sanitized step on many rows is slow */
     int64_t *indices = malloc((size_t)(steps * batch) * sizeof *indices);
-    double *w = random_vector(p->dim, state), *step = random_vector(steps, state);
+    double *w = uniforms(p->dim, state), *step = uniforms(steps, state);
     double *w_csr = copy(p->dim, w), *average = calloc((size_t)p->dim, sizeof *average);
     double *average_csr = calloc((size_t)p->dim, sizeof *average), *work = copy(p->dim, w);
-    double *weight = random_vector(steps, state), *derivative = random_vector(p->n, state);
-    double *gradient = random_vector(p->dim, state);
-    double *noise = noisy ? random_vector(steps * p->dim, state) : NULL;
+    double *weight = uniforms(steps, state), *derivative = uniforms(p->n, state);
+    double *gradient = uniforms(p->dim, state);
+    double *noise = noisy ? uniforms(steps * p->dim, state) : NULL;
     dpfast_sgd epoch;
     ptrdiff_t k;
     for (k = 0; k < steps * batch; k++) {
@@ -177,11 +149,11 @@ static void check_katyusha(const problem *p, double tau1, double w_radius, unsig
 {
     const dpfast_loss logistic = {0, 0.0, 0.0};
     int64_t *indices = malloc(STEPS * sizeof *indices);
-    double *z = random_vector(p->dim, state), *y = random_vector(p->dim, state);
+    double *z = uniforms(p->dim, state), *y = uniforms(p->dim, state);
     double *z_csr = copy(p->dim, z), *y_csr = copy(p->dim, y);
     double *average = copy(p->dim, z), *average_csr = copy(p->dim, z), scale = 0.0, scale_csr = 0.0;
-    double *snapshot = random_vector(p->dim, state), *gradient = random_vector(p->dim, state);
-    double *margin = random_vector(p->n, state), *derivative = random_vector(p->n, state);
+    double *snapshot = uniforms(p->dim, state), *gradient = uniforms(p->dim, state);
+    double *margin = uniforms(p->n, state), *derivative = uniforms(p->n, state);
     dpfast_katyusha epoch;
     ptrdiff_t k;
     for (k = 0; k < STEPS; k++) {

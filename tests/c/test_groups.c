@@ -1,32 +1,11 @@
 /* Gradients of groups without Python: buffers that are exactly as large as they must be, so that the
  * address sanitizer sees any step outside, against the definition; every instruction set. */
+#include "check.h"
 #include "dpfast.h"
-
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 enum { GROUPS = 7, CLASSES = 3 };
 /* The third has no room for its products, the sixth no rows; the last is longer than a block. */
 static const int64_t sizes[GROUPS] = {1, 3, 5, 1, 2, 0, 1100};
-
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)*state / 4294967296.0 * 2.0 - 1.0;
-}
 
 static double *zeros(ptrdiff_t n)
 {

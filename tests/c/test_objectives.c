@@ -1,37 +1,8 @@
 /* The sums behind objectives without Python: buffers that are exactly as large as they must be, so
  * that the address sanitizer sees any step outside, against the definitions; every instruction
  * set. */
+#include "check.h"
 #include "dpfast.h"
-
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s\n", __FILE__, __LINE__, #condition);                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)*state / 4294967296.0 * 2.0 - 1.0;
-}
-
-static double *uniforms(ptrdiff_t n, unsigned *state)
-{
-    double *x = malloc((size_t)n * sizeof *x);
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) x[i] = uniform(state);
-    return x;
-}
 
 static int near(double a, double b)
 {

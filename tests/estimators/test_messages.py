@@ -153,6 +153,26 @@ class TestPromises:
         assert len(caught) == 1
 
 
+TABLE = {"x": [-3, 3], "y": [0, 1], "target": "y"}
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y: LogisticRegression().fit(X, y),
+        lambda X, y: LinearRegression().fit(X, y),
+        lambda X, y: PrivateSearchCV(model(), {"alpha": [0.1, 0.2]}, epsilon=21.0).fit(X, y),
+        lambda X, y: TableModel(TABLE, epsilon=21.0).fit({"x": X[:, 0], "y": y}),
+    ],
+    ids=["classifier", "regressor", "search", "table"],
+)
+def test_warnings_are_of_the_line_that_asked(fit, data):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(*data)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 class TestBounds:
     def test_quantiles_in_wide_bounds_are_questioned(self, data):
         X = data[0]

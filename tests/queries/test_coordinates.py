@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from correlated import clipped_rows, correlated
 
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.coded import CodedMatrix
@@ -16,23 +17,7 @@ from dpfast.queries import (
     bounded,
     coordinates,
 )
-from dpfast.queries.coordinates import column_transform, upper_triangle
-
-
-def correlated(n=3000, seed=0, d=6):
-    """Badly scaled, far from centered, correlated rows in the unit ball, and their labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((n, d))
-    z[:, 1] = 0.9 * z[:, 0] + 0.4 * z[:, 1]
-    scale = 10.0 ** np.linspace(-3, 0, d)
-    X = 0.5 + z * scale
-    X /= 1.001 * np.linalg.norm(X, axis=1).max()
-    y = np.where(z @ np.linspace(1, -1, d) + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, y
-
-
-def clipped_rows(Z, radius):
-    return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
+from dpfast.queries.coordinates import column_transform, symmetric, triangle_of
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -59,9 +44,9 @@ def test_sums_against_whole_arrays(sparse):
     rows = np.column_stack([X, np.ones(len(X))])
     np.testing.assert_allclose(rows @ W, np.column_stack([(X - center) / scale, np.ones(len(X))]),
                                atol=1e-12)  # fmt: skip
-    upper, entries = upper_triangle(6)
     triangle = Gram(problem.shape, 1.5, 1e6).evaluate(problem, W)
-    np.testing.assert_allclose(triangle, (Z.T @ Z)[upper] * entries, rtol=1e-11)
+    np.testing.assert_allclose(triangle, triangle_of(Z.T @ Z), rtol=1e-11)
+    np.testing.assert_allclose(symmetric(triangle, 6), Z.T @ Z, rtol=1e-11)
 
     lengths = coordinates._lengths_in(problem.shape, W)(problem)
     exact = np.linalg.norm(rows @ W, axis=1)

@@ -44,7 +44,7 @@ def test_columns_are_found_wherever_they_are(width):
     X = np.clip(places + width * rng.standard_normal((20_000, 5)), -1.0, 1.0)
     for seed in range(3):
         told = learned(X, seed=seed)
-        assert told.found.all()
+        assert told.believed.all()
         assert np.all(np.abs(told.center - X.mean(axis=0)) < 2.0 * X.std(axis=0))
         ratio = told.deviation / X.std(axis=0)
         assert np.all((ratio > 0.5) & (ratio < 3.0))
@@ -57,7 +57,7 @@ def test_columns_of_one_value_are_left_alone():
     X[:, 1] = rng.random(20_000) < 0.02  # rare ones
     X[:, 2] = 0.7  # a constant
     X[:, 3] = np.where(rng.random(20_000) < 0.05, rng.random(20_000), -1.0)  # mostly one value
-    assert learned(X).found.tolist() == [True, False, False, False]
+    assert learned(X).believed.tolist() == [True, False, False, False]
 
 
 def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
@@ -76,7 +76,7 @@ def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
 def test_where_many_rows_are_long_nothing_is_believed():
     rng = np.random.default_rng(2)
     X = 1e-3 * rng.standard_normal((20_000, 5))
-    assert learned(X).found.all()
+    assert learned(X).believed.all()
     far = rng.random((20_000, 5)) < 0.1  # four rows in ten have an entry far away
     X[far] = rng.uniform(-1.0, 1.0, far.sum())
     assert learned(X) is None

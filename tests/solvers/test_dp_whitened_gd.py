@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from correlated import clipped_rows, correlated
 from scipy.special import expit
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
@@ -23,22 +24,6 @@ BUDGET = Budget(1.0, 1e-6)
 EXACT = dict(dp_whitened_gd.SOLVER.exact)
 
 
-def correlated(n=3000, seed=0, d=6):
-    """Badly scaled, far from centered, correlated rows in the unit ball, and their labels."""
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((n, d))
-    z[:, 1] = 0.9 * z[:, 0] + 0.4 * z[:, 1]
-    scale = 10.0 ** np.linspace(-3, 0, d)
-    X = 0.5 + z * scale
-    X /= 1.001 * np.linalg.norm(X, axis=1).max()
-    y = np.where(z @ np.linspace(1, -1, d) + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, y
-
-
-def clipped_rows(Z, radius):
-    return Z * np.minimum(1.0, radius / np.linalg.norm(Z, axis=1))[:, None]
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_plan_states_the_sensitivities(relation):
     shape = ProblemShape(1000, 4, data_norm=2.0)
@@ -47,7 +32,7 @@ def test_the_plan_states_the_sensitivities(relation):
         correlation_clip=1.5, range_rounds=0,
     )  # fmt: skip
     k = 2 if relation == "replace_one" else 1
-    radius = settled.settings.radius
+    radius = settled.settings.learning_clip * math.sqrt(shape.dim)
     first, *others, correlation, gradient = settled.events
     # Parts of both signs and classes, then squares.
     assert first.sensitivity == pytest.approx(math.sqrt(5 * k * 1.09), rel=1e-2)
@@ -334,7 +319,7 @@ def test_declarations_are_of_all_columns(columns):
 def test_rounds_count_by_their_precision():
     rng = np.random.default_rng(0)
     values, deviations = rng.standard_normal((3, 5)), rng.uniform(0.1, 2.0, (3, 5))
-    estimate = _coordinates._Estimate(5)
+    estimate = _coordinates.Estimate(5)
     for count in (1, 2, 3):
         found = estimate.add(values[count - 1], deviations[count - 1])
         precisions = deviations[:count] ** -2

@@ -53,7 +53,7 @@ from dpfast.privacy import (
 )
 from dpfast.queries import ClippedGradient, LineSearchLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 
 Vector = NDArray[np.float64]
 
@@ -216,7 +216,7 @@ def plan(
             )
         blocks = -(-shape.n_samples // batch)
     total = budget_filter(budget, "auto").limit
-    shape = _with_ridge(shape, alpha)
+    shape = replace(shape, alpha=check_alpha(alpha, shape))
     # What an iteration sees.
     seen = replace(shape, n_samples=-(-shape.n_samples // blocks))
     chosen = _settle(
@@ -473,14 +473,6 @@ def candidate_steps(max_step: float, candidates: int, step_ratio: float) -> Vect
         return np.linspace(0.0, max_step, candidates)
     powers = step_ratio ** np.arange(candidates - 2, -1, -1.0)
     return np.concatenate([[0.0], max_step * powers])
-
-
-def _with_ridge(shape: ProblemShape, alpha: float | str | None) -> ProblemShape:
-    if alpha is None or alpha == "auto":
-        return shape if alpha is None else replace(shape, alpha=None)
-    return shape.with_alpha(
-        check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
-    )
 
 
 def _settle(shape: ProblemShape, paper: bool, **given: Any) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
@@ -47,8 +46,6 @@ from dpfast.solvers._noisy_epochs import (
     settle_clip_norm,
     settle_ridge,
 )
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-svrg"
 
@@ -164,7 +161,9 @@ def plan(
     difference = check_real("difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100)
     difference = min(difference, 2.0 * longest)
 
-    relative = _snapshot_noise(share, epochs, inner, rows / shape.n_samples)
+    # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² inner / z² of
+    # the differences, at the rate q, and 1 / (r z)² of the snapshot.
+    relative = math.sqrt((1.0 - share) / (share * inner)) / (rows / shape.n_samples)
     multiplier = noise_multiplier(
         budget, accountant, unit_events,
         neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
@@ -259,15 +258,6 @@ def unit_events(
         count=snapshots,
     )
     return [snapshot, *sampled_unit_events(noise, relation, sampling, batch, n_samples, count)]
-
-
-def _snapshot_noise(share: float, epochs: int, inner: int, rate: float) -> float:
-    """The snapshots' noise multiplier relative to the differences'.
-
-    With multipliers z and rz the squared signal-to-noise ratios are ``q² epochs inner / z²`` and
-    ``epochs / (r z)²``.
-    """
-    return math.sqrt((1.0 - share) / (share * inner)) / rate
 
 
 def _where(epoch: int) -> str:

@@ -32,7 +32,7 @@ from dpfast.fused.ball_sample import check_shape
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
 
 NAME = "exponential"
 
@@ -143,9 +143,8 @@ def choose(
     def bound(ball: BallSample) -> float:
         return 0.5 * ball.alpha * size**2 + excess_risk(ball)
 
-    if alpha is None:
-        alpha = shape.alpha if shape.alpha is not None else "auto"
-    if alpha == "auto":
+    given = check_alpha(alpha, shape)
+    if given is None:
         # On a fixed grid of ridges, so that a larger epsilon is never worse.
         balls = [make(ridge) for ridge in (shape.smoothness * _RIDGES).tolist()]
         balls = [ball for ball in balls if trials(ball) <= min(max_trials, _AUTO_TRIALS)]
@@ -157,7 +156,7 @@ def choose(
             )
         best = min(balls, key=bound)
         return best, bound(best)
-    ball = make(check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".'))
+    ball = make(given)
     if trials(ball) > max_trials:
         raise ValueError(
             f"alpha={ball.alpha:.4g} is too small for solver={name!r}: an exact sample would take "

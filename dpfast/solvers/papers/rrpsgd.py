@@ -29,7 +29,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
@@ -50,8 +49,6 @@ from dpfast.solvers._noisy_epochs import (
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
-
-Vector = NDArray[np.float64]
 
 NAME = "rrpsgd"
 

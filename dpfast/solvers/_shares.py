@@ -1,0 +1,22 @@
+"""How the releases of a run share a budget of Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpfast.mechanisms import Gaussian, Query
+from dpfast.privacy import Budget
+
+#: Calibrates a release from its share of the budget, its query, and its name in the ledger.
+Release = Callable[[float, Query, str], Gaussian]
+
+
+def releases(mu: float, neighboring_relation: str) -> Release:
+    """The releases that share a budget `mu`; shares are in units of mu² and add up."""
+
+    def release(share: float, query: Query, where: str) -> Gaussian:
+        budget = Budget(mu=mu * math.sqrt(share))
+        return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
+
+    return release
