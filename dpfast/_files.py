@@ -162,7 +162,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     # A link is followed, so that the file it points to is replaced and not the link.
     target = target.resolve()
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    # Fifty characters are at most two hundred bytes: a name may have 255 of them.
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as stream:
             yield stream

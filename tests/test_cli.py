@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -253,6 +254,16 @@ class TestFit:
         ):
             assert_one_error_line(capsys, cli.main(fit_arguments("-o", str(output))), expected)
 
+    @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+    def test_a_link_that_cannot_be_followed_spends_nothing(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr(TableFit, "run", None)
+        link = tmp_path / "link.json"
+        link.symlink_to(tmp_path / "no" / "model.json")
+        code = cli.main(fit_arguments("-o", str(link)))
+        assert_one_error_line(capsys, code, "there is no directory")
+
     @pytest.mark.parametrize("place", ["x.csv", "b.json", "account", "account.lock"])
     def test_nothing_that_is_read_is_overwritten(self, tmp_path, capsys, monkeypatch, place):
         monkeypatch.chdir(tmp_path)
@@ -260,8 +271,9 @@ class TestFit:
         (tmp_path / "b.json").write_text("kept")
         command = ["fit", "x.csv", "--bounds", "b.json", "--epsilon", "1", "--delta", "1e-6"]
         command += ["--account", "account", "--account-budget", "3,1e-5"]
-        code = cli.main([*command, "-o", f"./{place}"])
-        assert_one_error_line(capsys, code, "must not be written in the place of what is read")
+        for output in (f"./{place}", str(tmp_path / place)):
+            code = cli.main([*command, "-o", output])
+            assert_one_error_line(capsys, code, "must not be written in the place of what is read")
         assert (tmp_path / "x.csv").read_text() == (tmp_path / "b.json").read_text() == "kept"
 
     def test_predictions_and_certificates_do_not_replace_what_they_are_of(
@@ -295,6 +307,25 @@ class TestFit:
         assert last == (
             "error: model.json: No space left on device. The budget was spent and stays spent."
         )
+
+    def test_what_was_paid_for_is_kept_where_it_can_be(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        save = TableModel.save
+
+        def fails_once(model, path):
+            monkeypatch.setattr(TableModel, "save", save)
+            raise OSError(28, "No space left on device", path)
+
+        monkeypatch.setattr(TableModel, "save", fails_once)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert cli.main(fit_arguments()) == 3
+        last = capsys.readouterr().err.splitlines()[-1]
+        (kept,) = tmp_path.glob("dpfast-*/model.json")
+        assert last.endswith(
+            f"No space left on device. The budget was spent; the model is in {kept}."
+        )
+        assert TableModel.load(kept).privacy_.epsilon <= 2.0
 
     @given(
         bounds=st.dictionaries(

@@ -260,6 +260,11 @@ class TestAtomicWriter:
             pass
         assert os.listdir(tmp_path) == ["x" * 250]
 
+    def test_long_name_of_wide_characters(self, tmp_path):
+        with atomic_writer(tmp_path / ("\N{GREEK SMALL LETTER OMEGA}" * 125)):
+            pass
+        assert [len(os.fsencode(name)) for name in os.listdir(tmp_path)] == [250]
+
     def test_compressed_by_its_name(self, tmp_path):
         for _ in range(2):
             with atomic_writer(tmp_path / "x.gz") as stream:

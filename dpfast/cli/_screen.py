@@ -219,6 +219,8 @@ def located(error: DataError, path: str) -> DataError:
 
 
 def _same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):  # of a file that is not there yet, too
+        return True
     return one.exists() and other.exists() and one.samefile(other)
 
 
@@ -226,14 +228,19 @@ def check_writable(path: str, *inputs: str | None) -> None:
     """Refuse a result file that cannot be written, or would replace what is read for it."""
     target = Path(path)
     for given in inputs:
-        if given is not None and (target == Path(given) or _same(target, Path(given))):
+        if given is not None and _same(target, Path(given)):
             raise ValueError(
                 f"{path} must not be written in the place of what is read, or of the account; give "
                 "another name."
             )
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no directory {target.parent}.")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    places = [target] if target.exists() else []
+    if not target.exists() or target.is_file():
+        # A new file is written beside it, or beside what a link leads to, and takes its place.
+        folder = Path(os.path.realpath(target)).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"cannot write {path}: there is no directory {folder}.")
+        places.append(folder)
+    if not all(os.access(place, os.W_OK) for place in places):
         raise PermissionError(f"cannot write {path}: permission denied.")

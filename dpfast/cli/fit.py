@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -237,13 +238,25 @@ def _fit(arguments: argparse.Namespace, fit: TableFit, model: TableModel, budget
     try:
         with spent, working("fitting"):
             fit.run()
-        model.save(arguments.output)
+        _save(model, arguments.output)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_SPENT if spent.events else "Nothing was spent.") from None
+    except SpentError:
+        raise
     except Exception as error:
         if spent.events:
             raise SpentError(f"{describe(error).rstrip('.')}. {_SPENT}") from error
         raise
+
+
+def _save(model: TableModel, path: str) -> None:
+    """Write the model; what was paid for goes elsewhere if it cannot be written where it should."""
+    try:
+        model.save(path)
+    except OSError as error:
+        kept = Path(tempfile.mkdtemp(prefix="dpfast-"), "model.json")
+        model.save(kept)
+        raise SpentError(f"{describe(error).rstrip('.')}. {_WRITTEN.format(kept)}") from error
 
 
 def _show(
