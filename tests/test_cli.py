@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -472,6 +473,12 @@ class TestProgram:
         assert cli.main(["demo"]) == 2
         assert capsys.readouterr().err == "warning: first second\nerror: third fourth\n"
 
+    def test_a_warning_that_is_made_an_error_is_one(self, fit_arguments, capsys):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            code = cli.main(fit_arguments("--json", epsilon="100"))
+        assert_one_error_line(capsys, code, "epsilon = 100 is hardly a promise")
+
 
 def test_scores_of_known_margins():
     scores = _screen.scores(np.array([0.0, 2.0, -2.0, 800.0]), np.array([0, 1, 1, 1]))
@@ -500,6 +507,24 @@ class TestPlan:
         file = tmp_path / "risk.png"
         assert cli.main([*self.ARGUMENTS, "--plot", str(file)]) == 0
         assert file.stat().st_size > 10_000
+        pyplot.close("all")
+
+    def test_an_old_picture_outlives_a_failure(self, tmp_path, capsys, monkeypatch):
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        file = tmp_path / "risk.png"
+        file.write_text("old")
+
+        def fails_midway(figure, target, **_):
+            with open(target, "wb") if isinstance(target, str) else nullcontext(target) as stream:
+                stream.write(b"half")
+            raise OSError(28, "No space left on device", str(file))
+
+        monkeypatch.setattr(pyplot.Figure, "savefig", fails_midway)
+        code = cli.main([*self.ARGUMENTS, "--plot", str(file)])
+        assert_one_error_line(capsys, code, "No space left on device")
+        assert file.read_text() == "old"
         pyplot.close("all")
 
     @pytest.mark.parametrize(

@@ -410,6 +410,13 @@ class TestAccount:
         assert code == 2
         assert "was begun with" in err
 
+    def test_what_is_no_account(self, run):
+        for content in (b"", b"{}", b"\xff\xfe"):
+            Path("a.json").write_bytes(content)
+            code, _, err = run(*FIT, "--account", "a.json")
+            assert code == 2
+            assert "error: a.json is not a valid account" in err
+
 
 class TestPlan:
     def test_families_and_learned_ranges(self, run):
@@ -476,6 +483,7 @@ class TestCertify:
             (("b.json",), "is not a valid dpfast model"),
             (("m.json", "--plot", "c.gif"), "--plot must end in .png, .pdf, .svg"),
             (("m.json", "-o", "nowhere/c.json"), "there is no directory"),
+            (("m.json", "-o", "c.png", "--plot", "./c.png"), "give another name"),
         ):
             code, _, err = model("certify", *more)
             assert code == 2

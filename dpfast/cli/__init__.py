@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         note(f"error: not enough memory. {describe(error)}".rstrip())
         return 2
-    except (DpfastError, TypeError, ValueError, OSError, ImportError) as error:
+    except (DpfastError, TypeError, ValueError, OSError, ImportError, Warning) as error:
         note(f"error: {describe(error)}")
         return 2
     return 0

@@ -60,8 +60,8 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
                 "limit of all fits together."
             )
         return BudgetAccountant(given, path)
-    text = Path(path).read_text(encoding="utf-8")
     try:
+        text = Path(path).read_text(encoding="utf-8")
         ledger, begun = Ledger.from_json(text), parse_json(text)["account"]
         how = begun["accountant"], begun["adaptive"]
     except (ValueError, KeyError, TypeError) as error:

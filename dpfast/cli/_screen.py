@@ -26,6 +26,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from dpfast._files import atomic_file
 from dpfast._version import __version__
 from dpfast.errors import DataError
 from dpfast.privacy import Event, PrivacyReport
@@ -138,6 +139,12 @@ def scores(margins: Matrix, y: Labels) -> Scores:
         "accuracy": float(np.mean((margins > 0.0) == (y == 1))),
         "log_loss": float(np.mean(np.logaddexp(0.0, np.where(y == 1, -margins, margins)))),
     }
+
+
+def save_picture(figure: Any, path: str) -> None:
+    """Write a figure in the form that the file's name ends in; an old file is lost to no error."""
+    with atomic_file(path) as stream:
+        figure.savefig(stream, format=path.rpartition(".")[2])
 
 
 # --- progress ------------------------------------------------------------------------------------
