@@ -1,4 +1,5 @@
 import csv
+import datetime
 import json
 import math
 import os
@@ -739,6 +740,36 @@ class TestParquet:
                     columns[column] += [str(value) for value in values]
             results.append(columns)
         assert results[0] == results[1] == results[2]
+
+    def test_columns_beside_predictions_are_as_they_were(self, fit_arguments, parquet, tmp_path):
+        import pyarrow
+        from pyarrow.parquet import read_table, write_table
+
+        # Other chunks have no missing value, and no float64 holds these numbers.
+        n = 2 * frames.TYPED_ROWS
+        table = pyarrow.table(
+            {
+                "age": np.full(n, 30),
+                "city": pyarrow.array(["A"] * n).dictionary_encode(),
+                "secret": pyarrow.array([2**60 + 1] * (n - 1) + [None]),
+                "label": pyarrow.array([None] + [datetime.date(2024, 2, 29)] * (n - 1)),
+            }
+        )
+        write_table(table, parquet)
+        assert cli.main(fit_arguments()) == 0
+        names = ["secret", "label", "city"]
+        for output in ("out.parquet", "out.csv"):
+            command = ["predict", tmp_path / "model.json", parquet, "--id", ",".join(names)]
+            assert cli.main([*map(str, command), "-o", str(tmp_path / output)]) == 0
+        kept = read_table(tmp_path / "out.parquet", columns=names)
+        assert kept.to_pydict() == table.select(names).to_pydict()
+        assert kept.schema.types == [pyarrow.int64(), pyarrow.date32(), pyarrow.string()]
+        lines = (tmp_path / "out.csv").read_text().splitlines()
+        assert [line.split(",")[:3] for line in (lines[1], lines[2], lines[-1])] == [
+            [str(2**60 + 1), "", "A"],
+            [str(2**60 + 1), "2024-02-29", "A"],
+            ["", "2024-02-29", "A"],
+        ]
 
     def test_json_of_predict(self, fit_arguments, parquet, tmp_path, capsys):
         assert cli.main(fit_arguments()) == 0

@@ -32,14 +32,13 @@ from dpfast.tabular.families import (
     unfitted,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
-from dpfast.tabular.frames import chunks, column_names, is_path
+from dpfast.tabular.frames import chunks, column_names, is_path, plain_chunk, raw_chunks
 from dpfast.tabular.model_file import read_model, restored, stored, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
@@ -59,14 +58,14 @@ class EncodedRows:
     target : ndarray of shape (n,) or None
         Positions of classes, or numbers, over the exposure if there is one.
     exposure : ndarray of shape (n,) or None
-    kept : dict of str to values
-        Columns that were passed on.
+    kept : dict of str to column
+        Columns that were passed on, of the type that they are stored in.
     """
 
     X: NDArray[np.float64]
     target: NDArray[Any] | None
     exposure: NDArray[np.float64] | None
-    kept: dict[str, Values]
+    kept: dict[str, Any]
 
     def totals(self, rates: NDArray[Any]) -> NDArray[Any]:
         """What is predicted for the rows' exposures, from what is for one unit of it."""
@@ -468,8 +467,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         coder = RowCoder(schema, fit=with_target)
         coder.tally = Tally() if tally is None else tally
         names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
-        for chunk in chunks(data, list(names), progress):
-            records = coder.codes(chunk)
+        for chunk in raw_chunks(data, list(names), progress):
+            records = coder.codes(plain_chunk(chunk))
             yield EncodedRows(
                 encode(schema, records),
                 np.array(records["target"]) if with_target else None,
