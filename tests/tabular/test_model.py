@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from decimal import Decimal
 from typing import ClassVar
 
 import joblib
@@ -771,3 +772,14 @@ class TestPersons:
             with pytest.raises(DataError, match=r"row 2 .*got no whole number"):
                 who = numbers + np.where(numbers.index == 1, part, 0)
                 fitted(visits.assign(who=who), person="who")
+
+    def test_persons_whose_numbers_would_be_rounded_are_refused(self, visits):
+        codes = visits["who"].astype("category").cat.codes.to_numpy(np.int64)
+        many = len(np.unique(codes))
+        for numbers in (codes + 2**60, codes + 2.0**40, codes.astype(np.float32)):
+            table = visits.assign(who=numbers)
+            assert TableModel(BOUNDS, person="who").prepare(table).n_samples == many
+        decimals = [Decimal(2**60 + int(code)) for code in codes]
+        for numbers in (decimals, codes + 2.0**60, np.float32(codes + 2**24)):
+            with pytest.raises(DataError, match=r"row 1 .*a number that float.. rounds.* as text"):
+                fitted(visits.assign(who=numbers), person="who")
