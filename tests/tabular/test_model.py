@@ -674,6 +674,17 @@ class TestStandardErrors:
         assert str(again.summary()) == str(model.summary())
         np.testing.assert_array_equal(again.estimator_.cov_params_, model.estimator_.cov_params_)
 
+    def test_a_file_has_parameters_of_numpy(self, table, tmp_path):
+        bounds = {"age": [18, 90], "cost": [0, 5000], "target": "cost"}
+        for kind, name, value in (
+            (LinearRegression(inference=True), "fit_intercept", np.bool_(False)),
+            (QuantileRegressor(), "quantile", np.float32(0.75)),
+        ):
+            kind.set_params(**{name: value})
+            model = fitted(table, bounds=bounds, estimator=kind, epsilon=8.0)
+            model.save(tmp_path / "m.json")
+            assert getattr(TableModel.load(tmp_path / "m.json").estimator, name) == value
+
     def test_a_fit_without_them_says_so(self, table):
         with pytest.raises(AttributeError, match="inference=True"):
             fitted(table).summary()
