@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import warnings
@@ -145,6 +146,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return with_promise(super().__repr__(N_CHAR_MAX), self)
+
+    def __sklearn_clone__(self) -> Self:
+        made: Self = super().__sklearn_clone__()
+        if isinstance(self.prior, PrivateLinearModel):
+            # What is known beforehand is no part of what is to be fitted anew.
+            made.prior = copy.deepcopy(self.prior)
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -558,6 +566,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return plan if plan.settings.rows_per_weight < FEW else None
         prior = self.prior
         if isinstance(prior, PrivateLinearModel):
+            if not hasattr(prior, "coef_"):
+                raise ValueError(
+                    f"prior must be a fitted model; got a {type(prior).__name__} that is not "
+                    "fitted. Fit it to earlier data; in a grid of scikit-learn, whose copies are "
+                    "not fitted, write model.as_prior()."
+                )
             prior = prior.as_prior()
         if not isinstance(prior, CoefficientPrior):
             raise TypeError(
