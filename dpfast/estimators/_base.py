@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 from dpfast._arrays import as_float64, check_alike, check_labels, validated, vector_in
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
@@ -227,6 +228,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if given.get(name, unasked) == unasked:
                 given.pop(name, None)
         return {**given, **options}
+
+    def _check_settings(self, fit_params: Mapping[str, Any]) -> None:
+        """Refuse what a fit refuses of the parameters that no plan reads."""
+        _check_switch("strict", self.strict)
+        thread_count(self.n_jobs)
+        self._row_weights(fit_params)
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
@@ -812,6 +819,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
         loss = self._loss()
         classes, notes = self._resolve_classes(y)
+        declared(check_class_weight(self.class_weight), classes)
         positives = classes if len(classes) > 2 else classes[-1:]
         if len(positives) > 1:
             loss = loss.fixed()
