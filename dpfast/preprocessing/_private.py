@@ -16,6 +16,7 @@ from dpfast.curator import Curator
 from dpfast.groups import index_groups
 from dpfast.preprocessing._columns import column_bounds
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport, relation_of
+from dpfast.privacy.budget import check_promise
 from dpfast.queries.columns import GroupedColumns
 from dpfast.random import SecureGenerator
 from dpfast.shape import MOST_ROWS
@@ -85,6 +86,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             found = index_groups(groups, records, MOST_ROWS)
             rows = GroupedColumns(found.ordered(X), np.repeat(found.sizes, found.sizes))
             records, unit = found.count, "group"
+        check_promise(budget, records, unit)
         relation = relation_of(self.neighboring_relation, unit)
         # If this is interrupted, an older report must not stand beside what was learned now.
         self.__dict__.pop("privacy_", None)

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.preprocessing import (
     PrivateQuantileScaler,
     PrivateRangeScaler,
@@ -341,6 +342,7 @@ class TestBoth:
             ({"epsilon": 0.0}, "epsilon must be"),
             ({"epsilon": "1"}, "epsilon must be"),
             ({"delta": 1.0}, "delta must be"),
+            ({"delta": 0.1}, "delta must be below one over the number of rows"),
             ({"neighboring_relation": "swap"}, "neighboring_relation must be one of 'replace_one'"),
             ({"random_state": -1}, "random_state must be"),
             ({"random_state": "x"}, "random_state must be None"),
@@ -377,6 +379,10 @@ class TestBoth:
         ):
             cls((0, 1)).fit(X)
         assert account.events == ()
+
+    def test_a_weak_promise_is_said_to_be(self, cls, table):
+        with pytest.warns(QuestionableSettingWarning, match="epsilon = 60 is hardly a promise"):
+            cls(BOUNDS, epsilon=60.0).fit(table)
 
     def test_partial_fit_is_absent(self, cls):
         assert not hasattr(cls((0, 1)), "partial_fit")
