@@ -511,7 +511,7 @@ def _is_plain(text: bytes) -> bool:
         b'"' not in text
         and b", " not in text
         and b"\n " not in text
-        and not text.startswith(b" ")
+        and not text.startswith((b" ", b"\xef\xbb\xbf"))  # PyArrow would take a mark for none
         and (b"\r" not in text or text.count(b"\r") == text.count(b"\r\n"))
     )
 

@@ -5,7 +5,7 @@ import stat
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpfast._files import (
@@ -403,6 +403,7 @@ class TestFastCsv:
             assert found == self.read(tmp_path / name, ["a"], False)
 
     @given(text=st.text(alphabet='a,1 "\n\r\u00e4', max_size=60))
+    @example(text="\ufeff1,2\n")
     @settings(max_examples=300, deadline=None)
     def test_any_text(self, tmp_path_factory, text):
         path = tmp_path_factory.mktemp("csv") / "x.csv"
