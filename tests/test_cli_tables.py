@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from dpfast import cli
-from dpfast.tabular import FAMILIES, TableModel
+from dpfast.privacy.open_accounts import ENTERED
+from dpfast.tabular import FAMILIES, TableFit, TableModel
 
 
 @pytest.fixture(autouse=True)
@@ -403,6 +404,18 @@ class TestAccount:
         _, out, _ = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         assert "all its fits together stay within epsilon = 3" in out
         assert "% of its budget (epsilon = 3, delta = 1e-05) are left." in out
+
+    def test_an_interrupt_between_two_accounts_is_one_after_spending(self, run, monkeypatch):
+        def charges_one(fit):
+            account, inner = ENTERED
+            account.charge(fit.plan.events)
+            assert inner.events == ()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(TableFit, "run", charges_one)
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        assert code == 130
+        assert err.endswith("interrupted. The budget was spent and stays spent.\n")
 
     def test_another_budget_is_refused(self, run):
         run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
