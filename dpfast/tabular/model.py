@@ -195,13 +195,16 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        schema = self.__dict__.get("schema_") or self._schema()
-        inner = unfitted(self.estimator, schema, {}).__sklearn_tags__()
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.target_tags.required = False
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         tags.non_deterministic = self.random_state is None
+        try:
+            schema = self.__dict__.get("schema_") or self._schema()
+            inner = unfitted(self.estimator, schema, {}).__sklearn_tags__()
+        except (TypeError, ValueError, OSError):
+            return tags  # what is wrong with the parameters is for `fit` to say
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         return tags
 
     # ---- fitting --------------------------------------------------------------------------------

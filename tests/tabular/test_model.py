@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import dpfast
@@ -590,6 +591,14 @@ class TestScikitLearn:
         assert not hasattr(inner, "coef_")
         assert inner.data_norm is None
 
+    @pytest.mark.parametrize("bounds", [None, "nowhere.json", {"target": "ill"}])
+    def test_a_notebook_shows_it_whatever_its_bounds(self, bounds):
+        model = TableModel(bounds)
+        assert "TableModel" in model._repr_html_()
+        assert not is_classifier(model)
+        with pytest.raises(NotFittedError):
+            model.predict({"age": [30]})
+
     def test_cross_validation_and_search(self, table):
         X, y = table.drop(columns="ill"), table["ill"]
         model = TableModel(BOUNDS, LogisticRegression(), epsilon=4.0, random_state=0)
@@ -633,8 +642,6 @@ class TestScikitLearn:
             assert record["epsilon"] == found.privacy_.epsilon
 
     def test_not_fitted(self):
-        from sklearn.exceptions import NotFittedError
-
         model = TableModel(BOUNDS)
         for action in (model.predict, model.transform, model.evaluate):
             with pytest.raises(NotFittedError):
