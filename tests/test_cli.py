@@ -301,7 +301,10 @@ class TestFit:
             assert capsys.readouterr().err.splitlines()[-1] == expected
         assert (tmp_path / "model.json").read_text() == "old"
 
-    def test_failure_after_spending_has_a_code_of_its_own(self, fit_arguments, capsys, monkeypatch):
+    def test_failure_after_spending_has_a_code_of_its_own(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         full = OSError(28, "No space left on device", "model.json")
         monkeypatch.setattr(TableModel, "save", raising(full))
         assert cli.main(fit_arguments()) == 3
