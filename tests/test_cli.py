@@ -1,5 +1,6 @@
 import csv
 import datetime
+import io
 import json
 import math
 import os
@@ -68,6 +69,13 @@ def raising(error):
         raise error
 
     return raise_it
+
+
+class Unwritable(io.StringIO):
+    """A stream to a full disk."""
+
+    def write(self, text):
+        raise OSError(28, "No space left on device")
 
 
 def assert_one_error_line(capsys, code, expected):
@@ -465,6 +473,16 @@ class TestProgram:
             monkeypatch.setattr("sys.stdout", stream)
             for _ in range(2):
                 _screen.say("a line")
+
+    @pytest.mark.parametrize("stream", [None, Unwritable()])
+    def test_a_fit_goes_on_where_nobody_can_read_it(self, fit_arguments, monkeypatch, stream):
+        monkeypatch.setattr("sys.stderr", stream)
+        if stream is None:
+            monkeypatch.setattr("sys.stdout", None)
+        # With a note, of a column that is not used, and a warning, of the large epsilon.
+        arguments = fit_arguments(epsilon="60")
+        assert cli.main(arguments) == 0
+        assert TableModel.load(arguments[arguments.index("-o") + 1]).privacy_.epsilon > 50.0
 
     def test_warnings_and_errors_are_one_line_each(self, monkeypatch, capsys):
         def load():

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -194,11 +194,18 @@ def _progress(*columns: Any) -> Progress:
 
 
 def note(text: str) -> None:
-    """Print one line on standard error; a terminal gets it wrapped between words."""
-    if sys.stderr.isatty():
-        Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
-    else:
-        print(text, file=sys.stderr)
+    """Print one line on standard error; a terminal gets it wrapped between words.
+
+    Where nobody can read it, because the stream is closed, its reader has gone or its disk is full,
+    what was begun goes on without it: it may have been paid for.
+    """
+    if sys.stderr is None:
+        return
+    with suppress(OSError):
+        if sys.stderr.isatty():
+            Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
+        else:
+            print(text, file=sys.stderr)
 
 
 def show_warning(
