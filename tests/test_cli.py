@@ -749,9 +749,11 @@ class TestParquet:
             assert cli.main(fit_arguments(data=data, seed="1")) == 0
             models.append(TableModel.load(tmp_path / "model.json"))
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        capitals = shutil.copy(parquet, tmp_path / "TRAIN.PQ")
         results = []
         for data, name in (
             (parquet, "out.parquet"), (folder / "train.csv", "out.csv"), (parquet, "out.csv.gz"),
+            (capitals, "OUT.PARQUET"), (parquet, "OUT.CSV.GZ"),
         ):  # fmt: skip
             out = str(tmp_path / name)
             assert cli.main(["predict", str(tmp_path / "model.json"), str(data), "-o", out]) == 0
@@ -760,7 +762,8 @@ class TestParquet:
                 for column, values in chunk.items():
                     columns[column] += [str(value) for value in values]
             results.append(columns)
-        assert results[0] == results[1] == results[2]
+        assert all(columns == results[0] for columns in results)
+        assert (tmp_path / "OUT.PARQUET").read_bytes()[:4] == b"PAR1"
 
     def test_columns_beside_predictions_are_as_they_were(self, fit_arguments, parquet, tmp_path):
         import pyarrow

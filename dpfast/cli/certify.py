@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast._files import atomic_writer
+from dpfast._files import atomic_writer, ends_in
 from dpfast.cli._arguments import PICTURES, Commands, add_json
 from dpfast.cli._screen import check_writable, console, save_picture, say, show_json
 from dpfast.privacy import Certificate
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = TableModel.load(arguments.model)
     certificate = Certificate(model.privacy_, _subject(arguments.model, model))
     if arguments.output:
-        as_json = arguments.output.endswith(".json")
+        as_json = ends_in(arguments.output, (".json",))
         with atomic_writer(arguments.output) as stream:
             stream.write(f"{certificate.to_json() if as_json else certificate}\n")
     if arguments.plot:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast._files import PARQUET, atomic_file, atomic_writer, import_parquet
+from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
 from dpfast.cli._arguments import Commands, add_json
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, predict, write, say what was done."""
     model = TableModel.load(arguments.model)
     check_writable(arguments.output, arguments.model, arguments.data)
-    if arguments.output.endswith(PARQUET):
+    if ends_in(arguments.output, PARQUET):
         import_parquet()
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
@@ -150,7 +150,7 @@ class _Columns:
 @contextmanager
 def _writer(path: str) -> Iterator[Callable[[Rows], None]]:
     """What writes some rows after others; the file is there once all of them are."""
-    if path.endswith(PARQUET):
+    if ends_in(path, PARQUET):
         with _parquet_writer(path) as write:
             yield write
         return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dpfast._files import PARQUET, Progress, show_names, table_chunks, table_header
+from dpfast._files import PARQUET, Progress, ends_in, show_names, table_chunks, table_header
 from dpfast.errors import DataError
 from dpfast.tabular.values import Values, arrow_values, plain_values
 
@@ -61,7 +61,7 @@ def raw_chunks(
         If a column is missing.
     """
     if is_path(data):
-        rows = TYPED_ROWS if os.fspath(data).endswith(PARQUET) else TEXT_ROWS
+        rows = TYPED_ROWS if ends_in(data, PARQUET) else TEXT_ROWS
         yield from table_chunks(data, columns, progress, rows, arrow=True)
         return
     check_columns(column_names(data), columns)
