@@ -682,7 +682,8 @@ class TestBench:
     @pytest.mark.parametrize(
         ("option", "value", "expected"),
         [("--solver", "none", "--solver must be"), ("--rows", "0", "expected an integer >= 1"),
-         ("--epsilon", "0", "epsilon must be"), ("--rows", str(10**15), "GiB; take fewer")],
+         ("--epsilon", "0", "epsilon must be"), ("--rows", str(10**15), "GiB; take fewer"),
+         ("--rows", "1", "--rows must be enough for both classes")],
     )  # fmt: skip
     def test_errors(self, capsys, option, value, expected):
         assert_one_error_line(capsys, cli.main([*self.SMALL, option, value]), expected)
