@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from dpfast._files import PARQUET, Progress, ends_in, show_names, table_chunks, table_header
@@ -125,7 +125,7 @@ def _common_length(columns: Mapping[str, Any]) -> int:
     lengths = {}
     for name, column in columns.items():
         try:
-            if isinstance(column, str | bytes):
+            if isinstance(column, str | bytes | Set | Mapping):
                 raise TypeError
             lengths[name] = len(column)
         except TypeError:

@@ -126,7 +126,7 @@ class TestContainers:
         pl = pytest.importorskip("polars")
         with pytest.raises(TypeError, match=r"got LazyFrame.*pass what its collect\(\) gives"):
             model.predict(pl.from_pandas(table).lazy())
-        for value in (30, "30"):
+        for value in (30, "30", {30, 40}, {0: 30, 1: 40}):  # the last is of DataFrame.to_dict()
             with pytest.raises(DataError, match=r"column 'age': expected a list or an array"):
                 model.predict(dict.fromkeys(table, value))
 
