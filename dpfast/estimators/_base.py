@@ -21,7 +21,14 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from dpfast._arrays import as_float64, check_alike, check_labels, validated, vector_in
+from dpfast._arrays import (
+    as_float64,
+    check_alike,
+    check_labels,
+    fitted_or_as_before,
+    validated,
+    vector_in,
+)
 from dpfast._validation import check_flag, check_real
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.chunks import thread_count
@@ -378,7 +385,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         # What noise does to a number is no error, whatever the user has set for others.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), fitted_or_as_before(self):
             return self._fit(X, y, fit_params)
 
     def _fit(
