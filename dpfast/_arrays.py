@@ -268,6 +268,23 @@ def validated(estimator: Any, X: Any, /, *target: Any, labels: bool = False, **h
 
 
 @contextmanager
+def fitted_or_as_before(estimator: Any) -> Iterator[None]:
+    """A fit that ends by an error leaves the estimator as it was, until it has a new report.
+
+    What was paid for before stays of use: :func:`validated` sets the columns at once, which are not
+    those of the older coefficients.
+    """
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        if vars(estimator).get("privacy_") is before.get("privacy_"):
+            vars(estimator).clear()
+            vars(estimator).update(before)
+        raise
+
+
+@contextmanager
 def _quoting_nothing() -> Iterator[None]:
     """Reads of arrays by scikit-learn: neither errors nor warnings tell of an entry."""
     try:

@@ -162,7 +162,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     # A link is followed, so that the file it points to is replaced and not the link.
     target = target.resolve()
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    # Fifty characters are at most two hundred bytes: a name may have 255 of them.
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as stream:
             yield stream
@@ -198,7 +199,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         If the file cannot be written.
     """
     with atomic_file(path) as raw:
-        if os.fspath(path).endswith(".gz"):
+        if ends_in(path, (".gz",)):
             # No time of writing in the file: the same text gives the same bytes.
             with (
                 gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
@@ -292,6 +293,11 @@ PARQUET = (".parquet", ".pq")
 """Endings of the names of Parquet files."""
 
 
+def ends_in(path: str | os.PathLike[str], endings: tuple[str, ...]) -> bool:
+    """Whether the name of a file has one of these endings, in capital or small letters."""
+    return os.fspath(path).lower().endswith(endings)
+
+
 def import_parquet() -> Any:
     """The module ``pyarrow.parquet``.
 
@@ -317,7 +323,7 @@ def table_header(path: str | os.PathLike[str]) -> list[str]:
     DataError, ImportError, OSError
         As for :func:`table_chunks`.
     """
-    if os.fspath(path).endswith(PARQUET):
+    if ends_in(path, PARQUET):
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
     with _csv_rows(path) as (reader, _):
@@ -366,7 +372,7 @@ def table_chunks(
         If the file cannot be read.
     """
     chunks: Iterator[dict[str, Any]]
-    if os.fspath(path).endswith(PARQUET):
+    if ends_in(path, PARQUET):
         chunks = _parquet_chunks(path, columns, progress, rows)
     elif arrow:
         chunks = _fast_csv_chunks(path, columns, progress, rows)
@@ -481,7 +487,7 @@ def _plain_csv_chunks(
         return False
     with open(path, "rb") as raw, suppress(gzip.BadGzipFile, EOFError, zlib.error):
         size = os.fstat(raw.fileno()).st_size
-        stream = gzip.GzipFile(fileobj=raw) if os.fspath(path).endswith(".gz") else raw
+        stream = gzip.GzipFile(fileobj=raw) if ends_in(path, (".gz",)) else raw
         line = stream.readline().removeprefix(b"\xef\xbb\xbf")
         if not size or not line.strip() or not _is_plain(line):
             return False
@@ -510,7 +516,7 @@ def _is_plain(text: bytes) -> bool:
         b'"' not in text
         and b", " not in text
         and b"\n " not in text
-        and not text.startswith(b" ")
+        and not text.startswith((b" ", b"\xef\xbb\xbf"))  # PyArrow would take a mark for none
         and (b"\r" not in text or text.count(b"\r") == text.count(b"\r\n"))
     )
 
@@ -574,7 +580,7 @@ def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], 
     name = _reread(path)
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
-        plain = gzip.GzipFile(fileobj=raw, mode="rb") if name.endswith(".gz") else raw
+        plain = gzip.GzipFile(fileobj=raw, mode="rb") if ends_in(name, (".gz",)) else raw
         stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding="utf-8-sig", newline="")
         reader = csv.reader(stream, strict=True, skipinitialspace=True)
         try:

@@ -222,7 +222,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
         scores: ArrayLike = np.zeros(len(y))
         if model is not None:
             with suppress(Exception):
-                scores = self._score(model, X, y)
+                scores = np.asarray(self._score(model, X, y), dtype=np.float64)
         return scores if groups is None else _means(scores, groups, len(y))
 
 
@@ -377,7 +377,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         indexed = None if groups is None else index_groups(groups, len(target), len(target))
         count = len(target) if indexed is None else indexed.count
         held_out = self._held_out(count)
-        self._check_target(candidates, target)
+        self._check_target(candidates, target, {} if groups is None else {"groups": groups})
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])
         check_promise(budget, count, shape.unit)
         plan = self._planned(budget, candidates, shape, held_out)
@@ -479,11 +479,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X must have at least 2 rows, one of them held out; got {n}.")
         return min(max(1, round(share * n)), n - 1)
 
-    def _check_target(self, candidates: list[dict[str, Any]], y: NDArray[Any]) -> None:
-        """Refuse labels that a candidate does not declare: no run must fail by the rows it gets."""
+    def _check_target(
+        self, candidates: list[dict[str, Any]], y: NDArray[Any], fit_params: dict[str, Any]
+    ) -> None:
+        """Refuse what no fit of a candidate takes, and labels that it does not declare.
+
+        No run must fail by the rows it gets.
+        """
         y = self.estimator._checked_y(y)
         for params in candidates:
-            targets, _ = clone(self.estimator).set_params(**params)._resolve_targets(y)
+            made = clone(self.estimator).set_params(**params)
+            made._check_settings(fit_params)
+            targets, _ = made._resolve_targets(y)
             targets[-1](y)
 
     def _planned(

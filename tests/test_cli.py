@@ -1,11 +1,15 @@
 import csv
+import datetime
+import io
 import json
 import math
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -65,6 +69,13 @@ def raising(error):
         raise error
 
     return raise_it
+
+
+class Unwritable(io.StringIO):
+    """A stream to a full disk."""
+
+    def write(self, text):
+        raise OSError(28, "No space left on device")
 
 
 def assert_one_error_line(capsys, code, expected):
@@ -253,6 +264,16 @@ class TestFit:
         ):
             assert_one_error_line(capsys, cli.main(fit_arguments("-o", str(output))), expected)
 
+    @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+    def test_a_link_that_cannot_be_followed_spends_nothing(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr(TableFit, "run", None)
+        link = tmp_path / "link.json"
+        link.symlink_to(tmp_path / "no" / "model.json")
+        code = cli.main(fit_arguments("-o", str(link)))
+        assert_one_error_line(capsys, code, "there is no directory")
+
     @pytest.mark.parametrize("place", ["x.csv", "b.json", "account", "account.lock"])
     def test_nothing_that_is_read_is_overwritten(self, tmp_path, capsys, monkeypatch, place):
         monkeypatch.chdir(tmp_path)
@@ -260,8 +281,9 @@ class TestFit:
         (tmp_path / "b.json").write_text("kept")
         command = ["fit", "x.csv", "--bounds", "b.json", "--epsilon", "1", "--delta", "1e-6"]
         command += ["--account", "account", "--account-budget", "3,1e-5"]
-        code = cli.main([*command, "-o", f"./{place}"])
-        assert_one_error_line(capsys, code, "must not be written in the place of what is read")
+        for output in (f"./{place}", str(tmp_path / place)):
+            code = cli.main([*command, "-o", output])
+            assert_one_error_line(capsys, code, "must not be written in the place of what is read")
         assert (tmp_path / "x.csv").read_text() == (tmp_path / "b.json").read_text() == "kept"
 
     def test_predictions_and_certificates_do_not_replace_what_they_are_of(
@@ -287,7 +309,10 @@ class TestFit:
             assert capsys.readouterr().err.splitlines()[-1] == expected
         assert (tmp_path / "model.json").read_text() == "old"
 
-    def test_failure_after_spending_has_a_code_of_its_own(self, fit_arguments, capsys, monkeypatch):
+    def test_failure_after_spending_has_a_code_of_its_own(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         full = OSError(28, "No space left on device", "model.json")
         monkeypatch.setattr(TableModel, "save", raising(full))
         assert cli.main(fit_arguments()) == 3
@@ -295,6 +320,25 @@ class TestFit:
         assert last == (
             "error: model.json: No space left on device. The budget was spent and stays spent."
         )
+
+    def test_what_was_paid_for_is_kept_where_it_can_be(
+        self, fit_arguments, tmp_path, capsys, monkeypatch
+    ):
+        save = TableModel.save
+
+        def fails_once(model, path):
+            monkeypatch.setattr(TableModel, "save", save)
+            raise OSError(28, "No space left on device", path)
+
+        monkeypatch.setattr(TableModel, "save", fails_once)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert cli.main(fit_arguments()) == 3
+        last = capsys.readouterr().err.splitlines()[-1]
+        (kept,) = tmp_path.glob("dpfast-*/model.json")
+        assert last.endswith(
+            f"No space left on device. The budget was spent; the model is in {kept}."
+        )
+        assert TableModel.load(kept).privacy_.epsilon <= 2.0
 
     @given(
         bounds=st.dictionaries(
@@ -430,6 +474,16 @@ class TestProgram:
             for _ in range(2):
                 _screen.say("a line")
 
+    @pytest.mark.parametrize("stream", [None, Unwritable()])
+    def test_a_fit_goes_on_where_nobody_can_read_it(self, fit_arguments, monkeypatch, stream):
+        monkeypatch.setattr("sys.stderr", stream)
+        if stream is None:
+            monkeypatch.setattr("sys.stdout", None)
+        # With a note, of a column that is not used, and a warning, of the large epsilon.
+        arguments = fit_arguments(epsilon="60")
+        assert cli.main(arguments) == 0
+        assert TableModel.load(arguments[arguments.index("-o") + 1]).privacy_.epsilon > 50.0
+
     def test_warnings_and_errors_are_one_line_each(self, monkeypatch, capsys):
         def load():
             warnings.warn("first\n  second", stacklevel=1)
@@ -440,6 +494,12 @@ class TestProgram:
         monkeypatch.setattr(demo, "load_randhie", load)
         assert cli.main(["demo"]) == 2
         assert capsys.readouterr().err == "warning: first second\nerror: third fourth\n"
+
+    def test_a_warning_that_is_made_an_error_is_one(self, fit_arguments, capsys):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            code = cli.main(fit_arguments("--json", epsilon="100"))
+        assert_one_error_line(capsys, code, "epsilon = 100 is hardly a promise")
 
 
 def test_scores_of_known_margins():
@@ -469,6 +529,24 @@ class TestPlan:
         file = tmp_path / "risk.png"
         assert cli.main([*self.ARGUMENTS, "--plot", str(file)]) == 0
         assert file.stat().st_size > 10_000
+        pyplot.close("all")
+
+    def test_an_old_picture_outlives_a_failure(self, tmp_path, capsys, monkeypatch):
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        file = tmp_path / "risk.png"
+        file.write_text("old")
+
+        def fails_midway(figure, target, **_):
+            with open(target, "wb") if isinstance(target, str) else nullcontext(target) as stream:
+                stream.write(b"half")
+            raise OSError(28, "No space left on device", str(file))
+
+        monkeypatch.setattr(pyplot.Figure, "savefig", fails_midway)
+        code = cli.main([*self.ARGUMENTS, "--plot", str(file)])
+        assert_one_error_line(capsys, code, "No space left on device")
+        assert file.read_text() == "old"
         pyplot.close("all")
 
     @pytest.mark.parametrize(
@@ -604,7 +682,8 @@ class TestBench:
     @pytest.mark.parametrize(
         ("option", "value", "expected"),
         [("--solver", "none", "--solver must be"), ("--rows", "0", "expected an integer >= 1"),
-         ("--epsilon", "0", "epsilon must be"), ("--rows", str(10**15), "GiB; take fewer")],
+         ("--epsilon", "0", "epsilon must be"), ("--rows", str(10**15), "GiB; take fewer"),
+         ("--rows", "1", "--rows must be enough for both classes")],
     )  # fmt: skip
     def test_errors(self, capsys, option, value, expected):
         assert_one_error_line(capsys, cli.main([*self.SMALL, option, value]), expected)
@@ -671,9 +750,11 @@ class TestParquet:
             assert cli.main(fit_arguments(data=data, seed="1")) == 0
             models.append(TableModel.load(tmp_path / "model.json"))
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        capitals = shutil.copy(parquet, tmp_path / "TRAIN.PQ")
         results = []
         for data, name in (
             (parquet, "out.parquet"), (folder / "train.csv", "out.csv"), (parquet, "out.csv.gz"),
+            (capitals, "OUT.PARQUET"), (parquet, "OUT.CSV.GZ"),
         ):  # fmt: skip
             out = str(tmp_path / name)
             assert cli.main(["predict", str(tmp_path / "model.json"), str(data), "-o", out]) == 0
@@ -682,7 +763,38 @@ class TestParquet:
                 for column, values in chunk.items():
                     columns[column] += [str(value) for value in values]
             results.append(columns)
-        assert results[0] == results[1] == results[2]
+        assert all(columns == results[0] for columns in results)
+        assert (tmp_path / "OUT.PARQUET").read_bytes()[:4] == b"PAR1"
+
+    def test_columns_beside_predictions_are_as_they_were(self, fit_arguments, parquet, tmp_path):
+        import pyarrow
+        from pyarrow.parquet import read_table, write_table
+
+        # Other chunks have no missing value, and no float64 holds these numbers.
+        n = 2 * frames.TYPED_ROWS
+        table = pyarrow.table(
+            {
+                "age": np.full(n, 30),
+                "city": pyarrow.array(["A"] * n).dictionary_encode(),
+                "secret": pyarrow.array([2**60 + 1] * (n - 1) + [None]),
+                "label": pyarrow.array([None] + [datetime.date(2024, 2, 29)] * (n - 1)),
+            }
+        )
+        write_table(table, parquet)
+        assert cli.main(fit_arguments()) == 0
+        names = ["secret", "label", "city"]
+        for output in ("out.parquet", "out.csv"):
+            command = ["predict", tmp_path / "model.json", parquet, "--id", ",".join(names)]
+            assert cli.main([*map(str, command), "-o", str(tmp_path / output)]) == 0
+        kept = read_table(tmp_path / "out.parquet", columns=names)
+        assert kept.to_pydict() == table.select(names).to_pydict()
+        assert kept.schema.types == [pyarrow.int64(), pyarrow.date32(), pyarrow.string()]
+        lines = (tmp_path / "out.csv").read_text().splitlines()
+        assert [line.split(",")[:3] for line in (lines[1], lines[2], lines[-1])] == [
+            [str(2**60 + 1), "", "A"],
+            [str(2**60 + 1), "2024-02-29", "A"],
+            ["", "2024-02-29", "A"],
+        ]
 
     def test_json_of_predict(self, fit_arguments, parquet, tmp_path, capsys):
         assert cli.main(fit_arguments()) == 0

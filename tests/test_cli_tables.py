@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpfast import cli
-from dpfast.tabular import FAMILIES, TableModel
+from dpfast import Budget, BudgetAccountant, cli
+from dpfast.privacy.open_accounts import ENTERED
+from dpfast.tabular import FAMILIES, TableFit, TableModel
 
 
 @pytest.fixture(autouse=True)
@@ -403,12 +404,36 @@ class TestAccount:
         _, out, _ = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         assert "all its fits together stay within epsilon = 3" in out
         assert "% of its budget (epsilon = 3, delta = 1e-05) are left." in out
+        # Of one that was begun in Python the budget may be of another kind.
+        BudgetAccountant(Budget(rho=0.5), "r.json")
+        _, out, _ = run(*FIT, "--account", "r.json")
+        assert "stay within epsilon = 5.22" in out
+        assert "% of its budget (rho = 0.5, delta = 1e-06) are left." in out
+
+    def test_an_interrupt_between_two_accounts_is_one_after_spending(self, run, monkeypatch):
+        def charges_one(fit):
+            account, inner = ENTERED
+            account.charge(fit.plan.events)
+            assert inner.events == ()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(TableFit, "run", charges_one)
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        assert code == 130
+        assert err.endswith("interrupted. The budget was spent and stays spent.\n")
 
     def test_another_budget_is_refused(self, run):
         run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "9,1e-5")
         assert code == 2
         assert "was begun with" in err
+
+    def test_what_is_no_account(self, run):
+        for content in (b"", b"{}", b"\xff\xfe"):
+            Path("a.json").write_bytes(content)
+            code, _, err = run(*FIT, "--account", "a.json")
+            assert code == 2
+            assert "error: a.json is not a valid account" in err
 
 
 class TestPlan:
@@ -476,6 +501,7 @@ class TestCertify:
             (("b.json",), "is not a valid dpfast model"),
             (("m.json", "--plot", "c.gif"), "--plot must end in .png, .pdf, .svg"),
             (("m.json", "-o", "nowhere/c.json"), "there is no directory"),
+            (("m.json", "-o", "c.png", "--plot", "./c.png"), "give another name"),
         ):
             code, _, err = model("certify", *more)
             assert code == 2

@@ -5,7 +5,7 @@ import stat
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpfast._files import (
@@ -260,6 +260,11 @@ class TestAtomicWriter:
             pass
         assert os.listdir(tmp_path) == ["x" * 250]
 
+    def test_long_name_of_wide_characters(self, tmp_path):
+        with atomic_writer(tmp_path / ("\N{GREEK SMALL LETTER OMEGA}" * 125)):
+            pass
+        assert [len(os.fsencode(name)) for name in os.listdir(tmp_path)] == [250]
+
     def test_compressed_by_its_name(self, tmp_path):
         for _ in range(2):
             with atomic_writer(tmp_path / "x.gz") as stream:
@@ -398,6 +403,7 @@ class TestFastCsv:
             assert found == self.read(tmp_path / name, ["a"], False)
 
     @given(text=st.text(alphabet='a,1 "\n\r\u00e4', max_size=60))
+    @example(text="\ufeff1,2\n")
     @settings(max_examples=300, deadline=None)
     def test_any_text(self, tmp_path_factory, text):
         path = tmp_path_factory.mktemp("csv") / "x.csv"

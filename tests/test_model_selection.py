@@ -215,6 +215,9 @@ def test_scores_of_ones_own_are_cut_to_their_range(table):
     assert abs(found.best_score_ - 299 / 300) < 0.05
     with pytest.raises(ValueError, match="one number for each"):
         search(scoring=lambda model, X, y: 1.0).fit(X, y)
+    # Texts are the scores of a run that failed, and no error quotes them.
+    found = search(scoring=lambda model, X, y: ["text"] * len(y), mean_runs=2.0).fit(X, y)
+    assert abs(found.best_score_) < 0.05
     losses = search(scoring="neg_log_loss", mean_runs=2.0).fit(X, y)
     assert -1.0 < losses.best_score_ < 0.0
 
@@ -247,6 +250,10 @@ def test_nothing_is_spent_on_a_wrong_search(table):
         ),
         (search(refit="accuracy"), TypeError, "refit must be"),
         (search(estimator="logistic"), TypeError, "estimator must be"),
+        (search(grid={"n_jobs": [1, 0]}), ValueError, "n_jobs must be"),
+        (search(grid={"class_weight": [None, {7: 1.0}]}), ValueError, "class_weight must have"),
+        (search(estimator=classifier(max_weight=-1.0)), ValueError, "max_weight must be"),
+        (search(estimator=classifier(strict="no")), TypeError, "strict must be"),
     ]
     with BudgetAccountant(Budget(100.0, 1e-3)) as accountant:
         for one, error, message in wrong:

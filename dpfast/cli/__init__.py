@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
             arguments.run(arguments)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt as stop:
         note(f"interrupted. {stop.args[0] if stop.args else 'Nothing was spent.'}")
         return 130
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         note(f"error: not enough memory. {describe(error)}".rstrip())
         return 2
-    except (DpfastError, TypeError, ValueError, OSError, ImportError) as error:
+    except (DpfastError, TypeError, ValueError, OSError, ImportError, Warning) as error:
         note(f"error: {describe(error)}")
         return 2
     return 0

@@ -60,8 +60,8 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
                 "limit of all fits together."
             )
         return BudgetAccountant(given, path)
-    text = Path(path).read_text(encoding="utf-8")
     try:
+        text = Path(path).read_text(encoding="utf-8")
         ledger, begun = Ledger.from_json(text), parse_json(text)["account"]
         how = begun["accountant"], begun["adaptive"]
     except (ValueError, KeyError, TypeError) as error:
@@ -89,5 +89,6 @@ def account_text(account: BudgetAccountant) -> str:
     return (
         f"Account {facts['file']}: all its fits together {verb} epsilon = {facts['epsilon']:.3g}, "
         f"delta = {facts['delta']:.3g}; {100.0 * facts['remaining']:.3g} % of its budget "
-        f"(epsilon = {account.budget.limit:g}, delta = {account.budget.delta:g}) are left."
+        f"({account.budget.unit} = {account.budget.limit:g}, delta = {account.budget.delta:g}) are "
+        "left."
     )

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -26,6 +26,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from dpfast._files import atomic_file
 from dpfast._version import __version__
 from dpfast.errors import DataError
 from dpfast.privacy import Event, PrivacyReport
@@ -140,6 +141,12 @@ def scores(margins: Matrix, y: Labels) -> Scores:
     }
 
 
+def save_picture(figure: Any, path: str) -> None:
+    """Write a figure in the form that the file's name ends in; an old file is lost to no error."""
+    with atomic_file(path) as stream:
+        figure.savefig(stream, format=path.rpartition(".")[2])
+
+
 # --- progress ------------------------------------------------------------------------------------
 
 
@@ -187,11 +194,18 @@ def _progress(*columns: Any) -> Progress:
 
 
 def note(text: str) -> None:
-    """Print one line on standard error; a terminal gets it wrapped between words."""
-    if sys.stderr.isatty():
-        Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
-    else:
-        print(text, file=sys.stderr)
+    """Print one line on standard error; a terminal gets it wrapped between words.
+
+    Where nobody can read it, because the stream is closed, its reader has gone or its disk is full,
+    what was begun goes on without it: it may have been paid for.
+    """
+    if sys.stderr is None:
+        return
+    with suppress(OSError):
+        if sys.stderr.isatty():
+            Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
+        else:
+            print(text, file=sys.stderr)
 
 
 def show_warning(
@@ -219,6 +233,8 @@ def located(error: DataError, path: str) -> DataError:
 
 
 def _same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):  # of a file that is not there yet, too
+        return True
     return one.exists() and other.exists() and one.samefile(other)
 
 
@@ -226,14 +242,19 @@ def check_writable(path: str, *inputs: str | None) -> None:
     """Refuse a result file that cannot be written, or would replace what is read for it."""
     target = Path(path)
     for given in inputs:
-        if given is not None and (target == Path(given) or _same(target, Path(given))):
+        if given is not None and _same(target, Path(given)):
             raise ValueError(
                 f"{path} must not be written in the place of what is read, or of the account; give "
                 "another name."
             )
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the name of a file.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no directory {target.parent}.")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    places = [target] if target.exists() else []
+    if not target.exists() or target.is_file():
+        # A new file is written beside it, or beside what a link leads to, and takes its place.
+        folder = Path(os.path.realpath(target)).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"cannot write {path}: there is no directory {folder}.")
+        places.append(folder)
+    if not all(os.access(place, os.W_OK) for place in places):
         raise PermissionError(f"cannot write {path}: permission denied.")

@@ -75,6 +75,11 @@ def run(arguments: argparse.Namespace) -> None:
     if "all" in names:
         names = ["auto", *SOLVERS]
     X, y, X_test, y_test = _rows(arguments.rows, arguments.columns)
+    if y.min() == y.max():
+        raise ValueError(
+            "--rows must be enough for both classes among the made-up rows; got "
+            f"{arguments.rows}, all of one."
+        )
     problem = Problem(X, 2.0 * y - 1.0, data_norm=1.0, n_jobs=arguments.threads)
     w = np.zeros(problem.shape.dim)
     flat = X.reshape(-1)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpfast._files import atomic_writer
+from dpfast._files import atomic_writer, ends_in
 from dpfast.cli._arguments import PICTURES, Commands, add_json
-from dpfast.cli._screen import check_writable, console, say, show_json
+from dpfast.cli._screen import check_writable, console, save_picture, say, show_json
 from dpfast.privacy import Certificate
 from dpfast.tabular import TableModel
 
@@ -38,20 +38,21 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, check, print, write, draw."""
-    for path in filter(None, (arguments.output, arguments.plot)):
-        check_writable(path, arguments.model)
+    for path, other in ((arguments.output, None), (arguments.plot, arguments.output)):
+        if path is not None:
+            check_writable(path, arguments.model, other)
     if arguments.plot and not arguments.plot.endswith(PICTURES):
         raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
     model = TableModel.load(arguments.model)
     certificate = Certificate(model.privacy_, _subject(arguments.model, model))
     if arguments.output:
-        as_json = arguments.output.endswith(".json")
+        as_json = ends_in(arguments.output, (".json",))
         with atomic_writer(arguments.output) as stream:
             stream.write(f"{certificate.to_json() if as_json else certificate}\n")
     if arguments.plot:
         from dpfast.plotting import AttackDisplay
 
-        AttackDisplay.from_report(model.privacy_).figure_.savefig(arguments.plot)
+        save_picture(AttackDisplay.from_report(model.privacy_).figure_, arguments.plot)
     if arguments.json:
         show_json("certify", certificate.to_dict())
         return

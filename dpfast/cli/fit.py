@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -142,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
             stack.enter_context(account)
         fit = _read(arguments, model)
         _announce(arguments, model, fit)
-        _fit(arguments, fit, model, budget)
+        _fit(arguments, fit, model, budget, account)
     try:
         _show(arguments, model, fit, account, test_rows)
     except KeyboardInterrupt:
@@ -230,20 +231,44 @@ def _described(plan: FitPlan, model: TableModel) -> str:
     return f"{len(classes)} classes; family {model.family!r}"
 
 
-def _fit(arguments: argparse.Namespace, fit: TableFit, model: TableModel, budget: Budget) -> None:
+def _fit(
+    arguments: argparse.Namespace,
+    fit: TableFit,
+    model: TableModel,
+    budget: Budget,
+    account: BudgetAccountant | None,
+) -> None:
     """The model, fitted and written; an error says whether the budget was spent before it."""
     # It refuses nothing that the fit's own ledger admits; it knows what was spent if that fails.
     spent = BudgetAccountant(budget, adaptive=False)
+    charges = 0 if account is None else account.charges
+
+    def was_spent() -> bool:
+        # Of two accounts either may be charged first, and an interrupt come in between.
+        return bool(spent.events) or (account is not None and account.charges > charges)
+
     try:
         with spent, working("fitting"):
             fit.run()
-        model.save(arguments.output)
+        _save(model, arguments.output)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_SPENT if spent.events else "Nothing was spent.") from None
+        raise KeyboardInterrupt(_SPENT if was_spent() else "Nothing was spent.") from None
+    except SpentError:
+        raise
     except Exception as error:
-        if spent.events:
+        if was_spent():
             raise SpentError(f"{describe(error).rstrip('.')}. {_SPENT}") from error
         raise
+
+
+def _save(model: TableModel, path: str) -> None:
+    """Write the model; what was paid for goes elsewhere if it cannot be written where it should."""
+    try:
+        model.save(path)
+    except OSError as error:
+        kept = Path(tempfile.mkdtemp(prefix="dpfast-"), "model.json")
+        model.save(kept)
+        raise SpentError(f"{describe(error).rstrip('.')}. {_WRITTEN.format(kept)}") from error
 
 
 def _show(

@@ -24,6 +24,7 @@ from dpfast.cli._screen import (
     console,
     legend,
     plain,
+    save_picture,
     say,
     show_events,
     show_json,
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         display = PrivacyUtilityDisplay.from_plans(
             shape, arguments.delta, mark=arguments.epsilon, neighboring_relation=relation
         )
-        display.figure_.savefig(arguments.plot)
+        save_picture(display.figure_, arguments.plot)
     if arguments.json:
         show_json("plan", _document(planned, events, arguments.plot))
         return

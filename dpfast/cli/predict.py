@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast._files import PARQUET, atomic_file, atomic_writer, import_parquet
+from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
 from dpfast.cli._arguments import Commands, add_json
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, predict, write, say what was done."""
     model = TableModel.load(arguments.model)
     check_writable(arguments.output, arguments.model, arguments.data)
-    if arguments.output.endswith(PARQUET):
+    if ends_in(arguments.output, PARQUET):
         import_parquet()
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
@@ -75,7 +74,8 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         with reading(arguments.data) as progress, _writer(arguments.output) as write:
             for part in model.encoded(arguments.data, keep=ids, tally=tally, progress=progress):
-                write({**part.kept, **columns.of(part)})
+                kept = {name: _decoded(column) for name, column in part.kept.items()}
+                write({**kept, **columns.of(part)})
     except DataError as error:
         raise located(error, arguments.data) from error
     privacy = model.privacy_
@@ -150,7 +150,7 @@ class _Columns:
 @contextmanager
 def _writer(path: str) -> Iterator[Callable[[Rows], None]]:
     """What writes some rows after others; the file is there once all of them are."""
-    if path.endswith(PARQUET):
+    if ends_in(path, PARQUET):
         with _parquet_writer(path) as write:
             yield write
         return
@@ -179,17 +179,29 @@ def _parquet_writer(path: str) -> Iterator[Callable[[Rows], None]]:
         def write(rows: Rows) -> None:
             nonlocal file
             table = pyarrow.table(
-                {name: pyarrow.array(_plain(column)) for name, column in rows.items()},
+                {
+                    name: column if isinstance(column, pyarrow.Array) else _plain(column)
+                    for name, column in rows.items()
+                },
                 schema=None if file is None else file.schema,
             )
             if file is None:
                 file = parquet.ParquetWriter(stream, table.schema)
             file.write_table(table)
 
-        yield write
-        if file is not None:
-            file.close()
+        try:
+            yield write
+        finally:
+            if file is not None:
+                file.close()
 
 
-def _plain(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
-    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+def _decoded(column: Any) -> Any:
+    """A column whose values Arrow holds as codes, without these."""
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column; where one is missing in Arrow's, None."""
+    found: list[Any] = column.tolist() if hasattr(column, "tolist") else list(column)
+    return found

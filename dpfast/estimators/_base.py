@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +20,17 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from dpfast._arrays import as_float64, check_alike, check_labels, validated, vector_in
+from dpfast._arrays import (
+    as_float64,
+    check_alike,
+    check_labels,
+    fitted_or_as_before,
+    validated,
+    vector_in,
+)
 from dpfast._validation import check_flag, check_real, warn
 from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
@@ -145,6 +154,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return with_promise(super().__repr__(N_CHAR_MAX), self)
 
+    def __sklearn_clone__(self) -> Self:
+        made: Self = super().__sklearn_clone__()
+        if isinstance(self.prior, PrivateLinearModel):
+            # What is known beforehand is no part of what is to be fitted anew.
+            made.prior = copy.deepcopy(self.prior)
+        return made
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -218,6 +234,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if given.get(name, unasked) == unasked:
                 given.pop(name, None)
         return {**given, **options}
+
+    def _check_settings(self, fit_params: Mapping[str, Any]) -> None:
+        """Refuse what a fit refuses of the parameters that no plan reads."""
+        _check_switch("strict", self.strict)
+        thread_count(self.n_jobs)
+        self._row_weights(fit_params)
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
@@ -378,7 +400,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
         # What noise does to a number is no error, whatever the user has set for others.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), fitted_or_as_before(self):
             return self._fit(X, y, fit_params)
 
     def _fit(
@@ -563,6 +585,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return plan if plan.settings.rows_per_weight < FEW else None
         prior = self.prior
         if isinstance(prior, PrivateLinearModel):
+            if not hasattr(prior, "coef_"):
+                raise ValueError(
+                    f"prior must be a fitted model; got a {type(prior).__name__} that is not "
+                    "fitted. Fit it to earlier data; in a grid of scikit-learn, whose copies are "
+                    "not fitted, write model.as_prior()."
+                )
             prior = prior.as_prior()
         if not isinstance(prior, CoefficientPrior):
             raise TypeError(
@@ -803,6 +831,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
         loss = self._loss()
         classes, notes = self._resolve_classes(y)
+        declared(check_class_weight(self.class_weight), classes)
         positives = classes if len(classes) > 2 else classes[-1:]
         if len(positives) > 1:
             loss = loss.fixed()

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpfast._arrays import validated
+from dpfast._arrays import fitted_or_as_before, validated
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.groups import index_groups
 from dpfast.preprocessing._columns import column_bounds
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport, relation_of
+from dpfast.privacy.budget import check_promise
 from dpfast.queries.columns import GroupedColumns
 from dpfast.random import SecureGenerator
 from dpfast.shape import MOST_ROWS
@@ -76,20 +77,20 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """
         budget = Budget(self.epsilon, self.delta)
         check_choice("neighboring_relation", self.neighboring_relation, NEIGHBORING_RELATIONS)
-        X = validated(self, X, dtype=DTYPES)
-        low, high = self._bounds()
-        rng = SecureGenerator(self.random_state)
-        ledger = Ledger(budget)
-        rows, records, unit = X, len(X), "row"
-        if groups is not None:
-            found = index_groups(groups, records, MOST_ROWS)
-            rows = GroupedColumns(found.ordered(X), np.repeat(found.sizes, found.sizes))
-            records, unit = found.count, "group"
-        relation = relation_of(self.neighboring_relation, unit)
-        # If this is interrupted, an older report must not stand beside what was learned now.
-        self.__dict__.pop("privacy_", None)
-        shape = records, X.shape[1]
-        with np.errstate(all="ignore"):
+        # Else an older report could stand beside what is learned now.
+        with np.errstate(all="ignore"), fitted_or_as_before(self):
+            X = validated(self, X, dtype=DTYPES)
+            low, high = self._bounds()
+            rng = SecureGenerator(self.random_state)
+            ledger = Ledger(budget)
+            rows, records, unit = X, len(X), "row"
+            if groups is not None:
+                found = index_groups(groups, records, MOST_ROWS)
+                rows = GroupedColumns(found.ordered(X), np.repeat(found.sizes, found.sizes))
+                records, unit = found.count, "group"
+            check_promise(budget, records, unit)
+            relation = relation_of(self.neighboring_relation, unit)
+            shape = records, X.shape[1]
             self._learn(shape, low, high, budget, Curator(rows, ledger, rng), relation)
             self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -16,8 +17,11 @@ REMEMBERED = 100_000
 
 
 def folded(text: str) -> str:
-    """Text without the difference between capital and small letters and between kinds of spaces."""
-    return " ".join(text.split()).casefold()
+    """Text without the difference between capital and small letters and between kinds of spaces.
+
+    An accented letter and the same in two characters are one, too.
+    """
+    return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
 
 
 def meanings(text: str) -> list[Hashable]:

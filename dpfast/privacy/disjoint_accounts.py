@@ -98,7 +98,8 @@ class DisjointAccounts:
 
     def __getitem__(self, part: str) -> BudgetAccountant:
         if part not in self._known:
-            self._known[check_name("part", part)] = self._opened(part)
+            check_name("part", part)  # before there is a file of that name
+            self._known[part] = self._opened(part)
         return self._known[part]
 
     def __repr__(self) -> str:

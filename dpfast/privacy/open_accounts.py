@@ -124,7 +124,12 @@ def enter(account: Charged) -> None:
         if any(other.identity == account.identity for other in ENTERED):
             raise RuntimeError(f"{account!r} is open already; it would be charged twice.")
         ENTERED.append(account)
-        _announce()
+        try:
+            _announce()
+        except BaseException:
+            # A warning that is made an error, or an interrupt: nobody will leave this block.
+            ENTERED.pop()
+            raise
     ACTIVE.set((*(ACTIVE.get() or ()), account))
 
 

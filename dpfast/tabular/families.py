@@ -248,6 +248,7 @@ def own_parameters(estimator: Any) -> dict[str, Any]:
         # Of what a fit settles, what it is.
         settled = name in ("threshold", "least_probability")
         value = getattr(estimator, f"{name}_", given[name]) if settled else given[name]
+        value = value.item() if isinstance(value, np.generic) else value
         if isinstance(value, str | int | float | None) and value != defaults[name]:
             found[name] = value
     return found

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from dpfast._files import PARQUET, Progress, show_names, table_chunks, table_header
+from dpfast._files import PARQUET, Progress, ends_in, show_names, table_chunks, table_header
 from dpfast.errors import DataError
 from dpfast.tabular.values import Values, arrow_values, plain_values
 
@@ -50,18 +50,19 @@ def column_names(data: Any) -> list[str]:
     )
 
 
-def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Chunk]:
-    """Columns of a table, so many rows at a time.
+def raw_chunks(
+    data: Any, columns: Sequence[str], progress: Progress | None = None
+) -> Iterator[dict[str, Any]]:
+    """Columns of a table as they are stored, so many rows at a time; see :func:`plain_chunk`.
 
     Raises
     ------
     DataError
-        If a column is missing or of a kind that has no place in a table.
+        If a column is missing.
     """
     if is_path(data):
-        rows = TYPED_ROWS if os.fspath(data).endswith(PARQUET) else TEXT_ROWS
-        for chunk in table_chunks(data, columns, progress, rows, arrow=True):
-            yield {name: _values(name, column) for name, column in chunk.items()}
+        rows = TYPED_ROWS if ends_in(data, PARQUET) else TEXT_ROWS
+        yield from table_chunks(data, columns, progress, rows, arrow=True)
         return
     check_columns(column_names(data), columns)
     whole = {name: data[name] for name in columns}
@@ -70,9 +71,31 @@ def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) 
         raise DataError("the table has columns but no rows.")
     for start in range(0, length, TYPED_ROWS):
         yield {
-            name: _values(name, getattr(column, "iloc", column)[start : start + TYPED_ROWS])
+            name: getattr(column, "iloc", column)[start : start + TYPED_ROWS]
             for name, column in whole.items()
         }
+
+
+def plain_chunk(chunk: Mapping[str, Any]) -> Chunk:
+    """The values of some rows.
+
+    Raises
+    ------
+    DataError
+        If a column is of a kind that has no place in a table.
+    """
+    return {name: _values(name, column) for name, column in chunk.items()}
+
+
+def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Chunk]:
+    """Columns of a table, so many rows at a time.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or of a kind that has no place in a table.
+    """
+    return map(plain_chunk, raw_chunks(data, columns, progress))
 
 
 def column_of(data: Any, name: str) -> Values:
@@ -102,7 +125,7 @@ def _common_length(columns: Mapping[str, Any]) -> int:
     lengths = {}
     for name, column in columns.items():
         try:
-            if isinstance(column, str | bytes):
+            if isinstance(column, str | bytes | Set | Mapping):
                 raise TypeError
             lengths[name] = len(column)
         except TypeError:

@@ -31,14 +31,13 @@ from dpfast.tabular.families import (
     unfitted,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
-from dpfast.tabular.frames import chunks, column_names, is_path
+from dpfast.tabular.frames import chunks, column_names, is_path, plain_chunk, raw_chunks
 from dpfast.tabular.model_file import read_model, restored, stored, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import Values
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
@@ -58,14 +57,14 @@ class EncodedRows:
     target : ndarray of shape (n,) or None
         Positions of classes, or numbers, over the exposure if there is one.
     exposure : ndarray of shape (n,) or None
-    kept : dict of str to values
-        Columns that were passed on.
+    kept : dict of str to column
+        Columns that were passed on, of the type that they are stored in.
     """
 
     X: NDArray[np.float64]
     target: NDArray[Any] | None
     exposure: NDArray[np.float64] | None
-    kept: dict[str, Values]
+    kept: dict[str, Any]
 
     def totals(self, rates: NDArray[Any]) -> NDArray[Any]:
         """What is predicted for the rows' exposures, from what is for one unit of it."""
@@ -195,13 +194,16 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        schema = self.__dict__.get("schema_") or self._schema()
-        inner = unfitted(self.estimator, schema, {}).__sklearn_tags__()
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.target_tags.required = False
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         tags.non_deterministic = self.random_state is None
+        try:
+            schema = self.__dict__.get("schema_") or self._schema()
+            inner = unfitted(self.estimator, schema, {}).__sklearn_tags__()
+        except (TypeError, ValueError, OSError):
+            return tags  # what is wrong with the parameters is for `fit` to say
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         return tags
 
     # ---- fitting --------------------------------------------------------------------------------
@@ -467,8 +469,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         coder = RowCoder(schema, fit=with_target)
         coder.tally = Tally() if tally is None else tally
         names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
-        for chunk in chunks(data, list(names), progress):
-            records = coder.codes(chunk)
+        for chunk in raw_chunks(data, list(names), progress):
+            records = coder.codes(plain_chunk(chunk))
             yield EncodedRows(
                 encode(schema, records),
                 np.array(records["target"]) if with_target else None,

@@ -22,6 +22,7 @@ from dpfast.tabular.targets import ClassTarget
 from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
+_ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
 
 # Codes beyond this go to a temporary file, which only this process can open.
 _MEMORY_BYTES = 2**24
@@ -103,6 +104,11 @@ class RowCoder:
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise WrongValue(name, row, "whose row it is", "no whole number", _NAMELESS)
+            # From here on several whole numbers are rounded to one.
+            rounded = np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1)
+            if rounded.any():
+                row, kind = int(np.argmax(rounded)), f"a number that {values.dtype} rounds"
+                raise WrongValue(name, row, "whose row it is", kind, _ROUNDED)
         texts = [text.strip() for text in texts_of(values)]
         missing = {text for text in set(texts) if folded(text) in MISSING}
         if missing:

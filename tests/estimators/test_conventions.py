@@ -17,6 +17,9 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import dpfast
 from dpfast import (
+    Budget,
+    BudgetAccountant,
+    BudgetExceeded,
     GammaRegressor,
     HuberRegressor,
     LinearRegression,
@@ -166,6 +169,20 @@ class TestEveryEstimator:
         frame = pd.DataFrame(X, columns=list("abcdef"))
         assert cross_val_score(pipeline, frame, y, cv=2).mean() > 0.1
         assert list(pipeline.fit(frame, y)[-1].feature_names_in_) == list("abcdef")
+
+    def test_a_fit_that_is_refused_leaves_the_one_before_it(self, cls, data):
+        X, y = data
+        frame = pd.DataFrame(X, columns=list("abcdef"))
+        model = of(cls).fit(frame, y)
+        report, before = model.privacy_, model.predict(frame)
+        # Of fewer columns, and of others in whose order the older coefficients are not.
+        for other in (X[:, :2], frame.iloc[:, ::-1]):
+            with BudgetAccountant(Budget(0.1, 1e-6)), pytest.raises(BudgetExceeded):
+                model.fit(other, y)
+            assert model.privacy_ is report
+            np.testing.assert_array_equal(model.predict(frame), before)
+            with pytest.raises(ValueError, match="feature"):
+                model.predict(other)
 
     def test_layouts_give_the_same_model(self, cls, data, tmp_path):
         X, y = data

@@ -167,6 +167,13 @@ def test_a_prior_is_cloned_with_its_estimator():
     X, y = table(300)
     model = LogisticRegression(0.1, **DECLARED, classes=[0, 1], prior=table(50, 1))
     np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.fit(X, y).coef_)
+    known = LogisticRegression(1.0, **DECLARED, classes=[0, 1]).fit(X, y)
+    model.set_params(prior=known)
+    again = clone(clone(model))
+    assert again.prior is not known
+    np.testing.assert_array_equal(again.fit(X, y).coef_, model.fit(X, y).coef_)
+    with pytest.raises(ValueError, match=r"prior must be a fitted model; .*as_prior\(\)"):
+        model.set_params(prior=clone(known)).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +351,7 @@ class TestCoefficients:
             (CoefficientPrior(WEIGHTS, 0.0, np.triu(np.ones((6, 6)))), ValueError, "symmetric"),
             (CoefficientPrior(WEIGHTS * np.nan, 0.0, np.eye(6)), ValueError, "finite numbers"),
             (CoefficientPrior(WEIGHTS, "a", np.eye(6)), TypeError, "intercept of the prior"),
-            (LinearSVC(), Exception, "not fitted yet"),
+            (LinearSVC(), Exception, "prior must be a fitted model"),
         ],
     )
     def test_what_is_refused(self, prior, error, message):

@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpfast
-from dpfast import Budget, BudgetAccountant
+from dpfast import Budget, BudgetAccountant, BudgetExceeded
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.preprocessing import (
     PrivateQuantileScaler,
     PrivateRangeScaler,
@@ -341,6 +342,7 @@ class TestBoth:
             ({"epsilon": 0.0}, "epsilon must be"),
             ({"epsilon": "1"}, "epsilon must be"),
             ({"delta": 1.0}, "delta must be"),
+            ({"delta": 0.1}, "delta must be below one over the number of rows"),
             ({"neighboring_relation": "swap"}, "neighboring_relation must be one of 'replace_one'"),
             ({"random_state": -1}, "random_state must be"),
             ({"random_state": "x"}, "random_state must be None"),
@@ -377,6 +379,18 @@ class TestBoth:
         ):
             cls((0, 1)).fit(X)
         assert account.events == ()
+
+    def test_a_fit_that_is_refused_leaves_the_one_before_it(self, cls, table):
+        model = cls((-9.0, 9.0), random_state=0).fit(table)
+        report, before = model.privacy_, model.transform(table)
+        with BudgetAccountant(Budget(0.1, 1e-6)), pytest.raises(BudgetExceeded):
+            model.fit(table[:, :2])
+        assert model.privacy_ is report
+        np.testing.assert_array_equal(model.transform(table), before)
+
+    def test_a_weak_promise_is_said_to_be(self, cls, table):
+        with pytest.warns(QuestionableSettingWarning, match="epsilon = 60 is hardly a promise"):
+            cls(BOUNDS, epsilon=60.0).fit(table)
 
     def test_partial_fit_is_absent(self, cls):
         assert not hasattr(cls((0, 1)), "partial_fit")

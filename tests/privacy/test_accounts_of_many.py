@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -411,6 +412,20 @@ class TestChildProcesses:
             pytest.warns(RuntimeWarning, match="will not be counted"),
             BudgetAccountant(BUDGET) as account,
         ):
+            Ledger(BUDGET).spend(STEP)
+        assert account.events == (STEP,)
+
+    def test_a_block_that_was_not_entered_is_not_open(self, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        account = BudgetAccountant(BUDGET)
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            patch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeWarning), account:
+                pass
+        Ledger(BUDGET).spend(STEP)
+        assert account.events == ()
+        with account:
             Ledger(BUDGET).spend(STEP)
         assert account.events == (STEP,)
 

@@ -187,6 +187,16 @@ def test_names_of_parts():
 
 
 class TestFiles:
+    @pytest.mark.parametrize(
+        ("name", "error"),
+        [("", ValueError), ("a b", ValueError), ("../x", ValueError), (3, TypeError)],
+    )
+    def test_a_part_that_is_refused_leaves_no_file(self, tmp_path, name, error):
+        parts = BudgetAccountant(WHOLE, tmp_path / "year.json").disjoint("months", PART)
+        with pytest.raises(error, match="part must"):
+            parts[name]
+        assert {each.name for each in tmp_path.iterdir()} == {"year.json", "year.json.lock"}
+
     def test_parts_are_kept_and_never_paid_twice(self, tmp_path):
         path = tmp_path / "year.json"
         with BudgetAccountant(WHOLE, path).disjoint("months", PART)["jan"]:

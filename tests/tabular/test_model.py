@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from decimal import Decimal
 from typing import ClassVar
 
 import joblib
@@ -11,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import dpfast
@@ -124,7 +126,7 @@ class TestContainers:
         pl = pytest.importorskip("polars")
         with pytest.raises(TypeError, match=r"got LazyFrame.*pass what its collect\(\) gives"):
             model.predict(pl.from_pandas(table).lazy())
-        for value in (30, "30"):
+        for value in (30, "30", {30, 40}, {0: 30, 1: 40}):  # the last is of DataFrame.to_dict()
             with pytest.raises(DataError, match=r"column 'age': expected a list or an array"):
                 model.predict(dict.fromkeys(table, value))
 
@@ -589,6 +591,14 @@ class TestScikitLearn:
         assert not hasattr(inner, "coef_")
         assert inner.data_norm is None
 
+    @pytest.mark.parametrize("bounds", [None, "nowhere.json", {"target": "ill"}])
+    def test_a_notebook_shows_it_whatever_its_bounds(self, bounds):
+        model = TableModel(bounds)
+        assert "TableModel" in model._repr_html_()
+        assert not is_classifier(model)
+        with pytest.raises(NotFittedError):
+            model.predict({"age": [30]})
+
     def test_cross_validation_and_search(self, table):
         X, y = table.drop(columns="ill"), table["ill"]
         model = TableModel(BOUNDS, LogisticRegression(), epsilon=4.0, random_state=0)
@@ -632,8 +642,6 @@ class TestScikitLearn:
             assert record["epsilon"] == found.privacy_.epsilon
 
     def test_not_fitted(self):
-        from sklearn.exceptions import NotFittedError
-
         model = TableModel(BOUNDS)
         for action in (model.predict, model.transform, model.evaluate):
             with pytest.raises(NotFittedError):
@@ -672,6 +680,17 @@ class TestStandardErrors:
         again = TableModel.load(tmp_path / "m.json")
         assert str(again.summary()) == str(model.summary())
         np.testing.assert_array_equal(again.estimator_.cov_params_, model.estimator_.cov_params_)
+
+    def test_a_file_has_parameters_of_numpy(self, table, tmp_path):
+        bounds = {"age": [18, 90], "cost": [0, 5000], "target": "cost"}
+        for kind, name, value in (
+            (LinearRegression(inference=True), "fit_intercept", np.bool_(False)),
+            (QuantileRegressor(), "quantile", np.float32(0.75)),
+        ):
+            kind.set_params(**{name: value})
+            model = fitted(table, bounds=bounds, estimator=kind, epsilon=8.0)
+            model.save(tmp_path / "m.json")
+            assert getattr(TableModel.load(tmp_path / "m.json").estimator, name) == value
 
     def test_a_fit_without_them_says_so(self, table):
         with pytest.raises(AttributeError, match="inference=True"):
@@ -771,3 +790,14 @@ class TestPersons:
             with pytest.raises(DataError, match=r"row 2 .*got no whole number"):
                 who = numbers + np.where(numbers.index == 1, part, 0)
                 fitted(visits.assign(who=who), person="who")
+
+    def test_persons_whose_numbers_would_be_rounded_are_refused(self, visits):
+        codes = visits["who"].astype("category").cat.codes.to_numpy(np.int64)
+        many = len(np.unique(codes))
+        for numbers in (codes + 2**60, codes + 2.0**40, codes.astype(np.float32)):
+            table = visits.assign(who=numbers)
+            assert TableModel(BOUNDS, person="who").prepare(table).n_samples == many
+        decimals = [Decimal(2**60 + int(code)) for code in codes]
+        for numbers in (decimals, codes + 2.0**60, np.float32(codes + 2**24)):
+            with pytest.raises(DataError, match=r"row 1 .*a number that float.. rounds.* as text"):
+                fitted(visits.assign(who=numbers), person="who")

@@ -44,6 +44,8 @@ class TestIndex:
             (["a", "A"], "a", 0),
             (["ab", "AB"], "Ab", 2),
             (["true", "1"], "TRUE", 0),
+            (["Ulm", "K\u00f6ln"], "KO\u0308LN", 1),
+            (["Ulm", "Ko\u0308ln"], "k\u00f6ln", 1),
             (["no", "yes"], "1", 2),
             (["no", "yes"], "maybe", 2),
             (["no", "yes"], "", 3),
