@@ -165,8 +165,8 @@ def descend(
     damping = None
     if ridge > 0.0:
         damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
-    # Not where ridge, log link or groups rest on the steps; several classes have no one direction.
-    plain = not isinstance(spread, Spread) and classes is None and pace is None
+    # Not where ridge, log link or groups rest on the steps.
+    plain = not isinstance(spread, Spread) and pace is None
     # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
     # if momentum carries them on.
     bends = shape.loss.kind != "classification" and momentum > 0.0
@@ -207,7 +207,7 @@ def descend(
         change = pace.norm / pace.rows
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if settings.james_stein and plain and _tells_shares(shape, coordinates):
+    if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change

@@ -37,6 +37,7 @@ from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
 from dpfast.solvers._whitened_rules import (
     clips_groups,
+    regime,
     rows_per_weight,
     weight_of_counts,
     with_counts,
@@ -53,8 +54,8 @@ _FEW = 20.0
 _SPARED = 0.8
 # At most this part of what gradients have pays for counts of the classes.
 _MOST_PAID = 0.9
-# Rows behind one weight, times µ, from which on weights are drawn to zero.
-_EXPLAINED = 2.5
+# Rows behind one weight, times µ, from which on steps are full ones.
+_FULL = 1.3
 # Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
 _CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 4.0), (64.0, 12.0))
 # Of the grid on which a share is expected: points, deviations around what is found, and how far
@@ -85,7 +86,8 @@ def plan_multinomial(
         As for :func:`dpfast.solvers.dp_whitened_gd.plan`.  "auto" takes half the `clip` of two
         classes; four times their iterations, at most 160, since steps are half as long (the
         curvature is bounded by twice that of two classes), up to twice as many for many classes,
-        and fewer with momentum or few rows; `james_stein` from u = 2.5 on, and no `shrinkage`.
+        and fewer with momentum or few rows; and no `shrinkage`.  Steps get full ones at half the
+        rows that two classes need, since `james_stein` draws to zero what is noise.
         docs/whitened.md has the evidence.
 
     Returns
@@ -125,7 +127,7 @@ def plan_multinomial(
     # The plan of two classes would draw weights to zero by the noise of two.
     james_stein = options.pop("james_stein", "auto")
     if james_stein == "auto":
-        james_stein = u >= _EXPLAINED and not grouped
+        james_stein = not grouped
     else:
         check_flag("james_stein", james_stein)
     neighboring_relation = relation_of(neighboring_relation, shape.unit)
@@ -139,9 +141,11 @@ def plan_multinomial(
         **options,
     )
     settings = base.settings
-    steps, intercept_step = settings.iterations, settings.intercept_step
+    steps, step, intercept_step = settings.iterations, settings.step, settings.intercept_step
     if "intercept_step" in automatic:
-        intercept_step = settings.step  # counts know the intercepts, and no other settles them
+        intercept_step = step  # counts know the intercepts, and no other settles them
+    if "step" in automatic and not grouped:
+        step = min(1.0, (u / _FULL) ** 1.5)  # what noise does then is drawn to zero
     if "iterations" in automatic:
         spared = 1.0 - _SPARED * settings.momentum
         steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
@@ -175,10 +179,12 @@ def plan_multinomial(
         clip_norm=clip_norm,
         clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
         iterations=steps,
+        step=step,
         intercept_step=intercept_step,
         classes=n_classes,
         consistent=consistent,
         james_stein=james_stein,
+        regime=regime(step, None),
     )
     plan = replace(
         base,
