@@ -289,7 +289,8 @@ def from_dask(
     sample_weight : dask array or series of shape (n_samples,), optional
     groups : dask array or series of shape (n_samples,), optional
         Whose row each is, a person's, say: exact ids.  All rows of a group must be in one
-        partition, as ``frame.shuffle(on=...)`` brings them; the groups are counted here, and their
+        partition, as ``frame.shuffle(on=...).persist()`` brings them (without ``persist`` dask
+        shuffles every column anew, in another order); the groups are counted here, and their
         number is public, as is that of the partitions, while the number of rows is not.
     client : distributed.Client, optional
         None: the current one if there is one, else dask's scheduler on this machine.

@@ -129,7 +129,7 @@ class DaskBlocks(Executor):
         if known < sum(map(len, keys)):
             raise DataError(
                 "all rows of a group must be in one partition; those of at least one are in "
-                "several. A dataframe's shuffle(on=...) brings them together."
+                "several. frame.shuffle(on=...).persist() brings them together."
             )
         return known
 
@@ -230,6 +230,7 @@ class _Held:
 
     def __init__(self, number: int, X: Any, y: Any, weight: Any, groups: Any, where: str) -> None:
         self._parts = number, X, y, weight, groups, where
+        _check_index(where, X, y, weight, groups)
         vectors = _vector(y), _vector(weight)
         self.block = Block(number, _matrix(X), *vectors, where, _vector(refuse_masks(groups)), {})
         self.lock = threading.Lock()
@@ -276,6 +277,25 @@ def _group_keys(block: Block) -> NDArray[np.uint64]:
     """A number for each group of a partition."""
     assert block.groups is not None
     return np.unique(keys_of(block.groups))
+
+
+def _check_index(where: str, X: Any, *beside: Any) -> None:
+    """Refuse parts of dataframes whose rows come in another order than those of X.
+
+    Columns of a frame that is shuffled are shuffled each by itself, with rows in any order.
+    """
+    own: Any = getattr(X, "index", None)
+    for what, part in zip(_BESIDE, beside, strict=True):
+        other: Any = getattr(part, "index", None)
+        if not hasattr(own, "equals") or not hasattr(other, "equals") or len(own) != len(other):
+            continue  # no dataframes; lengths are compared by those who can name both
+        if not own.equals(other):
+            raise DataError(
+                f"{where}: X and {what} must have the same index in every partition, so that it is "
+                "known whose row each is; got others. A frame that was shuffled or sorted keeps "
+                "its rows together if persist() is called before columns are taken from it; "
+                "reset_index(drop=True) of both says that they are in the same order."
+            )
 
 
 def _matrix(X: Any) -> Any:

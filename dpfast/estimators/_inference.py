@@ -99,7 +99,7 @@ class Inferential:
                 )
         if model.prior is not None:
             raise ValueError(
-                "prior must be None for inference=True; got public rows, which would draw the "
+                "prior must be None for inference=True; got one, which would draw the "
                 "coefficients to what no interval knows."
             )
         if model.alpha != "auto":

@@ -36,6 +36,8 @@ _HEARD = 0.7
 _LEAST_HEIGHT, _LEAST_VARIANCE = 1.25, 1e-6
 # Eigenvalues of a correlation matrix are not below so much of its noise's norm.
 _FLOOR = 0.5
+# Norm of that noise below which heights tell which rows of a rare value are cut.
+_QUIET = 0.125
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,12 @@ def learn_transform(
     scale = np.sqrt(columns.scale**2 + added)
     transform = bounded(shape, column_transform(shape, columns.center, scale), limit)
     radius = REACH * root
-    rare = columns.height / scale > _HEARD * radius
+    half = columns.height / scale
+    rare = half > _HEARD * radius
+    if 2.0 * root * mechanisms[0].stddev / n < _QUIET:
+        # How far the rarer of two values is: with it a row of typical others may be cut already.
+        farther = half + np.sqrt(np.maximum(half**2 - 1.0, 0.0))
+        rare |= farther**2 + d > radius**2
     for turn, mechanism in enumerate(mechanisms):
         gram = symmetric(curator.release(mechanism, transform), d) / n
         noise = mechanism.stddev / n

@@ -126,9 +126,10 @@ _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 _STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
 # where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
-# and of the second.
+# and of the second.  Of residuals, where no first one brings back what the coordinates stretched
+# too far, it grows later, and farther.
 _CURVATURE_REACH = 4.0
-_HEARD = ((15.0, 12.0), (20.0, 6.0))
+_HEARD, _HEARD_RESIDUALS = ((15.0, 12.0), (20.0, 6.0)), (60.0, 18.0)
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
@@ -335,11 +336,10 @@ def _mechanisms(
     within, radius = _COORDINATES * limit, clip * root
     # In units of the mean curvature: the more rows, the longer ones are to be heard.
     heard = mu * shape.n_samples / shape.dim**1.5
+    reaches = (_HEARD[0], _HEARD_RESIDUALS if shape.loss.even else _HEARD[1])
     first_bound, bound = (
-        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each)) for each, farthest in _HEARD
+        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each)) for each, farthest in reaches
     )
-    if shape.loss.even:  # whose rows differ in length alone
-        bound = shape.dim * _CURVATURE_REACH
     reach = _estimation_coordinates.REACH * root
 
     gradient = first = lengths = sizes = products = residuals = groups = counts = None

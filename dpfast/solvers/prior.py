@@ -38,6 +38,8 @@ _STEPS, _FEW, _MOST_STEPS = 8, 20.0, 24
 # covariances are widened, in steps of a factor, and the loss is taken to bend more than where it
 # bends most.
 _STANDS_OUT, _BY_CHANCE, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 10.0, 1.2, 1e6, 1.5
+# What would have to be widened by more than this factor is wrong, and forgotten.
+_WRONG = 30.0
 # What share of a step is uncertain, since bends are guesses.
 _ASTRAY = 0.5
 # What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
@@ -295,6 +297,10 @@ class _Belief:
         And the factor by which the covariance had to be widened, so that it explains the gradient.
         """
         found, wider = self._weighed(gradient, deviation, bends(self.mean))
+        if wider > _WRONG:
+            # Where margins are far off the loss hardly bends, and steps would lead anywhere.
+            nothing = PRIOR_EFFECT**2 * np.eye(len(gradient))
+            return replace(self, mean=np.zeros_like(self.mean), covariance=nothing), wider
         if wider > 1.0:
             # The minimum is far, and the loss bends most where margins are 0.
             constant = self.mean.copy()

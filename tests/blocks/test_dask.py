@@ -88,6 +88,22 @@ def test_estimators_take_arrays_and_frames(rows):
     )
 
 
+@pytest.mark.parametrize("turned", ["y", "sample_weight", "groups"])
+def test_columns_of_a_frame_whose_rows_are_in_different_orders_are_refused(turned, rows):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, weight = rows
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(
+        y=y, sample_weight=weight, groups=np.arange(500)
+    )
+    frame = dd.from_pandas(frame, npartitions=3)
+    parts = {name: frame[name] for name in ("y", "sample_weight", "groups")}
+    assert from_dask(frame[list("abcde")], **parts).n_groups == 500
+    # As a shuffle does, which sorts nothing.
+    parts[turned] = parts[turned].map_partitions(lambda part: part.iloc[::-1])
+    with pytest.raises(DataError, match=f"X and {turned} must have the same index"):
+        from_dask(frame[list("abcde")], **parts)
+
+
 def test_regressors(rows):
     X, y, _ = rows
     model = LinearRegression(epsilon=5.0, data_norm=2.0, target_bounds=(-1, 1), random_state=1)

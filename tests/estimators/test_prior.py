@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 
 from dpfast import (
     Budget,
@@ -283,6 +284,14 @@ class TestCoefficients:
         found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
         assert found.history["wider"] > 50.0
         assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
+
+    @pytest.mark.parametrize(("times", "intercept"), [(100.0, 0.0), (10.0, 0.0), (1.0, -8.0)])
+    def test_coefficients_in_other_units_are_forgotten(self, times, intercept):
+        X, y = table(20_000)
+        wrong = CoefficientPrior(times * WEIGHTS, intercept, np.full(6, 0.1))
+        found, alone = self.fitted(prior=wrong, n=20_000), self.fitted(n=20_000)
+        losses = [log_loss(y, model.predict_proba(X)) for model in (found, alone)]
+        assert losses[0] < losses[1] + 0.003
 
     @pytest.mark.parametrize("loss", [HuberRegressor, LinearSVC])
     def test_chains_of_other_losses(self, loss):

@@ -399,11 +399,11 @@ def test_what_auto_stands_for():
             more *= math.sqrt(min(1.0, rows / 20.0))
             assert settled["iterations"] == round(more * (1.0 - 0.8 * momentum) * most)
     few = plan_multinomial(ProblemShape(100, 10, 1.0), 4, Budget(0.1, 1e-6)).parameters
-    assert few["step"] == few["intercept_step"] < 0.1
+    assert few["intercept_step"] < few["step"] < 0.1
     assert few["regime"] == "near a constant prediction"
-    # Few rows pay for the counts of the classes, and are too few to tell weights from noise.
+    # Few rows pay for the counts of the classes; what noise explains is drawn to zero.
     assert few["learning_share"] == 0.8 and several["learning_share"] < 0.1
-    assert several["james_stein"] and not few["james_stein"]
+    assert several["james_stein"] and few["james_stein"]
     asked = {
         "step": 0.3,
         "shrinkage": 0.2,
