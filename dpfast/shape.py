@@ -217,8 +217,8 @@ class ProblemShape:
             return self
         return replace(self, n_samples=n_rows, unit="row", max_rows_per_group=None)
 
-    def with_alpha(self, alpha: float) -> ProblemShape:
-        """The same shape with the ridge `alpha`."""
+    def with_alpha(self, alpha: float | None) -> ProblemShape:
+        """The same shape with the ridge `alpha`; None: without one."""
         return replace(self, alpha=alpha)
 
     def weighted_by(self, most: float) -> ProblemShape:

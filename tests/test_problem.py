@@ -16,6 +16,7 @@ from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
 from dpfast import shape as shapes
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
+from dpfast.queries import coordinates
 
 
 def test_sums_match_the_twin(classification):
@@ -521,7 +522,7 @@ def test_shape_accepts_a_loss_by_name():
 @pytest.mark.parametrize(
     "additions",
     [shapes._additions, shapes._gram_additions, shapes._group_additions,
-     shapes._line_search_additions],
+     shapes._line_search_additions, coordinates._class_additions],
 )  # fmt: skip
 @pytest.mark.parametrize("columns", [3, 1000, 4000, 20_000])
 @pytest.mark.parametrize("groups", [1, 17, 100, 700])

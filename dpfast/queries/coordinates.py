@@ -461,7 +461,7 @@ class ClassGradient(CoordinateGradient):
 
     def rounding_error(self) -> float:
         """Return the same with a product with the K slopes more, and their norm."""
-        chain = _class_additions(self.shape) + self.shape.dim + self.n_classes + 60
+        chain = self.shape.longest_chain(_class_additions) + self.shape.dim + self.n_classes + 60
         unit = 1.01 * UNIT * chain * self.shape.n_samples
         return unit * CLASS_SLOPE * self.shape.max_weight * self.limit
 
@@ -583,7 +583,6 @@ def _few_chunks_additions(shape: ProblemShape) -> int:
 
 def _class_additions(shape: ProblemShape) -> int:
     """The same by the kernel of several classes: within blocks, blocks, chunks."""
-    shape = shape.of_rows(shape.most_rows)
     chunk = min(shape.chunk_rows(), shape.n_samples)
     # The kernel's blocks have 8 to 1024 dense rows, or all rows of the chunk if they are sparse.
     return shape.additions() + chunk // 8 + 1 + -(-shape.n_samples // chunk)

@@ -155,7 +155,7 @@ def plan(
     learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
-        shape=shape if ridge is None else shape.with_alpha(ridge),
+        shape=shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=(*learned, (mechanism, 1)),

@@ -258,7 +258,7 @@ def plan(
     looks = sum(count for _, count in accesses)
     return Plan(
         solver=NAME,
-        shape=shape if ridge is None else shape.with_alpha(ridge),
+        shape=shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses,

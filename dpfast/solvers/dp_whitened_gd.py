@@ -350,7 +350,7 @@ def plan(
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
-        shape=shape if ridge is None else shape.with_alpha(ridge),
+        shape=shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses(settings),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast import Budget, Ledger, Problem, plan
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.objectives import Erm
 from dpfast.random import SecureGenerator
@@ -55,6 +55,14 @@ def test_another_ridge_and_other_targets_are_none_of_its_business(classification
     settled = plan(problem_of(X, y), "output-perturbation", Budget(1.0, 1e-6), alpha=0.1)
     for problem in (problem_of(X, y, alpha=7.0), problem_of(-X, -y)):
         carry_out(settled, problem, SecureGenerator(), Ledger(settled.budget))
+
+
+@pytest.mark.parametrize("solver", ["dp-whitened-gd", "dp-newton", "dp-adassp", "dp-agd"])
+def test_a_plan_states_no_ridge_that_is_not_used(solver):
+    loss = "squared" if solver == "dp-adassp" else "logistic"
+    shape = ProblemShape(500, 6, 1.0, loss, alpha=0.3)
+    for alpha, ridge in ((None, 0.3), (0.1, 0.1), ("auto", None)):
+        assert plan(shape, solver, Budget(1.0, 1e-6), alpha=alpha).shape.alpha == ridge
 
 
 def test_what_is_no_problem_is_refused(classification):

@@ -216,7 +216,7 @@ def plan(
             )
         blocks = -(-shape.n_samples // batch)
     total = budget_filter(budget, "auto").limit
-    shape = replace(shape, alpha=check_alpha(alpha, shape))
+    shape = shape.with_alpha(check_alpha(alpha, shape))
     # What an iteration sees.
     seen = replace(shape, n_samples=-(-shape.n_samples // blocks))
     chosen = _settle(
