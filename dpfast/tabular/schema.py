@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -378,6 +379,12 @@ def _checked(schema: TableSchema) -> TableSchema:
     if not schema.features:
         raise DataError(
             f"only the target {schema.target.name!r} is declared; add at least one other column."
+        )
+    encoded = Counter(schema.feature_names)
+    if alike := sorted(name for name, times in encoded.items() if times > 1):
+        raise DataError(
+            f"the encoded columns {show_names(alike)} have the name of another: a category's is "
+            "COLUMN_VALUE. Rename a column, so that coefficients can be told apart."
         )
     return schema
 

@@ -331,6 +331,7 @@ class TestRoles:
             ({" a": [0, 1], "y": [0, 1], "target": "y"}, "no spaces around it; got ' a'"),
             ({3: [0, 1], "y": [0, 1], "target": "y"}, "column name must be text"),
             ({"a": [0, 1], "y": [0, 1], "target": "y", "weight": "y"}, "more than one role"),
+            ({"a_b": [0, 1], "a": ["b", "c", "d"], "y": [0, 1], "target": "y"}, "a_b.* another"),
         ],
         ids=str,
     )
