@@ -44,7 +44,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dpfast._arrays import validated
+from dpfast._arrays import fitted_or_as_before, validated
 from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
 from dpfast.errors import RepeatedFitWarning
@@ -366,6 +366,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         BudgetExceeded
             By a surrounding :class:`~dpfast.BudgetAccountant`; nothing is spent.
         """
+        with fitted_or_as_before(self):
+            return self._search(X, y, groups)
+
+    def _search(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Self:
         budget = Budget(self.epsilon, self.delta)
         candidates = self._candidates()
         score, worst = self._scorer()
@@ -436,8 +440,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         estimator = self.estimator
         if not isinstance(estimator, PrivateLinearModel):
             raise TypeError(
-                "estimator must be one of dpfast's, whose fits go through a ledger; got "
-                f"{estimator!r}."
+                "estimator must be a linear model of dpfast, such as LogisticRegression, whose "
+                f"fits go through a ledger; got {estimator!r}."
             )
         candidates = [dict(params) for params in ParameterGrid(self.param_grid)]
         bounds = "classes" if isinstance(estimator, PrivateLinearClassifier) else "target_bounds"

@@ -50,6 +50,16 @@ def search(estimator=None, grid=GRID, **settings):
     return PrivateSearchCV(estimator or classifier(), grid, **settings)
 
 
+def test_a_search_that_is_refused_leaves_the_one_before_it(table):
+    X, y = table
+    found = search().fit(X, y)
+    report, before = found.privacy_, found.predict(X)
+    with BudgetAccountant(Budget(0.1, 1e-6)), pytest.raises(BudgetExceeded):
+        found.fit(X[:, :2], y)
+    assert (found.privacy_, found.n_features_in_) == (report, 4)
+    np.testing.assert_array_equal(found.predict(X), before)
+
+
 @pytest.mark.parametrize("relation", NEIGHBORING_RELATIONS)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_better_candidate_wins_and_all_is_paid_for(table, relation, delta):
