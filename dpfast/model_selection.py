@@ -48,7 +48,8 @@ from dpfast._arrays import fitted_or_as_before, validated
 from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
 from dpfast.errors import RepeatedFitWarning
-from dpfast.estimators._base import PrivateLinearClassifier, PrivateLinearModel
+from dpfast.estimators._base import PrivateLinearModel
+from dpfast.estimators._classifier import PrivateLinearClassifier
 from dpfast.groups import GroupedRows, index_groups
 from dpfast.mechanisms import Access, Gaussian, Laplace
 from dpfast.privacy import (

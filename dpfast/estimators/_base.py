@@ -7,13 +7,13 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     check_array,
     check_is_fitted,
@@ -21,9 +21,6 @@ from sklearn.utils.validation import (
 )
 
 from dpfast._arrays import (
-    as_float64,
-    check_alike,
-    check_labels,
     fitted_or_as_before,
     validated,
     vector_in,
@@ -33,17 +30,7 @@ from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
 from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
-from dpfast.curator import Curator
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
-from dpfast.estimators._classes import (
-    balanced,
-    budget_left,
-    check_class_weight,
-    declared,
-    heaviest,
-    learned_shares,
-    planned_count,
-)
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
 from dpfast.estimators._messages import (
     hints,
@@ -52,7 +39,7 @@ from dpfast.estimators._messages import (
 )
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._prior import CoefficientPrior, check_order
-from dpfast.estimators._targets import Affine, Signs, Targets
+from dpfast.estimators._targets import Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.privacy.budget import check_promise
@@ -66,7 +53,7 @@ from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import known_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
-from dpfast.sums import RowSums, as_vector, single_rows
+from dpfast.sums import RowSums, as_vector
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -800,286 +787,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.concatenate(list(X.map(on_rows)))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Linear classifiers: two classes by one problem, more by one against the rest."""
-
-    _solver_parameters = ("alpha", "optimizer", "objective", "objective_options")
-    _takes_labels = True
-
-    classes: ArrayLike | None = None
-    objective: str = "erm"
-    objective_options: Mapping[str, Any] | None = None
-    class_weight: Mapping[Any, float] | str | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
-        tags.classifier_tags.poor_score = True
-        return tags
-
-    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_labels("y", y)
-        return y
-
-    def _parts(self) -> int:
-        """One problem for two classes, one a class for more; they must be declared."""
-        return len(self._resolve_targets(None)[0])
-
-    def _resolve_targets(
-        self, y: NDArray[Any] | None
-    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
-        loss = self._loss()
-        classes, notes = self._resolve_classes(y)
-        declared(check_class_weight(self.class_weight), classes)
-        positives = classes if len(classes) > 2 else classes[-1:]
-        if len(positives) > 1:
-            loss = loss.fixed()
-        return tuple(Signs(loss, classes, positive) for positive in positives), notes
-
-    def _counts_classes(self) -> bool:
-        return isinstance(self.class_weight, str)
-
-    def _planned(
-        self, shape: ProblemShape, budget: Budget, parts: int | None = None
-    ) -> tuple[Plan[Any], tuple[Event, ...]]:
-        parts = self._parts() if parts is None else parts
-        weights = check_class_weight(self.class_weight)
-        counts, n_classes = self._counts_classes(), max(2, parts)
-        if parts > 1:
-            # A hinge of a class with less than half of the rows is least at a constant: a wide
-            # corner orders such classes, a narrow one does not.
-            shape = replace(shape, loss=shape.loss.fixed())
-        if shape.blocks is not None and (weights or counts):
-            raise ValueError(
-                "class_weight must be None, and threshold a number, for rows in blocks; got "
-                f"{self.class_weight!r}. Give the source weights of its rows instead."
-            )
-        if shape.unit == "group" and counts:
-            raise ValueError(
-                "class_weight and threshold must not be 'balanced' with groups: the count of the "
-                "classes, which that takes, promises privacy for one row of a group only. Declare "
-                "the weight of each class, or the threshold."
-            )
-        shape = shape.weighted_by(heaviest(weights, n_classes))
-        if not counts:
-            return self._planned_parts(shape, budget, parts)
-        plan, events = self._planned_parts(shape, budget_left(budget), parts)
-        return plan, (*planned_count(plan, n_classes, budget).events(), *events)
-
-    def _learned(
-        self,
-        plan: Plan[Any],
-        budget: Budget,
-        stored: NDArray[Any] | None,
-        targets: Targets,
-        begun: tuple[Ledger, SecureGenerator],
-    ) -> dict[str, Any]:
-        assert stored is not None and isinstance(targets, Signs)
-        access = planned_count(plan, len(targets.classes), budget)
-        positions = np.searchsorted(targets.classes, stored)
-        return {"class_shares_": learned_shares(Curator(positions, *begun), access)}
-
-    def _weighed(
-        self,
-        problem: RowSums,
-        stored: NDArray[Any] | None,
-        targets: Targets,
-        learned: Mapping[str, Any],
-    ) -> RowSums:
-        if self.class_weight is None:
-            return problem
-        assert stored is not None and isinstance(targets, Signs)
-        weights = check_class_weight(self.class_weight)
-        values = declared(weights, targets.classes)
-        if self.class_weight == "balanced":
-            values = balanced(learned["class_shares_"])
-        factors = values[np.searchsorted(targets.classes, stored)]
-        most = heaviest(weights, len(values))
-        return single_rows(problem, "weights of classes").weighted_by(factors, most)
-
-    def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """The classes, sorted, and notes for the report."""
-        if self.classes is not None:
-            try:
-                classes = np.asarray(self.classes)
-            except ValueError:  # lists of several lengths
-                classes = np.empty((0, 0))
-            if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
-                raise ValueError(
-                    "classes must hold two different labels, or more of them; "
-                    f"got {self.classes!r}."
-                )
-            return np.sort(classes), ()
-        notes = self._inferred(
-            y,
-            "classes",
-            "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[...], all labels that there may be. (As in "
-            "scikit-learn they are sorted, and of two the last is the positive one.)",
-            "the class labels were taken from y",
-        )
-        assert y is not None
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(
-                "y must hold two classes; got 1 class. If the other class is merely absent from "
-                "these rows, pass classes=[...], all labels that there may be."
-            )
-        return classes, notes
-
-    def _fitted(
-        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
-    ) -> dict[str, Any]:
-        assert isinstance(targets, Signs)
-        return {"classes_": targets.classes, "coef_": coef, "intercept_": intercept}
-
-    def decision_function(self, X: ArrayLike) -> Vector:
-        """Margins ``<x, coef_> + intercept_``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
-            Positive favors ``classes_[1]``; of more classes, the largest wins.
-        """
-        check_is_fitted(self)
-        two = len(self.classes_) == 2
-        coef, intercept = (
-            (self.coef_[0], self.intercept_[0]) if two else (self.coef_.T, self.intercept_)
-        )
-        margins: Vector = self._affine(X, coef, intercept)
-        return margins
-
-    def _least_margin(self) -> float:
-        """From which on a row counts as the second of two classes."""
-        return 0.0
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        margins = self.decision_function(X)
-        least = self._least_margin()
-        index = (margins > least).astype(np.intp) if margins.ndim == 1 else margins.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[index]
-        return labels
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the rows whose class is predicted, the accuracy.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        predicted = self.predict(X)
-        found, weight = self._compared(y, sample_weight, len(predicted))
-        check_alike("y", found, self.classes_)
-        return float(np.average(found == predicted, weights=weight))
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
-
-    _takes_labels = False
-
-    target_bounds: tuple[float, float] | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
-        tags.regressor_tags.poor_score = True
-        return tags
-
-    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
-        return as_float64("y", y)
-
-    def _targets_in(self, low: float, high: float) -> Targets:
-        """How targets of this public range are brought into that of the loss."""
-        return Affine.of(self._loss(), low, high, centered=self.fit_intercept)
-
-    def _resolve_targets(
-        self, y: NDArray[Any] | None
-    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
-        if self.target_bounds is not None:
-            return (self._targets_in(*_pair(self.target_bounds)),), ()
-        notes = self._inferred(
-            y,
-            "target_bounds",
-            "target_bounds were not given, so the range of the targets is taken from y. The "
-            "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), known "
-            "without looking at the data (what is beyond is clipped).",
-            "target_bounds were taken from the data",
-        )
-        assert y is not None
-        return (self._targets_in(float(y.min()), float(y.max())),), notes
-
-    def _fitted(
-        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
-    ) -> dict[str, Any]:
-        return {"coef_": coef[0], "intercept_": float(intercept[0])}
-
-    def predict(self, X: ArrayLike) -> Vector:
-        """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        margins = self._affine(X, self.coef_, self.intercept_)
-        # A model from a file has no more than its declared bounds.
-        targets: Any = vars(self).get("_targets") or self._resolve_targets(None)[0][0]
-        predicted: Vector = targets.predictions(margins)
-        return predicted
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        predicted = self.predict(X)
-        found, weight = self._compared(y, sample_weight, len(predicted))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._explained(found, predicted, weight)
-
-    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
-        from sklearn.metrics import r2_score  # takes long to import
-
-        return float(r2_score(y, predicted, sample_weight=sample_weight))
-
-
 def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:
     """Refuse keyword arguments that `fit` does not know."""
     unknown = sorted(set(fit_params) - {*_OF_ROWS, "checkpoint"})
@@ -1103,20 +810,6 @@ def _named(name: str, options: Any) -> dict[str, Any]:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise TypeError(f"{name} must be None or a dict of options by name; got {options!r}.")
     return dict(options)
-
-
-def _pair(bounds: Any) -> tuple[float, float]:
-    try:
-        first, second = bounds
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"target_bounds must be two numbers (lowest, highest); got {bounds!r}."
-        ) from None
-    low = check_real("target_bounds[0]", first, low=-1e100, high=1e100)
-    high = check_real("target_bounds[1]", second, low=-1e100, high=1e100)
-    if not low < high:
-        raise ValueError(f"target_bounds must hold the lower number first; got {bounds!r}.")
-    return low, high
 
 
 def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast._arrays import vector_in
 from dpfast._validation import check_real
 from dpfast.blocks import Executor, is_dask
-from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._inference import Inferential
+from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
 from dpfast.sums import as_vector

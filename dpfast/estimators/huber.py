@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpfast._validation import check_real
-from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
+from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss
 
 

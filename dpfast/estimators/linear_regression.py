@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
+from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss
 
 # Half the width of the targets' range.  On seven synthetic tables (500 to 200,000 rows, ε from 0.3

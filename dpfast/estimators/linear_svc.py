@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpfast._validation import check_real
-from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._classifier import PrivateLinearClassifier
 from dpfast.estimators._documented import documented
 from dpfast.losses import Loss
 

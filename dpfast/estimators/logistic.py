@@ -12,7 +12,7 @@ from scipy.special import expit, log_expit, log_softmax, logit, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_choice, check_real
-from dpfast.estimators._base import PrivateLinearClassifier
+from dpfast.estimators._classifier import PrivateLinearClassifier
 from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._one_vs_rest import BY_SQUARES

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dpfast._validation import check_real, warn
 from dpfast.errors import QuestionableSettingWarning
-from dpfast.estimators._base import PrivateLinearRegressor
 from dpfast.estimators._documented import documented
+from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss
 
 # A quantile's loss that is rounded off over so many units of the target is questioned.

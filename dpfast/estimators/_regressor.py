@@ -1,0 +1,119 @@
+"""What regressors share: bounds of the targets and predictions within them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpfast._arrays import as_float64
+from dpfast._validation import check_real
+from dpfast.estimators._base import PrivateLinearModel
+from dpfast.estimators._targets import Affine, Targets
+from dpfast.solvers import Plan
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
+
+    _takes_labels = False
+
+    target_bounds: tuple[float, float] | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise for a few dozen rows drowns the signal: generic accuracy checks do not apply.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _checked_y(self, y: NDArray[Any]) -> NDArray[Any]:
+        return as_float64("y", y)
+
+    def _targets_in(self, low: float, high: float) -> Targets:
+        """How targets of this public range are brought into that of the loss."""
+        return Affine.of(self._loss(), low, high, centered=self.fit_intercept)
+
+    def _resolve_targets(
+        self, y: NDArray[Any] | None
+    ) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
+        if self.target_bounds is not None:
+            return (self._targets_in(*_pair(self.target_bounds)),), ()
+        notes = self._inferred(
+            y,
+            "target_bounds",
+            "target_bounds were not given, so the range of the targets is taken from y. The "
+            "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), known "
+            "without looking at the data (what is beyond is clipped).",
+            "target_bounds were taken from the data",
+        )
+        assert y is not None
+        return (self._targets_in(float(y.min()), float(y.max())),), notes
+
+    def _fitted(
+        self, plan: Plan[Any], targets: Targets, coef: Matrix, intercept: Vector
+    ) -> dict[str, Any]:
+        return {"coef_": coef[0], "intercept_": float(intercept[0])}
+
+    def predict(self, X: ArrayLike) -> Vector:
+        """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        margins = self._affine(X, self.coef_, self.intercept_)
+        # A model from a file has no more than its declared bounds.
+        targets: Any = vars(self).get("_targets") or self._resolve_targets(None)[0][0]
+        predicted: Vector = targets.predictions(margins)
+        return predicted
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        predicted = self.predict(X)
+        found, weight = self._compared(y, sample_weight, len(predicted))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._explained(found, predicted, weight)
+
+    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
+        from sklearn.metrics import r2_score  # takes long to import
+
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+
+def _pair(bounds: Any) -> tuple[float, float]:
+    try:
+        first, second = bounds
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"target_bounds must be two numbers (lowest, highest); got {bounds!r}."
+        ) from None
+    low = check_real("target_bounds[0]", first, low=-1e100, high=1e100)
+    high = check_real("target_bounds[1]", second, low=-1e100, high=1e100)
+    if not low < high:
+        raise ValueError(f"target_bounds must hold the lower number first; got {bounds!r}.")
+    return low, high
