@@ -216,9 +216,9 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     if place is not None:
         # Weights and losses are those of residuals in units of half the range of the targets.
         unit = place.half
-        units = (loss.zoomed(unit).lipschitz / loss.lipschitz, unit)
-    elif descent.narrowing < 1.0:
-        loss, units = loss.zoomed(descent.narrowing), (descent.narrowing,)
+        units = (loss.zoomed(unit).lipschitz / loss.lipschitz,)
+    if place is not None or descent.narrowing < 1.0:
+        loss, units = loss.zoomed(descent.narrowing), (*units, unit * descent.narrowing)
     coordinates = learn(descent.learning, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
     belief = _believed(settings.prior, unit * transform, coordinates.free)
@@ -227,15 +227,20 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
     assert mechanism.query is not None
     at, norms = curator.fix(mechanism.query, transform), np.zeros(descent.iterations)
-    wider, cautious, before = 1.0, _CAUTIOUS, np.zeros(shape.dim)
+    wider, cautious, steep, before = 1.0, _CAUTIOUS, 1.0, np.zeros(shape.dim)
+    deviation = mechanism.stddev / rows
+    # How dense residuals are at their minimum is a guess; what is not noise corrects it.
+    clear = _STANDS_OUT * deviation * math.sqrt(shape.dim) if place is not None else math.inf
     for step in range(descent.iterations):
         w = unit * (transform @ belief.mean)
         gradient = curator.release(mechanism, at, w, *units) / rows
         norms[step] = np.linalg.norm(gradient)
         if before @ gradient < -0.5 * norms[step - 1] * norms[step]:  # the step went too far
             cautious *= 2.0
+            steep *= 2.0 if min(norms[step - 1], norms[step]) > clear else 1.0
         before = gradient
-        belief, factor = belief.told(gradient, mechanism.stddev / rows, cut_bends, cautious)
+        bent = partial(_scaled, bends=cut_bends, factor=steep)
+        belief, factor = belief.told(gradient, deviation, bent, cautious)
         wider *= factor
     covariance = None
     if shape.dim <= MOST_KNOWN:
@@ -248,6 +253,10 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
     )
+
+
+def _scaled(v: Vector, bends: Callable[[Vector], Matrix], factor: float) -> Matrix:
+    return factor * bends(v)
 
 
 def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:

@@ -21,6 +21,7 @@ from dpfast import (
     LogisticRegression,
     PoissonRegressor,
     Problem,
+    QuantileRegressor,
     blocks,
 )
 from dpfast.random import SecureGenerator
@@ -307,6 +308,22 @@ class TestCoefficients:
             model = loss(0.1, **given, prior=model).fit(X, y)
             right.append(np.corrcoef(np.ravel(model.coef_), WEIGHTS)[0, 1])
         assert right[-1] > (0.97 if numbers else 0.9)
+
+    @pytest.mark.parametrize("n", [20_000, 100_000])
+    def test_a_median_is_as_near_as_without_a_prior(self, n):
+        """The corner gets as narrow, and steps do not jump over it where residuals are dense."""
+        far, models = np.random.default_rng(9).uniform(-1.0, 1.0, (2000, 5)), []
+        given = {**DECLARED, "data_norm": 2.25, "target_bounds": (-10, 10)}
+        for month in range(2):
+            rng = np.random.default_rng(month)
+            X = rng.uniform(-1.0, 1.0, (n, 5))
+            y = X @ WEIGHTS + rng.exponential(0.6, n)
+            prior = models[-1] if models else None
+            model = QuantileRegressor(4.0, **{**given, "random_state": month}, prior=prior)
+            models.append(model.fit(X, y))
+        median = far @ WEIGHTS + 0.6 * np.log(2.0)
+        apart = [np.sqrt(np.mean((model.predict(far) - median) ** 2)) for model in models]
+        assert apart[1] < 2.0 * apart[0]
 
     def test_the_plan_says_what_it_changes(self):
         rows = problem()
