@@ -72,6 +72,15 @@ def test_short_version(name):
         assert result["measured_mu"] <= result["claimed_mu"]
 
 
+@pytest.mark.audit
+@pytest.mark.parametrize("name", {(c.case.solver, c.case.variant): str(c) for c in CELLS}.values())
+def test_every_variant_runs(name):
+    """With few samples, so that the whole suite, which is run by hand, is not found broken then."""
+    (cell,) = (cell for cell in CELLS if str(cell) == name)
+    result = cell.audit(40)
+    assert result["measured_epsilon"] <= result["claimed_epsilon"]
+
+
 def test_every_solver_has_a_worst_case():
     """A solver that is added to the table is audited, or this says that it is not."""
     missing = set(SOLVERS) - {case.solver for case in CASES}

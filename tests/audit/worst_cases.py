@@ -35,7 +35,7 @@ from dpfast.privacy.conversions import gaussian_epsilon
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, Outcome, carry_out, dp_whitened_gd
 from dpfast.solvers._whitened_rules import is_mean
-from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
+from dpfast.solvers.multinomial import is_multinomial, plan_multinomial, run_multinomial
 
 CONFIDENCE = 0.999
 EPSILON, DELTA = 2.0, 0.01
@@ -350,7 +350,7 @@ def transcripts(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int
     is_first = problem is pair.first
     rows = [labeled(p, settled) if "classes" in settled.parameters else p
             for p in (problem, pair.second if is_first else pair.first)]  # fmt: skip
-    solver = MODULES[settled.solver] if settled.solver in SOLVERS else Multinomial
+    solver = Multinomial if is_multinomial(settled) else MODULES[settled.solver]
     found = np.empty(count)
     for k in range(count):
         witness = Witness(rows[0], Tally(settled.budget, settled.adaptive), rng)
