@@ -474,8 +474,11 @@ def _by_products(
     kernel: Any, first: int, last: int, *, transform: Matrix, reach: float, alike: bool
 ) -> Vector:
     """Of the products themselves, in float64."""
-    pieces = _rows(kernel, first, last, max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim))
+    size = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
+    if alike:  # no product has to be filled up but the last
+        size = -(-size // _ALIKE_ROWS) * _ALIKE_ROWS
     products = products_alike if alike else np.matmul
+    pieces = _rows(kernel, first, last, size)
     found = [upper_lengths(products(rows, transform), kernel.dim, reach) for rows in pieces]
     return np.concatenate(found)
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
+from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
@@ -59,6 +60,10 @@ class Place(NamedTuple):
     center: float
     half: float
     start: float
+
+    def stretch(self, loss: Loss) -> float:
+        """How much longer slopes are for residuals in units of half the width."""
+        return loss.zoomed(self.half).lipschitz / loss.lipschitz
 
 
 @dataclass(frozen=True)

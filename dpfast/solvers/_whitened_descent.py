@@ -245,7 +245,7 @@ class _Units:
             return cls(settings.ridge)
         if isinstance(spread, Place):
             half = spread.half
-            scale = loss.zoomed(half).lipschitz / loss.lipschitz
+            scale = spread.stretch(loss)
             ridge = settings.ridge * half / scale
             return cls(ridge, half, scale, (scale, half), intercept=spread.start / half)
         # Slopes are in units of the spread, and the curvature is that at the mean.

@@ -216,7 +216,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     if place is not None:
         # Weights and losses are those of residuals in units of half the range of the targets.
         unit = place.half
-        units = (loss.zoomed(unit).lipschitz / loss.lipschitz,)
+        units = (place.stretch(loss),)
     if place is not None or descent.narrowing < 1.0:
         loss, units = loss.zoomed(descent.narrowing), (*units, unit * descent.narrowing)
     coordinates = learn(descent.learning, shape, curator)
@@ -239,8 +239,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
             cautious *= 2.0
             steep *= 2.0 if min(norms[step - 1], norms[step]) > clear else 1.0
         before = gradient
-        bent = partial(_scaled, bends=cut_bends, factor=steep)
-        belief, factor = belief.told(gradient, deviation, bent, cautious)
+        belief, factor = belief.told(gradient, deviation, cut_bends, steep, cautious)
         wider *= factor
     covariance = None
     if shape.dim <= MOST_KNOWN:
@@ -253,10 +252,6 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
     )
-
-
-def _scaled(v: Vector, bends: Callable[[Vector], Matrix], factor: float) -> Matrix:
-    return factor * bends(v)
 
 
 def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
@@ -299,13 +294,15 @@ class _Belief:
         gradient: Vector,
         deviation: float,
         bends: Callable[[Vector], Matrix],
+        steep: float,
         cautious: float,
     ) -> tuple[_Belief, float]:
         """What is believed after a mean gradient at the mean, with noise of this deviation.
 
         And the factor by which the covariance had to be widened, so that it explains the gradient.
+        The loss bends `steep` times as much as was guessed.
         """
-        found, wider = self._weighed(gradient, deviation, bends(self.mean))
+        found, wider = self._weighed(gradient, deviation, steep * bends(self.mean))
         if wider > _WRONG:
             # Where margins are far off the loss hardly bends, and steps would lead anywhere.
             nothing = PRIOR_EFFECT**2 * np.eye(len(gradient))
@@ -314,7 +311,7 @@ class _Belief:
             # The minimum is far, and the loss bends most where margins are 0.
             constant = self.mean.copy()
             constant[: self.free] = 0.0
-            found, wider = self._weighed(gradient, deviation, cautious * bends(constant))
+            found, wider = self._weighed(gradient, deviation, cautious * steep * bends(constant))
         astray = _ASTRAY**2 * float(np.mean((found.mean - self.mean) ** 2))
         return replace(found, covariance=found.covariance + astray * np.eye(len(gradient))), wider
 
