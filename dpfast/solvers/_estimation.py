@@ -42,9 +42,8 @@ _LOG_LINK_CURVATURE = 2.0
 _LEAST_UNIT = 0.01
 # Eigenvalues of the first curvature are at least this share of their mean, or of its noise's norm.
 _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
-# Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least,
-# and what they must pass to be seen.
-_FLOOR, _SEEN = 1.0, 2.0
+# Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least.
+_FLOOR = 1.0
 # What is refused: the margins' move.
 _MOVE = 0.75
 # With a log link: the share of the curvature that is cut, what the intercept may miss of its error,
@@ -85,6 +84,8 @@ class Course:
         The share of a variance that may come from directions that are not seen.
     sized_at : tuple of int, default=()
         Before which of them the scale of the residuals is learned.
+    seen : float, default=2.0
+        What the curvature of a direction that is seen passes, in norms of its noise.
     """
 
     parts: tuple[float, ...]
@@ -92,6 +93,7 @@ class Course:
     averaged_from: int
     hidden: float
     sized_at: tuple[int, ...] = ()
+    seen: float = 2.0
 
     def weights(self, scales: Vector) -> Vector:
         """Of the first scores, with these scales, in their mean, by the precision of each."""
@@ -106,7 +108,7 @@ class Course:
 #: hide of what determines them: moves of the margins, which tell of it, too, mean nothing to them.
 LOGISTIC = Course((0.15, 0.25, 0.60), curvature_at=2, averaged_from=0, hidden=0.05)
 RESIDUALS = Course(
-    (0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(1, 2)
+    (0.06, 0.14, 0.80), curvature_at=2, averaged_from=1, hidden=0.02, sized_at=(1, 2), seen=2.5
 )
 #: With a log link the first score is too far off to be averaged; the scale is learned at the start,
 #: and anew for the last score.
@@ -402,7 +404,7 @@ class Steps:
             if k in course.sized_at and sizes is not None:
                 self.ask.learn_scale(sizes, stack, largest, mechanism.stddev / self.ask.n)
             if k == course.curvature_at:
-                values, vectors, seen = self._curvature(second, stack)
+                values, vectors, seen = self._curvature(second, stack, course.seen)
                 # Where it is not seen no long steps are taken; what rests on them is refused.
                 steady = np.where(seen, values, np.maximum(values, 1.0))
                 root = self.color @ vectors
@@ -538,12 +540,12 @@ class Steps:
         return following
 
     def _curvature(
-        self, mechanism: Gaussian, stack: Matrix
+        self, mechanism: Gaussian, stack: Matrix, seen: float
     ) -> tuple[Vector, Matrix, NDArray[np.bool_]]:
         """Eigenvalues, kept above the noise, and vectors, and which of them are seen."""
         values, vectors = np.linalg.eigh(self.ask.symmetric(mechanism, stack))
         noise = math.sqrt(self.ask.dim) * mechanism.stddev / self.ask.n
-        return np.maximum(values, _FLOOR * noise), vectors, values > _SEEN * noise
+        return np.maximum(values, _FLOOR * noise), vectors, values > seen * noise
 
     def _noise(self, deviation: float, of_curvature: float, change: Vector) -> Matrix:
         """Covariance of the noise in the system that the last step solves.

@@ -1,13 +1,14 @@
 """Newton steps with a covariance: the law of what comes out, and what it refuses to say."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
-from dpfast.solvers import _estimation
+from dpfast.solvers import _estimation, _estimation_coordinates
 from dpfast.solvers._estimation import _semidefinite
 from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, shares_of
 
@@ -316,7 +317,7 @@ def test_a_matrix_of_products_keeps_its_trace():
             nearest = _semidefinite(matrix)
             assert np.linalg.eigvalsh(nearest)[0] > -1e-9
             assert np.trace(nearest) == pytest.approx(max(np.trace(matrix), 0.0), abs=1e-9)
-    kept = np.diag([3.0, 1.0, 0.5])
+    kept = np.diag([3.0, 1.0, 0.4])
     np.testing.assert_allclose(_semidefinite(kept), kept, atol=1e-12)
     np.testing.assert_allclose(_semidefinite(np.diag([3.0, -1.0])), np.diag([2.0, 0.0]), atol=1e-12)
 
@@ -441,3 +442,20 @@ def test_groups_of_several_rows_are_clusters(cov_type):
         plan(shape, "dp-newton", BUDGET, cov_type=cov_type)
     one = ProblemShape(50_000, 3, 1.0, unit="group", max_rows_per_group=1)
     plan(one, "dp-newton", BUDGET, cov_type=cov_type)
+
+
+def test_steps_are_not_too_long_for_a_rare_value_that_is_thought_too_small(monkeypatch):
+    learned = _estimation_coordinates.learn_columns
+
+    def smaller(*arguments):
+        columns = learned(*arguments)
+        part = np.array([1.0, 1.0, 0.4])
+        return replace(columns, scale=columns.scale * part, height=columns.height * part)
+
+    monkeypatch.setattr(_estimation_coordinates, "learn_columns", smaller)
+    X, y, w = table(SQUARED, 20_000, np.random.default_rng(0))
+    rare = np.random.default_rng(1).random(len(X)) < 0.02
+    y -= X[:, 2] * w[2] + 0.3 * rare
+    X[:, 2] = rare
+    errors = [fitted(X, y, SQUARED, seed).w[2] + 0.3 for seed in range(5)]
+    assert np.max(np.abs(errors)) < 0.05
