@@ -148,7 +148,7 @@ def leave(account: Charged) -> None:
 
 
 _OF_A_PART = (
-    "the account of a part is open in another thread or process, and covers that alone. Nothing was "
+    "the account of a part is open in another thread or process, and covers no other. Nothing was "
     "spent. Open the part here, or the account that paid for the parts around all, or fit in one "
     "thread and process (n_jobs=1). What has nothing to do with it can have a BudgetAccountant of "
     "its own here, with all_threads=False."
