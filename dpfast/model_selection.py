@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, Self
@@ -151,8 +150,9 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
 
     The number of runs and all runs but the best stay secret, so this is one access, and trusted, as
     are the scorer and what a candidate's fit does with the training rows: that goes through a
-    ledger of its own, whose budget is what the event charges a run for.  A run that fails counts as
-    the worst, since that it failed would be a statement about the rows.
+    ledger of its own, whose budget is what the event charges a run for.  If a run fails, nothing is
+    released, as when a single fit fails: one record may decide whether an optimizer reaches its
+    certificate, and a failure that counted as a bad score would let it decide who wins.
 
     The rows are two parts, those to be fitted and those held out: X, y, and whose rows they are, or
     None.
@@ -188,9 +188,7 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
         _, y_held, groups = held_out
         # One number for each record: a group's rows have one score.
         records = y_held if groups is None else np.zeros(groups.count)
-        model = None
-        with suppress(Exception):
-            model = self._fit(index, training, rng)
+        model = self._fit(index, training, rng)
         ledger = Ledger(self._plan.run_budget, accounts=())
         noisy = Curator((held_out, records), ledger, rng).release(
             self._plan.score, partial(self._scores, model)
@@ -218,20 +216,24 @@ class _Search(Access[tuple[float, tuple[int, Any]]]):
     def _scores(
         self, model: Any, held_out: tuple[Any, Any, GroupedRows | None], records: NDArray[Any]
     ) -> ArrayLike:
-        """What the scorer makes of the held-out records; 0 if the fit or the scorer failed."""
+        """What the scorer makes of the held-out records."""
         X, y, groups = held_out
-        scores: ArrayLike = np.zeros(len(y))
-        if model is not None:
-            with suppress(Exception):
-                scores = np.asarray(self._score(model, X, y), dtype=np.float64)
+        try:
+            scores = np.asarray(self._score(model, X, y), dtype=np.float64)
+        except Exception as error:
+            raise RuntimeError(
+                f"scoring must return numbers; it failed with a {type(error).__name__}, whose text "
+                "is not shown, since it may quote rows. Nothing is released, and the privacy cost "
+                "of the search stays spent."
+            ) from None
         return scores if groups is None else _means(scores, groups, len(y))
 
 
 def _means(scores: ArrayLike, groups: GroupedRows, n_rows: int) -> Vector:
     """Mean over the rows of each group of scores, cut to [0, 1]; 0 of those that are no numbers."""
-    each = np.asarray(scores, dtype=np.float64).ravel()
-    if len(each) != n_rows:
-        return np.zeros(groups.count)
+    each = np.asarray(scores, dtype=np.float64)
+    if each.shape != (n_rows,):
+        raise ValueError("scoring must return one number for each of the rows; got another shape.")
     cut = np.clip(np.nan_to_num(each, nan=0.0), 0.0, 1.0)
     sums: Vector = np.add.reduceat(groups.ordered(cut), groups.start[:-1])
     return np.minimum(sums / groups.sizes, 1.0)
@@ -366,6 +368,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             If a parameter, a candidate or the data are not as documented; nothing is spent.
         BudgetExceeded
             By a surrounding :class:`~dpfast.BudgetAccountant`; nothing is spent.
+        dpfast.errors.CertificateNotReached, RuntimeError
+            If the fit of a candidate or the scoring fails; nothing is released, and the privacy
+            cost of the search stays spent.
         """
         with fitted_or_as_before(self):
             return self._search(X, y, groups)
@@ -401,12 +406,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             noisy, (index, model) = Curator(parts, ledger, rng).release(search)
             report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        if model is None:
-            raise RuntimeError(
-                f"the candidate that was chosen, {candidates[index]!r}, cannot be fitted: its "
-                "fits fail, and count as the worst. The privacy cost of the search stays spent. "
-                "Leave it out of param_grid."
-            )
         best, limit = candidates[index], worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         model.privacy_, repeated = FITS.note(count, rows.shape[1], report)

@@ -204,7 +204,8 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
         if given is not None:
             if self.max_weight is None:
                 raise ValueError("max_weight must be given with sample_weight; got None.")
-            weight = weight * as_vector("sample_weight", given, len(targets))
+            given = as_vector("sample_weight", given, len(targets))
+            weight = np.minimum(weight * given, _LARGEST)  # of which larger ones are lowered, too
         rates = targets / lengths
         return np.clip(rates, -_LARGEST, _LARGEST), {**others, "sample_weight": weight}
 

@@ -272,9 +272,7 @@ budget)
             return account
 
         self._alone(pay)
-        if name not in self._divisions:
-            self._divisions[name] = DisjointAccounts(name, opened)
-        return self._divisions[name]
+        return self._divisions.setdefault(name, DisjointAccounts(name, opened))
 
     @property
     def paid_by(self) -> str | None:

@@ -99,7 +99,8 @@ class DisjointAccounts:
     def __getitem__(self, part: str) -> BudgetAccountant:
         if part not in self._known:
             check_name("part", part)  # before there is a file of that name
-            self._known[part] = self._opened(part)
+            # Of threads that ask for it at once all get one: two would have its budget each.
+            self._known.setdefault(part, self._opened(part))
         return self._known[part]
 
     def __repr__(self) -> str:

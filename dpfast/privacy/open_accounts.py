@@ -5,7 +5,10 @@ process until it ends, in whatever thread, and in the processes that this one ha
 
 *Threads.*  A new thread inherits no context variables, and what it fits inside a block of its own
 is inside those of other threads, too, as far as anybody can tell.  So every open block pays; only
-an account that was made with ``all_threads=False`` leaves other threads alone.
+an account that was made with ``all_threads=False`` leaves other threads alone.  So does that of a
+part (:mod:`dpfast.privacy.disjoint_accounts`), since each thread may serve another one; there,
+threads and processes that opened nothing (workers of joblib) are refused, unless the account that
+paid for the parts is open, too, and pays for them.
 
 *Processes.*  A process that was forked has its parent's open blocks in memory.  One that was
 started otherwise (a worker of joblib, of ``multiprocessing``, of dask on this machine) knows of
@@ -91,16 +94,19 @@ def active_accountants() -> tuple[Charged, ...]:
     Raises
     ------
     RuntimeError
-        If an account is open in the process that started this one, and cannot be charged here.
+        If an account is open in the process that started this one, and cannot be charged here, or
+        that of a part is open elsewhere.
     """
     own = ACTIVE.get()
     if own == ():
         return ()
-    above = {account.identity: account for account in _accounts_above()}
+    opened = [account for account in own or () if any(account is other for other in ENTERED)]
+    above = {account.identity: account for account in _accounts_above(bool(opened))}
     if not ENTERED and not above:
         return ()
+    if not opened and _parts_alone():
+        raise RuntimeError(_OF_A_PART)
     # Whoever paid for a whole part pays nothing more for what is done in its block.
-    opened = [account for account in own or () if any(account is other for other in ENTERED)]
     paid = {account.paid_by for account in opened}
     here = tuple(
         account
@@ -141,7 +147,24 @@ def leave(account: Charged) -> None:
         _announce()
 
 
+_OF_A_PART = (
+    "the account of a part is open in another thread or process, and covers no other. Nothing was "
+    "spent. Open the part here, or the account that paid for the parts around all, or fit in one "
+    "thread and process (n_jobs=1). What has nothing to do with it can have a BudgetAccountant of "
+    "its own here, with all_threads=False."
+)
+
+
+def _parts_alone() -> bool:
+    """Whether a part is open in this process, and nobody who pays for other threads."""
+    entered = {account.identity for account in ENTERED}
+    return any(a.paid_by is not None and a.paid_by not in entered for a in ENTERED)
+
+
 # ---- what child processes are told --------------------------------------------------------------
+
+_PART = "part"
+"""Stands for an open part, which covers the thread that opened it."""
 
 _held: io.FileIO | None = None
 
@@ -150,7 +173,8 @@ def _announce() -> None:
     """Write down the open accounts for child processes. The lock is held."""
     global _held
     place = Path(_name(os.getpid()))
-    records = [account.for_children() for account in ENTERED if account.all_threads]
+    records: list[Any] = [a.for_children() for a in ENTERED if a.all_threads]
+    records += [_PART] * _parts_alone()
     try:
         if not records:
             if _held is not None:
@@ -179,13 +203,20 @@ def _announce() -> None:
         )
 
 
-def _accounts_above() -> Iterator[Charged]:
-    """Yield the accounts that are open in the processes that started this one."""
+def _accounts_above(opened: bool) -> Iterator[Charged]:
+    """Yield the accounts that are open in the processes that started this one.
+
+    `opened` says whether an account was opened here, which may be that of another part.
+    """
     numbers = {os.getppid()}
     started_by = multiprocessing.parent_process()
     if started_by is not None and started_by.pid is not None:
         numbers.add(started_by.pid)
     for record in (record for number in numbers for record in _read(number)):
+        if record == _PART:
+            if not opened:
+                raise RuntimeError(_OF_A_PART)
+            continue
         if record is None:
             raise RuntimeError(
                 "an accountant is open in the process that started this one, and cannot be charged "
@@ -195,7 +226,7 @@ def _accounts_above() -> Iterator[Charged]:
         yield _opened(json.dumps(record, sort_keys=True))
 
 
-def _read(number: int) -> list[dict[str, Any] | None]:
+def _read(number: int) -> list[Any]:
     """Return what a process says about its open accounts, if it lives and has any."""
     name = _name(number)
     # Asked at every access, and mostly in vain.

@@ -75,7 +75,7 @@ class FitLog:
         warning : str or None
             The text of a `RepeatedFitWarning`; None if there is nothing new to say.
         """
-        if _PUBLIC.get() or ACTIVE.get() == () or active_accountants():
+        if _PUBLIC.get() or ACTIVE.get() == () or _added_up():
             return report, None
         fit = _Fit(n_records, n_features, report)
         with self._lock:
@@ -113,6 +113,14 @@ class FitLog:
         """Begin anew."""
         with self._lock:
             self._fits.clear()
+
+
+def _added_up() -> bool:
+    """Whether an account adds up what is fitted here."""
+    try:
+        return bool(active_accountants())
+    except RuntimeError:  # of a block that began during the fit, which is paid for and kept
+        return False
 
 
 def total(reports: list[PrivacyReport]) -> tuple[float, float]:

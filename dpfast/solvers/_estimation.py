@@ -305,7 +305,7 @@ class Start:
         for step in range(steps):
             z = v + _MOMENTUM * (v - last)
             change = self._slopes(z) / curvature
-            change *= min(1.0, _LONGEST_DESCENT / float(np.linalg.norm(change)))
+            change *= _LONGEST_DESCENT / max(_LONGEST_DESCENT, float(np.linalg.norm(change)))
             v, last = z - change, v
             if step >= steps - late:
                 total = total + v

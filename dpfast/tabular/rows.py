@@ -233,8 +233,9 @@ class TableRows:
         if "weight" in names:
             found *= records["weight"]
         if self.schema.exposure is not None:
-            found *= np.minimum(records["exposure"], self.schema.exposure.high) ** self.exponent
-        return found
+            with np.errstate(over="ignore"):
+                found *= np.minimum(records["exposure"], self.schema.exposure.high) ** self.exponent
+        return np.minimum(found, np.finfo(np.float64).max)  # of which larger ones are lowered, too
 
     def ids(self) -> Iterator[NDArray[np.int64]]:
         """Numbers of the persons of all rows."""

@@ -291,6 +291,18 @@ class TestExposure:
         )
         np.testing.assert_array_equal(capped.coef_, again.coef_)
 
+    def test_a_weight_whose_product_is_beyond_float64_is_lowered_as_others_are(self):
+        X, y, exposure = self.watched(400)
+        weight = np.ones(400)
+        fits = []
+        for weight[0] in (1e10, 1e308):
+            model = PoissonRegressor(
+                data_norm=1.5, target_bounds=(0.0, 40.0), random_state=0, max_exposure=20.0,
+                max_weight=1.0,
+            )  # fmt: skip
+            fits.append(model.fit(X, y, exposure=10.0 * exposure, sample_weight=weight))
+        np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+
     @pytest.mark.parametrize(
         ("settings", "given", "error", "match"),
         [

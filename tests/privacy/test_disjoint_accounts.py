@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed, parallel_backend
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
 from dpfast.errors import BudgetFileError, UnsupportedEvent
@@ -93,6 +94,41 @@ def test_other_threads_are_not_in_the_part():
         thread.join()
     assert account.remaining() == pytest.approx(0.5)
     assert parts["a"].remaining() == 1.0
+
+
+def test_threads_and_workers_that_opened_nothing_are_refused(tmp_path):
+    """Whoever pays for them must be open: they would be missing from every total."""
+    account = BudgetAccountant(WHOLE, tmp_path / "account.json")
+    parts = account.disjoint("months", PART)
+    with parts["a"]:
+        for backend in ("threading", "loky"):
+            with parallel_backend(backend), pytest.raises(RuntimeError, match="Nothing was spent"):
+                Parallel(n_jobs=2)(delayed(spend)(0.1) for _ in range(2))
+        assert parts["a"].events == ()
+        with account, parallel_backend("threading"):
+            Parallel(n_jobs=2)(delayed(spend)(0.1) for _ in range(2))
+        assert len(account.events) == 3
+    with parallel_backend("threading"):
+        Parallel(n_jobs=2)(delayed(spend)(0.1) for _ in range(2))
+
+
+def test_threads_that_open_parts_at_once_get_the_same():
+    """Two accounts of one part would have its budget each."""
+    account, both = BudgetAccountant(WHOLE), threading.Barrier(2, timeout=10)
+    parts = account.disjoint("months", PART)
+    opened, found = parts._opened, []
+
+    def slowly(part):
+        both.wait()
+        return opened(part)
+
+    parts._opened = slowly
+    threads = [threading.Thread(target=lambda: found.append(parts["a"])) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1]
 
 
 def test_a_copied_context_does_not_outlive_the_block():
