@@ -422,6 +422,28 @@ class TestAccount:
         assert code == 130
         assert err.endswith("interrupted. The budget was spent and stays spent.\n")
 
+    def test_what_others_spend_meanwhile_is_not_spent_here(self, run, monkeypatch):
+        original = TableFit.run
+
+        def runs_after_another(fit):
+            BudgetAccountant(Budget(2.5, 1e-5), "a.json").charge(fit.plan.events)
+            return original(fit)
+
+        monkeypatch.setattr(TableFit, "run", runs_after_another)
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "2.5,1e-5")
+        assert code == 2
+        assert "Nothing was spent." in err
+        assert "stays spent" not in err
+
+    @pytest.mark.parametrize("refused", [{"target": "cost"}, {"ward": [0, 1]}, {}])
+    def test_a_refused_fit_leaves_no_account_behind(self, run, refused):
+        code, _, err = run(
+            *FIT, "--account", "a.json", "--account-budget", "1,1e-5", bounds={**BOUNDS, **refused}
+        )
+        assert code == 2, err
+        assert not list(Path().glob("a.json*"))
+        assert run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")[0] == 0
+
     def test_another_budget_is_refused(self, run):
         run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "9,1e-5")
