@@ -31,7 +31,15 @@ from dpfast.tabular.families import (
     unfitted,
 )
 from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
-from dpfast.tabular.frames import chunks, column_names, is_path, plain_chunk, raw_chunks
+from dpfast.tabular.frames import (
+    Chunk,
+    check_ids,
+    chunks,
+    column_names,
+    is_path,
+    plain_chunk,
+    raw_chunks,
+)
 from dpfast.tabular.model_file import read_model, restored, stored, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
@@ -237,7 +245,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             self._planned(schema, _MANY, True)
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
-        rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
+        rows = TableRows(*self._coded(data, schema, progress))
         plan = self.plan(rows.n_records)
         plan.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
@@ -327,9 +335,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         DataError
             If a value does not fit its declaration.
         """
-        schema = self._schema()
-        coder = RowCoder(schema, fit=True)
-        for chunk in chunks(data, schema.columns_read(fit=True), progress):
+        coder, parts = self._coded(data, self._schema(), progress)
+        for chunk in parts:
             coder.codes(chunk)
         return coder.tally
 
@@ -426,6 +433,14 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         columns = {name: data[name] for name in column_names(data)}
         refuse_masked("y", y)
         return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}
+
+    def _coded(
+        self, data: Any, schema: TableSchema, progress: Progress | None
+    ) -> tuple[RowCoder, Iterator[Chunk]]:
+        """What makes codes of the table's rows, and the rows."""
+        if schema.person is not None:
+            check_ids(data, schema.person)
+        return RowCoder(schema, fit=True), chunks(data, schema.columns_read(fit=True), progress)
 
     def _say(self, tally: Tally) -> None:
         """Say what was never declared of rows to predict, or refuse it."""

@@ -51,7 +51,7 @@ def texts_of(values: Values) -> Iterable[str]:
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "f":
-        return ["" if x != x else str(int(x) if x.is_integer() else x) for x in values.tolist()]
+        return ["" if x != x else _text(x) for x in values.tolist()]
     return map(written, values)
 
 
@@ -295,14 +295,20 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
         raise DataError(
             f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
         )
-    plain = [None if _is_null(x) else x for x in entries]
+    plain = [None if is_null(x) else x for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
         days = [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in plain]
         return np.array(days, dtype="datetime64[s]")
     truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
     if kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds):
         return np.array([math.nan if x is None else _float(x) for x in plain])
-    return ["" if x is None else str(x) for x in plain]
+    return ["" if x is None else _text(x) for x in plain]
+
+
+def _text(entry: Any) -> str:
+    """An entry as text; a whole number is written as an integer."""
+    whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
+    return str(int(entry)) if whole else str(entry)
 
 
 def _float(number: Any) -> float:
@@ -313,7 +319,7 @@ def _float(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _is_null(entry: Any) -> bool:
+def is_null(entry: Any) -> bool:
     """Whether an entry is no value; comparing a signaling NaN would raise an error."""
     if isinstance(entry, Decimal):
         return entry.is_nan()

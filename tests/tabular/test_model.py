@@ -791,6 +791,23 @@ class TestPersons:
                 who = numbers + np.where(numbers.index == 1, part, 0)
                 fitted(visits.assign(who=who), person="who")
 
+    def test_the_type_of_an_id_makes_no_second_person_of_one(self, visits, tmp_path):
+        codes = visits["who"].astype("category").cat.codes
+        many = codes.nunique()
+        model = TableModel(BOUNDS, person="who")
+        mixed = [float(code) if code % 2 else int(code) for code in codes]
+        visits.assign(who=[*codes[:100].map("{}.0".format), *codes[100:]]).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        tables = visits.assign(who=pd.Series(mixed, dtype=object)), tmp_path / "t.csv"
+        assert [model.prepare(data).n_samples for data in tables] == [many, many]
+        # 7 or "007"?
+        ids = [*codes[:100].tolist(), *codes[100:].map("{:03d}".format)]
+        for table in (visits.assign(who=pd.Series(ids, dtype=object)), {**visits, "who": ids}):
+            for read in (model.prepare, model.check):
+                with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
+                    read(table)
+
     def test_persons_whose_numbers_would_be_rounded_are_refused(self, visits):
         codes = visits["who"].astype("category").cat.codes.to_numpy(np.int64)
         many = len(np.unique(codes))
