@@ -9,14 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import refuse_masked
 from dpfast._files import Progress
 from dpfast._validation import check_choice, warn
-from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators._messages import with_promise
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
@@ -45,7 +45,7 @@ from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.targets import ClassTarget, Target
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
@@ -90,7 +90,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class TableModel(BaseEstimator):  # type: ignore[misc]
+class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
     The model scales numbers by their declared ranges, and encodes categories, dates and truth
@@ -243,6 +243,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not schema.learns:
             # What can be refused without the data is refused before they are read, and so counted.
             self._planned(schema, _MANY, True)
+        if y is not None:
+            _question_order(schema.target)
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
         rows = TableRows(*self._coded(data, schema, progress))
@@ -701,6 +703,21 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             neighboring_relation=row_relation(report.neighboring_relation),
         )
         return model._set_fitted(found.schema, restored(found), report)
+
+
+def _question_order(target: Target) -> None:
+    """Warn of an order of classes that scikit-learn, which passes `y`, does not expect."""
+    if not isinstance(target, ClassTarget) or np.all(target.labels[1:] > target.labels[:-1]):
+        return
+    warn(
+        f"the classes of {target.name!r} are not declared in sorted order; got "
+        f"{', '.join(map(repr, target.classes[:8]))}. The model keeps your order in classes_ and "
+        "predict_proba, but scikit-learn's own scores (roc_auc, neg_log_loss) and meta-estimators "
+        "(calibration) take classes as sorted, and would be wrong or fail. score() and evaluate() "
+        "are right. For the others declare sorted classes, such as [false, true], and pass y as "
+        "one of these.",
+        QuestionableSettingWarning,
+    )
 
 
 def _named(data: Any, names: list[str]) -> dict[str, Any]:

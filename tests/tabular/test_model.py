@@ -14,6 +14,8 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dpfast
 from dpfast import (
@@ -28,7 +30,7 @@ from dpfast import (
     TableModel,
     TweedieRegressor,
 )
-from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
@@ -598,6 +600,25 @@ class TestScikitLearn:
         assert not is_classifier(model)
         with pytest.raises(NotFittedError):
             model.predict({"age": [30]})
+
+    def test_an_order_of_classes_that_scikit_learn_does_not_expect_is_said(self, table):
+        X, y = table.drop(columns="ill"), table["ill"].map({"no": "nein", "yes": "ja"})
+        for classes, said in ((["nein", "ja"], True), (["ja", "nein"], False)):
+            model = TableModel({**BOUNDS, "ill": classes})
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                model.prepare(X, y)
+                model.prepare(X.assign(ill=y))
+            assert [each.category for each in seen] == [QuestionableSettingWarning] * said
+
+    def test_a_pipeline_of_frames(self, table):
+        X, y = table.drop(columns="ill"), table["ill"]
+        steps = FunctionTransformer(lambda X: X.assign(age=X["age"] + 1)), TableModel(BOUNDS)
+        model = make_pipeline(*steps).set_output(transform="pandas").fit(X, y)
+        encoded = model.transform(X[5:7])
+        assert list(encoded) == list(model[-1].get_feature_names_out())
+        assert list(encoded.index) == [5, 6]
+        assert steps[1].transform(table.head(2).to_dict("list")).shape == (2, 5)
 
     def test_cross_validation_and_search(self, table):
         X, y = table.drop(columns="ill"), table["ill"]
