@@ -30,7 +30,7 @@ from dpfast.tabular.families import (
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
+from dpfast.tabular.fitting import FitPlan, TableFit, block_rows, plan_fit
 from dpfast.tabular.frames import (
     Chunk,
     check_ids,
@@ -486,14 +486,19 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         coder = RowCoder(schema, fit=with_target)
         coder.tally = Tally() if tally is None else tally
         names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
+        # A chunk of text may have many rows, and these thousands of columns.
+        step = block_rows(len(schema.feature_names))
         for chunk in raw_chunks(data, list(names), progress):
             records = coder.codes(plain_chunk(chunk))
-            yield EncodedRows(
-                encode(schema, records),
-                np.array(records["target"]) if with_target else None,
-                np.array(records["exposure"]) if schema.exposure is not None else None,
-                {name: chunk[name] for name in keep},
-            )
+            for start in range(0, len(records), step):
+                span = slice(start, start + step)
+                some = records[span]
+                yield EncodedRows(
+                    encode(schema, some),
+                    np.array(some["target"]) if with_target else None,
+                    np.array(some["exposure"]) if schema.exposure is not None else None,
+                    {name: getattr(chunk[name], "iloc", chunk[name])[span] for name in keep},
+                )
 
     def transform(self, data: Any) -> NDArray[np.float64]:
         """The encoded rows of a table, shape (n_samples, n_columns)."""
