@@ -6,7 +6,7 @@ rows some are read; which ones depends on nothing but their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.random import SecureGenerator
 
 Indices = NDArray[np.int64]
+Kind = Any
+"""What an id is: the name of its type, or, of a tuple, those of its parts."""
 
 _FLOATS = (
     "groups must hold integers, texts or other exact ids; got floating-point numbers. Ids with "
@@ -190,20 +192,54 @@ def refuse_masks(ids: Any) -> Any:
     return ids
 
 
-def check_ids(values: Iterable[Any]) -> None:
-    """Refuse ids that are missing or floating-point numbers, or have such a part, quoting none.
+def check_ids(values: Iterable[Any]) -> set[Kind]:
+    """Return the kinds of ids; refuse missing ones and floating-point numbers, quoting none.
 
     Raises
     ------
     TypeError, ValueError
+        Also if a part of one is so, or they are of several kinds.
     """
+    kinds: set[Kind] = set()
     for value in values:
-        if isinstance(value, tuple):
-            check_ids(value)
-        elif _is_missing(value):
-            raise ValueError(_MISSING)
-        elif isinstance(value, float | complex | np.inexact):
-            raise TypeError(_FLOATS)
+        _check_id(value)
+        kinds.add(_kind(value))
+    check_kinds(kinds)
+    return kinds
+
+
+def _check_id(value: Any) -> None:
+    if isinstance(value, tuple):
+        for part in value:
+            _check_id(part)
+    elif _is_missing(value):
+        raise ValueError(_MISSING)
+    elif isinstance(value, float | complex | np.inexact):
+        raise TypeError(_FLOATS)
+
+
+def check_kinds(kinds: Collection[Kind]) -> None:
+    """Refuse ids of several kinds: 7 and "7", from two files, may be one person.
+
+    Raises
+    ------
+    TypeError
+    """
+    if len(kinds) > 1:
+        raise TypeError(
+            f"groups must hold ids of one type; got {' and '.join(sorted(map(str, kinds)))}. "
+            "Rows of one group could have the id 7 here and '7' there: convert all ids to text, or "
+            "all to integers."
+        )
+
+
+def _kind(value: Any) -> Kind:
+    """What may be the same id, and what cannot."""
+    if isinstance(value, tuple):
+        return tuple(map(_kind, value))
+    if isinstance(value, int | np.integer | np.bool_):
+        return "int"
+    return "str" if isinstance(value, str) else type(value).__name__
 
 
 def _as_array(groups: Any) -> NDArray[Any]:

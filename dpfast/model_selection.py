@@ -36,6 +36,8 @@ from functools import lru_cache, partial
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse
+import scipy.special
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
@@ -46,7 +48,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpfast._arrays import fitted_or_as_before, validated
 from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
-from dpfast.errors import RepeatedFitWarning
+from dpfast.errors import QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._classifier import PrivateLinearClassifier
 from dpfast.groups import GroupedRows, index_groups
@@ -88,6 +90,10 @@ _POISSON_WORTH = 0.9
 _SHRINKAGE = 0.99
 _UNITS: tuple[Literal["row"], Literal["group"]] = ("row", "group")
 _MAX_TURNS = 200
+# Rows on which a scorer is tried.
+_MADE_UP = 32
+# How likely a score above 0 is taken for one of 0, at most.
+_TAIL = 0.01
 
 
 # ---- scores: one number in [0, 1] a row, the larger the better -----------------------------------
@@ -257,7 +263,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         "accuracy", "neg_log_loss" (a row's loss cut at 3), "neg_mean_absolute_error",
         "neg_mean_squared_error"; None is the first for classifiers and the third for regressors.
         A callable receives the fitted model, X and y, and returns a score in [0, 1] for each row,
-        which may depend only on that row and the model; scores outside are clipped.
+        which may depend only on that row and the model; scores outside are clipped. It is tried
+        on rows that are made up, before anything is spent.
     validation_fraction : float, default=0.2
         Share of the rows to hold out for scoring.
     mean_runs : float or None, default=None
@@ -391,6 +398,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         shape = ProblemShape(count - held_out, rows.shape[1], 1.0, unit=_UNITS[indexed is not None])
         check_promise(budget, count, shape.unit)
         plan = self._planned(budget, candidates, shape, held_out)
+        if callable(self.scoring):
+            self._try_scorer(score, candidates[0], rows[:0], plan.run_budget)
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, plan, score)
@@ -430,6 +439,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         # All at once: an interrupt leaves no old result beside a new report.
         self.__dict__.update(found)
         # Last, since a warning may be made an error: what was paid for is kept by now.
+        if noisy * held_out < _largest_of_nothing(plan):
+            warn(
+                f"the best run's noisy score is {noisy:.2g} of 1, no more than noise makes of 0: "
+                "scores are low, or too few rows are held out at this budget. The parameters are as "
+                "if drawn by lot.",
+                QuestionableSettingWarning,
+            )
         if repeated is not None:
             warn(repeated, RepeatedFitWarning)
         return self
@@ -473,6 +489,41 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self.scoring is None:
             return SCORINGS[names[0]]
         return SCORINGS[check_choice("scoring", self.scoring, tuple(names))]
+
+    def _try_scorer(self, score: Scorer, params: dict[str, Any], X: Any, budget: Budget) -> None:
+        """Refuse a scorer that fails on made-up rows, lest it fail on all when all is paid.
+
+        `X` has no rows; it says of which type and width they are.
+        """
+        model = clone(self.estimator).set_params(
+            **params, epsilon=budget.epsilon, delta=budget.delta, random_state=0, verbose=0
+        )
+        made = np.random.default_rng(0).uniform(-1.0, 1.0, (_MADE_UP, X.shape[1])) / X.shape[1]
+        X = type(X)(made.astype(X.dtype)) if scipy.sparse.issparse(X) else made.astype(X.dtype)
+        if isinstance(model, PrivateLinearClassifier):
+            y = np.resize(np.asarray(model.classes), _MADE_UP)
+        else:
+            y = np.resize(np.asarray(model.target_bounds, dtype=np.float64), _MADE_UP)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                model._fit(X, y, {}, accounts=(), alone=False)
+            except Exception:
+                return  # so few rows need not be enough
+            try:
+                shape = np.asarray(score(model, X, y), dtype=np.float64).shape
+            except Exception as error:
+                raise ValueError(
+                    "scoring must take a fitted model, X and y, and return a score in [0, 1] for "
+                    f"each row, whatever it holds; it raised {type(error).__name__} for rows that "
+                    "were made up to try it. Nothing was spent."
+                ) from error
+        if shape != (_MADE_UP,):
+            raise ValueError(
+                f"scoring must return one number for each of the {_MADE_UP} rows that were made up "
+                f"to try it; got shape {shape}. Nothing was spent. (A scorer of scikit-learn "
+                "returns one number for all rows.)"
+            )
 
     def _held_out(self, n: int) -> int:
         share = check_real(
@@ -728,6 +779,14 @@ def _pure_sum(events: tuple[Event, ...]) -> float:
 def _counted(events: Sequence[Event]) -> list[str]:
     """The accesses, whatever their order: some are planned as one event of their number."""
     return sorted(map(repr, merged(events)))
+
+
+def _largest_of_nothing(plan: _SearchPlan) -> float:
+    """What the largest noise in any of the runs' sums of scores stays below, most likely."""
+    tail = _TAIL / max(1.0, plan.event.mean_runs)
+    if isinstance(plan.score, Gaussian):
+        return float(plan.score.stddev * scipy.special.ndtri(1.0 - tail))
+    return plan.score.scale * math.log(0.5 / tail)
 
 
 # ---- runs and draws ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """From a table to a release by the command line: families, roles, accounts, what is said."""
 
 import json
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from dpfast import Budget, BudgetAccountant, cli
 from dpfast.privacy.open_accounts import ENTERED
 from dpfast.tabular import FAMILIES, TableFit, TableModel
+from dpfast.tabular import model as model_room
 
 
 @pytest.fixture(autouse=True)
@@ -372,6 +374,26 @@ class TestPredict:
         assert code == 2
         assert expected in err
 
+    def test_encoded_rows_are_not_kept(self, odd, monkeypatch):
+        """With thousands of categories all of them took more memory than there is."""
+        whole = TableModel.encoded
+
+        def encoded(self, *arguments, **settings):
+            kept = []
+            for part in whole(self, *arguments, **settings):
+                kept.append(weakref.ref(part.X))
+                assert sum(X() is not None for X in kept) <= 3
+                yield part
+            assert len(kept) == 30
+
+        monkeypatch.setattr(TableModel, "encoded", encoded)
+        monkeypatch.setattr(model_room, "block_rows", lambda columns: 100)
+        code, out, err = odd(*FIT, "--test", "t.csv")
+        assert code == 0, err
+        assert "not private (scikit-learn)" in out
+        assert odd("predict", "m.json", "t.csv", "-o", "p.csv", "--id", "id,w")[0] == 0
+        assert pd.read_csv("p.csv")["id"].tolist() == pd.read_csv("t.csv")["id"].tolist()
+
     def test_a_threshold_needs_two_classes_with_probabilities(self, odd):
         assert odd(*FIT, "--family", "svm")[0] == 0
         code, _, err = odd("predict", "m.json", "t.csv", "-o", "p.csv", "--threshold", "0.5")
@@ -421,6 +443,28 @@ class TestAccount:
         code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         assert code == 130
         assert err.endswith("interrupted. The budget was spent and stays spent.\n")
+
+    def test_what_others_spend_meanwhile_is_not_spent_here(self, run, monkeypatch):
+        original = TableFit.run
+
+        def runs_after_another(fit):
+            BudgetAccountant(Budget(2.5, 1e-5), "a.json").charge(fit.plan.events)
+            return original(fit)
+
+        monkeypatch.setattr(TableFit, "run", runs_after_another)
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "2.5,1e-5")
+        assert code == 2
+        assert "Nothing was spent." in err
+        assert "stays spent" not in err
+
+    @pytest.mark.parametrize("refused", [{"target": "cost"}, {"ward": [0, 1]}, {}])
+    def test_a_refused_fit_leaves_no_account_behind(self, run, refused):
+        code, _, err = run(
+            *FIT, "--account", "a.json", "--account-budget", "1,1e-5", bounds={**BOUNDS, **refused}
+        )
+        assert code == 2, err
+        assert not list(Path().glob("a.json*"))
+        assert run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")[0] == 0
 
     def test_another_budget_is_refused(self, run):
         run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")

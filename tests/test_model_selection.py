@@ -16,7 +16,7 @@ from dpfast import (
     LogisticRegression,
     PrivacyReport,
 )
-from dpfast.errors import CertificateNotReached
+from dpfast.errors import CertificateNotReached, QuestionableSettingWarning
 from dpfast.model_selection import PrivateSearchCV, best_of_runs
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -252,13 +252,37 @@ def test_scores_of_ones_own_are_cut_to_their_range(table):
 
     found = search(scoring=wild, mean_runs=2.0).fit(X, y)
     assert abs(found.best_score_ - 299 / 300) < 0.05
-    with pytest.raises(ValueError, match="one number for each"):
-        search(scoring=lambda model, X, y: 1.0).fit(X, y)
+    texts = search(
+        scoring=lambda model, X, y: ["text" if len(y) == 300 else 0] * len(y), mean_runs=2.0
+    )
     with pytest.raises(RuntimeError, match="failed with a ValueError") as caught:
-        search(scoring=lambda model, X, y: ["text"] * len(y), mean_runs=2.0).fit(X, y)
+        texts.fit(X, y)
     assert "'text'" not in str(caught.value) and caught.value.__suppress_context__
+    with pytest.warns(QuestionableSettingWarning, match="as if drawn by lot"):
+        search(scoring=lambda model, X, y: np.zeros(len(y)), mean_runs=2.0).fit(X, y)
     losses = search(scoring="neg_log_loss", mean_runs=2.0).fit(X, y)
     assert -1.0 < losses.best_score_ < 0.0
+
+
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        (lambda model, X, y: 1.0, r"one number for each of .*got shape \(\)"),
+        (lambda y, predicted: y == predicted, "raised TypeError"),
+        (lambda model, X, y: ["text"] * len(y), "raised ValueError"),
+        (lambda model, X, y: model.predict_probability(X)[:, 1], "raised AttributeError"),
+    ],
+)
+def test_a_scorer_that_fails_on_any_rows_is_refused_before_anything_is_spent(
+    table, scoring, message
+):
+    X, y = table
+    model = HuberRegressor(solver="output-perturbation", data_norm=1.0, target_bounds=(0, 1))
+    for each, rows in ((search(scoring=scoring), X), (search(model, scoring=scoring), X[:60])):
+        with BudgetAccountant(Budget(9.0, 1e-6)) as account:
+            with pytest.raises(ValueError, match=f"scoring must .*{message}"):
+                each.fit(scipy.sparse.csr_array(rows), y[: len(rows)])
+            assert account.events == ()
 
 
 def test_without_refit_no_model_is_kept(table):

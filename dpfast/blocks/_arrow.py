@@ -24,7 +24,7 @@ _BATCH_BYTES = 2**24
 _BUFFER_BYTES = 2**18
 # What of an error in a CSV file tells nothing of its entries.
 _TOLD = re.compile(
-    r"(In CSV column #\d+: )?(Row #\d+: )?"
+    r"(In CSV column #(?P<column>\d+): )?(Row #\d+: )?"
     r"CSV (conversion error to \w+|parse error: (Row #\d+: )?Expected \d+ columns, got \d+)"
 )
 
@@ -62,16 +62,9 @@ class _ColumnReader:
         self.name = name
         _check_names(target, columns, weight, groups)
         found = list(schema.names)
-        doubles = sorted({column for column in found if found.count(column) > 1})
-        if doubles:
-            raise DataError(f"{name} has the columns {doubles} more than once.")
-        wanted = [c for c in (*(columns or ()), target, weight, groups) if c is not None]
+        _check_found(name, found, (*(columns or ()), target, weight, groups))
         if columns is None:
             columns = [column for column in found if column not in (target, weight, groups)]
-        if missing := [c for c in wanted if c not in found]:
-            # If it has none of them, what it has may be a record, in a file without names.
-            has = f"{len(found)} others" if missing == wanted else found[:20]
-            raise DataError(f"{name} has no columns {missing}; it has {has}.")
         if not columns:
             raise DataError(f"{name} has no columns but the target, the weights and the groups.")
         self.feature_names: tuple[str, ...] | None = tuple(columns)
@@ -301,9 +294,12 @@ class CsvReader(_ColumnReader):
         import_arrow()
         self.path = os.fspath(path)
         self._types: dict[str, Any] = {}
+        self._header: list[str] = []
         with self._open() as stream:
             header = stream.schema.names
         _check_names(target, columns, weight, groups)
+        _check_found(self.path, header, (*(columns or ()), target, weight, groups))
+        self._header = header
         names = [c for c in (columns or header) if c != target]
         float64 = import_arrow().float64()
         # Not guessed from the first lines: later ones may look different.
@@ -331,7 +327,7 @@ class CsvReader(_ColumnReader):
         try:
             return work()
         except (arrow.ArrowInvalid, arrow.ArrowKeyError) as error:
-            raise _unreadable(self.path, error) from None
+            raise _unreadable(self.path, error, self._header) from None
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
@@ -412,11 +408,19 @@ class DatasetReader(_ColumnReader):
         return [*super().describe(), facts]
 
 
-def _unreadable(name: str, error: Exception) -> DataError:
+def _unreadable(name: str, error: Exception, header: Sequence[str] = ()) -> DataError:
     """What Arrow says, up to where it quotes an entry, or a row."""
     told = _TOLD.search(str(error))
-    text = told[0] if told else f"reading fails with {type(error).__name__}"
-    return DataError(f"{name}: {text}.")
+    if told is None:
+        return DataError(f"{name}: reading fails with {type(error).__name__}.")
+    place, text = told["column"], told[0]
+    if place is None or int(place) >= len(header):
+        return DataError(f"{name}: {text}.")
+    return DataError(
+        f"{name}, column {header[int(place)]!r}: {text.partition(': ')[2]}. It must hold numbers, "
+        "written like 1234.5. Name the columns that do by columns=[...], or give the table to "
+        "dpfast.TableModel, which reads categories and dates."
+    )
 
 
 def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
@@ -433,6 +437,17 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
     if not paths:
         raise ValueError("path must name at least one file; got none.")
     return paths
+
+
+def _check_found(name: str, found: list[str], wanted: Sequence[str | None]) -> None:
+    """Refuse a table that lacks columns, or has one twice."""
+    if doubles := sorted({column for column in found if found.count(column) > 1}):
+        raise DataError(f"{name} has the columns {doubles} more than once.")
+    named = [column for column in wanted if column is not None]
+    if missing := [column for column in named if column not in found]:
+        # If it has none of them, what it has may be a record, in a file without names.
+        has = f"{len(found)} others" if missing == named else found[:20]
+        raise DataError(f"{name} has no columns {missing}; it has {has}.")
 
 
 def _check_names(target: Any, columns: Any, weight: Any, groups: Any) -> None:

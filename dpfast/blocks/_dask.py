@@ -33,7 +33,7 @@ from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.blocks._groups import keys_of
 from dpfast.errors import DataError
-from dpfast.groups import refuse_masks
+from dpfast.groups import Kind, check_kinds, refuse_masks
 from dpfast.shape import MOST_ROWS, BlockSizes
 
 T = TypeVar("T")
@@ -124,7 +124,9 @@ class DaskBlocks(Executor):
 
     def _count_groups(self) -> int:
         """The number of groups, none of which may have rows in two partitions."""
-        keys = [keys for keys, _, _ in self._each(_group_keys, range(len(self._held)))]
+        found = [found for found, _, _ in self._each(_group_keys, range(len(self._held)))]
+        keys = [keys for keys, _ in found]
+        check_kinds(set().union(*(kinds for _, kinds in found)))
         known = len(np.unique(np.concatenate(keys)))
         if known < sum(map(len, keys)):
             raise DataError(
@@ -273,10 +275,11 @@ def _look(block: Block) -> tuple[int, int, tuple[int | None, ...]]:
     return int(rows), int(columns), tuple(None if part is None else len(part) for part in beside)
 
 
-def _group_keys(block: Block) -> NDArray[np.uint64]:
-    """A number for each group of a partition."""
+def _group_keys(block: Block) -> tuple[NDArray[np.uint64], set[Kind]]:
+    """A number for each group of a partition, and the kinds of the ids."""
     assert block.groups is not None
-    return np.unique(keys_of(block.groups))
+    keys, kinds = keys_of(block.groups)
+    return np.unique(keys), kinds
 
 
 def _check_index(where: str, X: Any, *beside: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import DataError
-from dpfast.groups import Indices, check_ids, chosen_rows, refuse_floats
+from dpfast.groups import Indices, Kind, check_ids, check_kinds, chosen_rows, refuse_floats
 from dpfast.shape import MOST_ROWS
 
 Ids = NDArray[np.generic]
@@ -23,20 +23,20 @@ Ids = NDArray[np.generic]
 _MISSING = "groups must name a group for every row; at least one is missing."
 
 
-def keys_of(ids: Ids) -> NDArray[np.uint64]:
-    """A number for each id: equal for equal ids, and hardly ever for others.
+def keys_of(ids: Ids) -> tuple[NDArray[np.uint64], set[Kind]]:
+    """A number for each id: equal for equal ids, and hardly ever for others; and their kinds.
 
     Raises
     ------
     TypeError, ValueError
-        If one is missing or a floating-point number.
+        If one is missing or a floating-point number, or they are of several kinds.
     """
     refuse_floats(ids)
     if ids.dtype.kind in "iub":
-        return ids.astype(np.int64).view(np.uint64)
+        return ids.astype(np.int64).view(np.uint64), check_ids([0])
     values = ids.tolist()
-    check_ids(values)
-    return np.frombuffer(b"".join(map(_key, values)), dtype=np.uint64)
+    kinds = check_ids(values)
+    return np.frombuffer(b"".join(map(_key, values)), dtype=np.uint64), kinds
 
 
 def _key(value: object) -> bytes:
@@ -59,10 +59,12 @@ def group_starts(pieces: Iterable[Ids], where: str) -> Indices:
     Raises
     ------
     TypeError, ValueError, dpfast.errors.DataError
-        If one is missing or a floating-point number, or rows of a group lie apart.
+        If one is missing or a floating-point number, they are of several kinds, or rows of a group
+        lie apart.
     """
     begins: list[Indices] = []
     keys: list[NDArray[np.uint64]] = []
+    kinds: set[Kind] = set()
     at, last = 0, None
     for ids in pieces:
         if not len(ids):
@@ -70,7 +72,9 @@ def group_starts(pieces: Iterable[Ids], where: str) -> Indices:
         refuse_floats(ids)
         new = np.flatnonzero(_changes(ids, last))
         begins.append(new + at)
-        keys.append(keys_of(ids[new]))
+        some, found = keys_of(ids[new])
+        keys.append(some)
+        check_kinds(kinds := kinds | found)
         at, last = at + len(ids), ids[-1:]
     if not at:
         raise DataError(f"{where}: there must be at least one row; got 0.")

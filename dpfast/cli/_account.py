@@ -8,6 +8,7 @@ from typing import Any
 
 from dpfast._files import parse_json
 from dpfast.cli._arguments import Commands
+from dpfast.cli._screen import check_writable
 from dpfast.errors import BudgetFileError
 from dpfast.privacy import Budget, BudgetAccountant, Ledger
 
@@ -39,7 +40,7 @@ def budget(text: str) -> Budget:
 
 
 def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
-    """The account that the arguments name, begun if there is none yet.
+    """The account that the arguments name; a new one has no file before it is :func:`begun`.
 
     Raises
     ------
@@ -59,7 +60,8 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
                 f"there is no account {path} yet: give its budget as --account-budget E,D, the "
                 "limit of all fits together."
             )
-        return BudgetAccountant(given, path)
+        check_writable(path)
+        return BudgetAccountant(given)
     try:
         text = Path(path).read_text(encoding="utf-8")
         ledger, begun = Ledger.from_json(text), parse_json(text)["account"]
@@ -67,6 +69,15 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
     except (ValueError, KeyError, TypeError) as error:
         raise BudgetFileError(f"{path} is not a valid account: {error}") from error
     return BudgetAccountant(given or ledger.budget, path, *how)
+
+
+def begun(
+    account: BudgetAccountant | None, arguments: argparse.Namespace
+) -> BudgetAccountant | None:
+    """The same account with its file, which a refused fit does not leave behind."""
+    if account is None or account.path is not None:
+        return account
+    return BudgetAccountant(account.budget, arguments.account)
 
 
 def account_facts(account: BudgetAccountant) -> dict[str, Any]:

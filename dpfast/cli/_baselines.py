@@ -36,24 +36,23 @@ def baselines(
 
     Rows that are not held in memory, or are very many, are compared with the constant alone.
     """
-    parts = list(model.encoded(test, with_target=True))
-    y_test = np.concatenate([part.target for part in parts if part.target is not None])
-    y, weight_test = fit.targets(), model.weights_of([part.exposure for part in parts])
+    y, usual = fit.targets(), _usual_model(model, fit)
+    targets: list[Any] = []
+    exposures: list[Any] = []
+    outputs: list[Any] = []
+    # The encoded rows are not kept: with many categories they take more memory than there is.
+    for part in model.encoded(test, with_target=True):
+        targets.append(part.target)
+        exposures.append(part.exposure)
+        if usual is not None:
+            outputs.append(output_of(usual, part.X))
+    y_test, weight_test = np.concatenate(targets), model.weights_of(exposures)
     found: dict[str, Scores] = {}
-    several = len(np.unique(y)) > 1
-    small = fit.n_samples * len(fit.plan.schema.feature_names) <= _LARGEST
-    if model.family in _USUAL and several and fit.plan.in_memory and small:
-        X, y, arguments = fit.dense()
-        weight = arguments.get("sample_weight")
-        if hasattr(model.estimator_, "deviance_explained"):
-            y = np.clip(y, *model.estimator_.target_bounds)  # it takes no others
-        usual = _USUAL[model.family]().fit(X, y, sample_weight=weight)
-        output = np.concatenate([output_of(usual, part.X) for part in parts])
-        if _complete(usual, model):
-            # By what the family is scored: scikit-learn's models do not say their deviance.
-            found["non_private"] = scores_of(
-                model.estimator_, y_test, output, threshold, weight_test
-            )
+    if usual is not None:
+        # By what the family is scored: scikit-learn's models do not say their deviance.
+        found["non_private"] = scores_of(
+            model.estimator_, y_test, np.concatenate(outputs), threshold, weight_test
+        )
     classes = getattr(fit.plan.schema.target, "classes", None)
     if classes is not None:
         shares = np.bincount(y.astype(np.intp), minlength=len(classes)) / len(y)
@@ -69,6 +68,19 @@ def baselines(
         output = np.full(len(y_test), value)
         found["constant"] = scores_of(model.estimator_, y_test, output, None, weight_test)
     return found
+
+
+def _usual_model(model: TableModel, fit: TableFit) -> Any:
+    """Scikit-learn's model of the family, fitted to the same rows; None where there is none."""
+    y, small = fit.targets(), fit.n_samples * len(fit.plan.schema.feature_names) <= _LARGEST
+    several = len(np.unique(y)) > 1
+    if not (model.family in _USUAL and several and fit.plan.in_memory and small):
+        return None
+    X, y, arguments = fit.dense()
+    if hasattr(model.estimator_, "deviance_explained"):
+        y = np.clip(y, *model.estimator_.target_bounds)  # it takes no others
+    usual = _USUAL[model.family]().fit(X, y, sample_weight=arguments.get("sample_weight"))
+    return usual if _complete(usual, model) else None
 
 
 def _complete(usual: Any, model: TableModel) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from dpfast.cli._account import account_facts, account_text, add_account, open_account
+from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
     Commands,
     add_json,
@@ -138,11 +138,11 @@ def run(arguments: argparse.Namespace) -> None:
     )
     test_rows = _check_test(arguments, model)
     account = open_account(arguments)
-    with ExitStack() as stack:
-        if account is not None:
-            stack.enter_context(account)
+    with account or nullcontext():
         fit = _read(arguments, model)
-        _announce(arguments, model, fit)
+    _announce(arguments, model, fit)
+    account = begun(account, arguments)
+    with account or nullcontext():
         _fit(arguments, fit, model, budget, account)
     try:
         _show(arguments, model, fit, account, test_rows)
@@ -241,11 +241,10 @@ def _fit(
     """The model, fitted and written; an error says whether the budget was spent before it."""
     # It refuses nothing that the fit's own ledger admits; it knows what was spent if that fails.
     spent = BudgetAccountant(budget, adaptive=False)
-    charges = 0 if account is None else account.charges
 
     def was_spent() -> bool:
         # Of two accounts either may be charged first, and an interrupt come in between.
-        return bool(spent.events) or (account is not None and account.charges > charges)
+        return bool(spent.events) or (account is not None and account.own_charges > 0)
 
     try:
         with spent, working("fitting"):

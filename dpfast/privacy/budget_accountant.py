@@ -163,6 +163,7 @@ budget)
         self._guard: io.FileIO | None = None
         self._process = this_process()
         self._divisions: dict[str, DisjointAccounts] = {}
+        self._own_charges = 0
         # Of a part: who paid for it, and between which neighbors.
         self._paid_by: str | None = None
         self._relation: str | None = None
@@ -314,6 +315,11 @@ budget)
         """How often anything was charged so far, by other processes too."""
         return self._current().charges
 
+    @property
+    def own_charges(self) -> int:
+        """How often this object charged the account, or began to and was interrupted."""
+        return self._own_charges
+
     def charge(self, events: Iterable[Event], also: Callable[[], None] | None = None) -> None:
         """Spend `events` together, or nothing. Call this before the data is touched.
 
@@ -345,6 +351,7 @@ budget)
         state = self._admitted(state, new)
         if also is not None:
             also()
+        self._own_charges += 1
         state.ledger.spend_alone(new)
         if self._path is not None:
             self._write(state)

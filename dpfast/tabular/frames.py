@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from dpfast._files import PARQUET, Progress, ends_in, show_names, table_chunks, table_header
 from dpfast.errors import DataError
-from dpfast.tabular.values import Values, arrow_values, plain_values
+from dpfast.tabular.values import Values, arrow_values, is_null, plain_values
 
 # Rows of text that stay in cache on their way from lines to columns; typed ones are cheaper.
 TEXT_ROWS, TYPED_ROWS = 512, 8192
@@ -112,6 +116,27 @@ def check_columns(found: Sequence[str], wanted: Collection[str]) -> None:
         )
     if repeated := [name for name in wanted if list(found).count(name) > 1]:
         raise DataError(f"the table has the columns {show_names(repeated)} more than once.")
+
+
+def check_ids(data: Any, name: str) -> None:
+    """Refuse a column of persons that holds numbers and text: 7 may be the person "007".
+
+    Files have one type a column.
+    """
+    if is_path(data):
+        return
+    check_columns(column_names(data), [name])
+    column = data[name]
+    if isinstance(column, list | tuple) or getattr(column, "dtype", None) == np.dtype(object):
+        kinds = set(map(type, column))
+        texts = {kind for kind in kinds if issubclass(kind, str)}
+        others = {kind for kind in kinds if issubclass(kind, numbers.Real | Decimal)}
+        if texts and any(type(entry) in others and not is_null(entry) for entry in column):
+            raise DataError(
+                f"column {name!r}: expected ids of one type, all text or all integers; got numbers "
+                "and text. One person could be 7 in some rows and '007' in others: store all ids "
+                "as text, each person's always the same."
+            )
 
 
 def _values(name: str, column: Any) -> Values:

@@ -9,14 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import refuse_masked
 from dpfast._files import Progress
 from dpfast._validation import check_choice, warn
-from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators._messages import with_promise
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
@@ -30,14 +30,22 @@ from dpfast.tabular.families import (
     task_of,
     unfitted,
 )
-from dpfast.tabular.fitting import FitPlan, TableFit, plan_fit
-from dpfast.tabular.frames import chunks, column_names, is_path, plain_chunk, raw_chunks
+from dpfast.tabular.fitting import FitPlan, TableFit, block_rows, plan_fit
+from dpfast.tabular.frames import (
+    Chunk,
+    check_ids,
+    chunks,
+    column_names,
+    is_path,
+    plain_chunk,
+    raw_chunks,
+)
 from dpfast.tabular.model_file import read_model, restored, stored, write_model
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.targets import ClassTarget, Target
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
@@ -82,7 +90,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class TableModel(BaseEstimator):  # type: ignore[misc]
+class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
     The model scales numbers by their declared ranges, and encodes categories, dates and truth
@@ -235,9 +243,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not schema.learns:
             # What can be refused without the data is refused before they are read, and so counted.
             self._planned(schema, _MANY, True)
+        if y is not None:
+            _question_order(schema.target)
         data = self._with_target(data, y, schema)
         used = schema.columns_read(fit=True)
-        rows = TableRows(RowCoder(schema, fit=True), chunks(data, used, progress))
+        rows = TableRows(*self._coded(data, schema, progress))
         plan = self.plan(rows.n_records)
         plan.check_affordable()
         unused = tuple(name for name in column_names(data) if name not in used)
@@ -327,9 +337,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         DataError
             If a value does not fit its declaration.
         """
-        schema = self._schema()
-        coder = RowCoder(schema, fit=True)
-        for chunk in chunks(data, schema.columns_read(fit=True), progress):
+        coder, parts = self._coded(data, self._schema(), progress)
+        for chunk in parts:
             coder.codes(chunk)
         return coder.tally
 
@@ -427,6 +436,14 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         refuse_masked("y", y)
         return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}
 
+    def _coded(
+        self, data: Any, schema: TableSchema, progress: Progress | None
+    ) -> tuple[RowCoder, Iterator[Chunk]]:
+        """What makes codes of the table's rows, and the rows."""
+        if schema.person is not None:
+            check_ids(data, schema.person)
+        return RowCoder(schema, fit=True), chunks(data, schema.columns_read(fit=True), progress)
+
     def _say(self, tally: Tally) -> None:
         """Say what was never declared of rows to predict, or refuse it."""
         if not tally or self.undeclared == "ignore":
@@ -469,14 +486,19 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         coder = RowCoder(schema, fit=with_target)
         coder.tally = Tally() if tally is None else tally
         names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
+        # A chunk of text may have many rows, and these thousands of columns.
+        step = block_rows(len(schema.feature_names))
         for chunk in raw_chunks(data, list(names), progress):
             records = coder.codes(plain_chunk(chunk))
-            yield EncodedRows(
-                encode(schema, records),
-                np.array(records["target"]) if with_target else None,
-                np.array(records["exposure"]) if schema.exposure is not None else None,
-                {name: chunk[name] for name in keep},
-            )
+            for start in range(0, len(records), step):
+                span = slice(start, start + step)
+                some = records[span]
+                yield EncodedRows(
+                    encode(schema, some),
+                    np.array(some["target"]) if with_target else None,
+                    np.array(some["exposure"]) if schema.exposure is not None else None,
+                    {name: getattr(chunk[name], "iloc", chunk[name])[span] for name in keep},
+                )
 
     def transform(self, data: Any) -> NDArray[np.float64]:
         """The encoded rows of a table, shape (n_samples, n_columns)."""
@@ -686,6 +708,21 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             neighboring_relation=row_relation(report.neighboring_relation),
         )
         return model._set_fitted(found.schema, restored(found), report)
+
+
+def _question_order(target: Target) -> None:
+    """Warn of an order of classes that scikit-learn, which passes `y`, does not expect."""
+    if not isinstance(target, ClassTarget) or np.all(target.labels[1:] > target.labels[:-1]):
+        return
+    warn(
+        f"the classes of {target.name!r} are not declared in sorted order; got "
+        f"{', '.join(map(repr, target.classes[:8]))}. The model keeps your order in classes_ and "
+        "predict_proba, but scikit-learn's own scores (roc_auc, neg_log_loss) and meta-estimators "
+        "(calibration) take classes as sorted, and would be wrong or fail. score() and evaluate() "
+        "are right. For the others declare sorted classes, such as [false, true], and pass y as "
+        "one of these.",
+        QuestionableSettingWarning,
+    )
 
 
 def _named(data: Any, names: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import tempfile
 import threading
 import weakref
@@ -23,6 +24,9 @@ from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
+
+# A whole number in floating point.
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
 
 # Codes beyond this go to a temporary file, which only this process can open.
 _MEMORY_BYTES = 2**24
@@ -109,7 +113,7 @@ class RowCoder:
             if rounded.any():
                 row, kind = int(np.argmax(rounded)), f"a number that {values.dtype} rounds"
                 raise WrongValue(name, row, "whose row it is", kind, _ROUNDED)
-        texts = [text.strip() for text in texts_of(values)]
+        texts = [_id(text) for text in texts_of(values)]
         missing = {text for text in set(texts) if folded(text) in MISSING}
         if missing:
             row = next(row for row, text in enumerate(texts) if text in missing)
@@ -123,6 +127,12 @@ class RowCoder:
         if isinstance(target, ClassTarget):
             return np.asarray(target.parse(values, self._index))
         return target.parse(values, self.tally, exposure)
+
+
+def _id(text: str) -> str:
+    """The text of an id; 7.0 is 7, as where ids were once read as floating point."""
+    plain = text.strip()
+    return plain.partition(".")[0] if _WHOLE.fullmatch(plain) else plain
 
 
 def coded_parts(schema: TableSchema, records: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:

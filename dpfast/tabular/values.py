@@ -28,6 +28,13 @@ value is missing) or ``datetime64``."""
 MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>", "?", "."})
 FALSE, TRUE = frozenset({"false", "f", "no", "n", "0"}), frozenset({"true", "t", "yes", "y", "1"})
 
+_REMEDY = (
+    "Correct the row, or declare what the column holds: a range, categories, dates or truth "
+    'values, and "missing_values" for what stands for none.'
+)
+_NUMBERS = "Numbers are written like 1234.5: no comma, no unit, no % sign."
+_DATES = 'Another form is declared as {"dates": [first, last], "format": "%d.%m.%Y"}.'
+
 _PLAIN = (str, numbers.Real, Decimal, np.bool_, datetime.date)
 _DAY = datetime.timedelta(days=1)
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -51,7 +58,7 @@ def texts_of(values: Values) -> Iterable[str]:
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind == "f":
-        return ["" if x != x else str(int(x) if x.is_integer() else x) for x in values.tolist()]
+        return ["" if x != x else _text(x) for x in values.tolist()]
     return map(written, values)
 
 
@@ -64,7 +71,7 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
         If a value is neither a finite number nor missing; the message names column and row.
     """
     if not isinstance(values, np.ndarray):
-        found = _each(name, values, _number, missing, "a finite number")
+        found = _each(name, values, _number, missing, "a finite number", _NUMBERS)
     elif values.dtype.kind == "M":
         raise DataError(
             f'column {name!r}: expected numbers; got dates. Declare {{"dates": [first, last]}}.'
@@ -95,7 +102,7 @@ def parse_dates(
         expected = "a date such as 2024-12-31"
         if days.form is not None:
             expected = f"a date of the form {days.form}"
-        return _each(name, values, days.__getitem__, missing, expected)
+        return _each(name, values, days.__getitem__, missing, expected, _DATES)
     if values.dtype.kind != "M":
         raise DataError(
             f"column {name!r}: expected dates; got {values.dtype}. Store them as dates or as text "
@@ -106,7 +113,7 @@ def parse_dates(
 
 
 def day_of(text: str, form: str | None = None) -> float:
-    """Days since 1970 of a date, with the time of day as a fraction.
+    """Days since 1970 of a date, in UTC if it has a zone, with the time of day as a fraction.
 
     Raises
     ------
@@ -115,15 +122,25 @@ def day_of(text: str, form: str | None = None) -> float:
 
     Examples
     --------
-    >>> day_of("1970-01-02 12:00")
-    1.5
+    >>> day_of("1970-01-02 12:00"), day_of("1970-01-02T12:00+12:00")
+    (1.5, 1.0)
     """
     text = text.strip()
     if form is None:
         moment = datetime.datetime.fromisoformat(text)
     else:
         moment = datetime.datetime.strptime(text, form)
-    return (moment.replace(tzinfo=None) - _EPOCH) / _DAY
+    return (_utc(moment) - _EPOCH) / _DAY
+
+
+def _utc(moment: datetime.datetime) -> datetime.datetime:
+    """A time without its zone: in UTC if it had one, as Arrow and polars store it."""
+    if moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError("in UTC the year is none that a date can have") from None
 
 
 class Days(dict[str, float]):
@@ -145,11 +162,12 @@ def _each(
     parse: Callable[[str], float],
     missing: Collection[str],
     expected: str,
+    hint: str,
 ) -> NDArray[np.float64]:
     """``parse`` of every text, NaN for those that stand for a missing value."""
     if isinstance(values, Distinct):
         try:
-            found = _each(name, values.texts, parse, missing, expected)
+            found = _each(name, values.texts, parse, missing, expected, hint)
             return np.asarray(found[values.places])
         except WrongValue as error:
             raise error.at(int(np.argmax(values.places == error.arguments[1]))) from None
@@ -175,7 +193,7 @@ def _each(
         try:
             result[row] = read(text)
         except ValueError:
-            raise WrongValue(name, row, expected, kind_of(text)) from None
+            raise WrongValue(name, row, expected, kind_of(text), f"{hint} {_REMEDY}") from None
     return result
 
 
@@ -206,10 +224,7 @@ class WrongValue(DataError):
     def __init__(
         self, column: str, row: int, expected: str, got: str, remedy: str | None = None
     ) -> None:
-        remedy = remedy or (
-            "Correct the row, or declare what the column holds: a range, categories, dates or "
-            'truth values, and "missing_values" for what stands for none.'
-        )
+        remedy = remedy or _REMEDY
         super().__init__(
             f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}. "
             f"{remedy}"
@@ -295,14 +310,20 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
         raise DataError(
             f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
         )
-    plain = [None if _is_null(x) else x for x in entries]
+    plain = [None if is_null(x) else x for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
-        days = [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in plain]
+        days = [_utc(x) if isinstance(x, datetime.datetime) else x for x in plain]
         return np.array(days, dtype="datetime64[s]")
     truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
     if kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds):
         return np.array([math.nan if x is None else _float(x) for x in plain])
-    return ["" if x is None else str(x) for x in plain]
+    return ["" if x is None else _text(x) for x in plain]
+
+
+def _text(entry: Any) -> str:
+    """An entry as text; a whole number is written as an integer."""
+    whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
+    return str(int(entry)) if whole else str(entry)
 
 
 def _float(number: Any) -> float:
@@ -313,7 +334,7 @@ def _float(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _is_null(entry: Any) -> bool:
+def is_null(entry: Any) -> bool:
     """Whether an entry is no value; comparing a signaling NaN would raise an error."""
     if isinstance(entry, Decimal):
         return entry.is_nan()

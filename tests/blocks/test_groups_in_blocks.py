@@ -171,6 +171,11 @@ def test_dask_partitions_hold_whole_persons():
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0.01)
     source = from_dask(parts[0], parts[1], groups=parts[2])
     assert source.layout == BlockSizes(3, (300_000,))
+    texts = array.from_array(codes.astype(object), chunks=(chunks,)).map_blocks(
+        lambda part, block_id: part if block_id[0] else part.astype(str), dtype=object
+    )
+    with pytest.raises(TypeError, match="ids of one type; got int and str"):
+        from_dask(parts[0], parts[1], groups=texts)
     cut = array.from_array(codes, chunks=(500,)), array.from_array(X, chunks=(500, 3))
     with pytest.raises(DataError, match="all rows of a group must be in one partition"):
         from_dask(cut[1], array.from_array(y, chunks=(500,)), groups=cut[0])
@@ -295,11 +300,21 @@ def test_bad_ids(ids, error, match):
 
 
 def test_integers_are_the_same_persons_in_arrays_of_whichever_type():
-    pieces = [np.array([1, 1]), np.array([-2, "a"], dtype=object), np.array([1], dtype=np.uint8)]
+    pieces = [np.array([1, 1]), np.array([-2, 3], dtype=object), np.array([1], dtype=np.uint8)]
     with pytest.raises(DataError, match="must lie side by side"):
         group_starts(pieces, "here")
     pieces[-1] = np.array([2**64 - 3], dtype=np.uint64)
     np.testing.assert_array_equal(group_starts(pieces, "here"), [0, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("ids", [["1", "1", "a"], np.array([1, 1, 9], "M8[s]")])
+def test_batches_with_ids_of_two_types_are_refused(ids):
+    X, y = np.ones((3, 1)), np.array([1, 0, 1])
+    batches = [(X, y, None, np.array([0, 0, 1])), (X, y, None, np.asarray(ids))]
+    with pytest.raises(
+        TypeError, match=r"groups must hold ids of one type; got (datetime|int) and (int|str)"
+    ):
+        from_batches(lambda: iter(batches))
 
 
 def test_missing_values_of_pandas():

@@ -333,9 +333,15 @@ def test_csv_that_is_wrong(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.csv"
     path.write_text("a,y\n1.5,0\nnone,1\n")
-    with pytest.raises(DataError, match=r"a\.csv: .*column #0.*conversion error") as caught:
+    with pytest.raises(DataError, match=r"a\.csv, column 'a': .*error.*must hold num") as caught:
         list(from_csv(path, "y").blocks())
     assert "none" not in str(caught.value) and caught.value.__suppress_context__
+    path.write_text("b,a,y\n1,2,0\n1,none,1\n")
+    with pytest.raises(DataError, match=r"column 'a': Row #3"):
+        list(from_csv(path, "y", ["a"]).blocks())
+    path.write_text("a;y\n1;0\n")
+    with pytest.raises(DataError, match=r"has no columns \['y'\]"):
+        from_csv(path, "y")
     path.write_text("a,y\n")
     with pytest.raises(DataError, match=r"a\.csv has columns but no rows"):
         from_csv(path, "y")

@@ -14,6 +14,8 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dpfast
 from dpfast import (
@@ -28,7 +30,7 @@ from dpfast import (
     TableModel,
     TweedieRegressor,
 )
-from dpfast.errors import DataError, UndeclaredValueWarning
+from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
@@ -599,6 +601,25 @@ class TestScikitLearn:
         with pytest.raises(NotFittedError):
             model.predict({"age": [30]})
 
+    def test_an_order_of_classes_that_scikit_learn_does_not_expect_is_said(self, table):
+        X, y = table.drop(columns="ill"), table["ill"].map({"no": "nein", "yes": "ja"})
+        for classes, said in ((["nein", "ja"], True), (["ja", "nein"], False)):
+            model = TableModel({**BOUNDS, "ill": classes})
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                model.prepare(X, y)
+                model.prepare(X.assign(ill=y))
+            assert [each.category for each in seen] == [QuestionableSettingWarning] * said
+
+    def test_a_pipeline_of_frames(self, table):
+        X, y = table.drop(columns="ill"), table["ill"]
+        steps = FunctionTransformer(lambda X: X.assign(age=X["age"] + 1)), TableModel(BOUNDS)
+        model = make_pipeline(*steps).set_output(transform="pandas").fit(X, y)
+        encoded = model.transform(X[5:7])
+        assert list(encoded) == list(model[-1].get_feature_names_out())
+        assert list(encoded.index) == [5, 6]
+        assert steps[1].transform(table.head(2).to_dict("list")).shape == (2, 5)
+
     def test_cross_validation_and_search(self, table):
         X, y = table.drop(columns="ill"), table["ill"]
         model = TableModel(BOUNDS, LogisticRegression(), epsilon=4.0, random_state=0)
@@ -790,6 +811,23 @@ class TestPersons:
             with pytest.raises(DataError, match=r"row 2 .*got no whole number"):
                 who = numbers + np.where(numbers.index == 1, part, 0)
                 fitted(visits.assign(who=who), person="who")
+
+    def test_the_type_of_an_id_makes_no_second_person_of_one(self, visits, tmp_path):
+        codes = visits["who"].astype("category").cat.codes
+        many = codes.nunique()
+        model = TableModel(BOUNDS, person="who")
+        mixed = [float(code) if code % 2 else int(code) for code in codes]
+        visits.assign(who=[*codes[:100].map("{}.0".format), *codes[100:]]).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        tables = visits.assign(who=pd.Series(mixed, dtype=object)), tmp_path / "t.csv"
+        assert [model.prepare(data).n_samples for data in tables] == [many, many]
+        # 7 or "007"?
+        ids = [*codes[:100].tolist(), *codes[100:].map("{:03d}".format)]
+        for table in (visits.assign(who=pd.Series(ids, dtype=object)), {**visits, "who": ids}):
+            for read in (model.prepare, model.check):
+                with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
+                    read(table)
 
     def test_persons_whose_numbers_would_be_rounded_are_refused(self, visits):
         codes = visits["who"].astype("category").cat.codes.to_numpy(np.int64)
