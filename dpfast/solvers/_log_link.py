@@ -39,7 +39,7 @@ Matrix = NDArray[np.float64]
 
 _COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
-_OCTAVES = 20
+_OCTAVES = 40
 # Shares of the budget.
 _MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
 # Releases of the two slopes, and steps to the estimate after each.

@@ -51,9 +51,9 @@ _INTERCEPT_NOISE = 4.0
 # Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
 # shorter in the coordinates the fewer there are, by a half at the second.
 _CURVED, _SHORT = 4.0, 2.0
-# Deviation of an effect across a column's range, in units of the margin, before any data are seen;
-# how many scales wide a range is that is known; and of an effect on logarithms of means.
-PRIOR_EFFECT, _RANGE, _LINKED_EFFECT = 10.0, 30.0, 1.5
+# Deviation of an effect across a column's range, in units of the margin, before any data are seen,
+# and how many scales wide a range is that is known; and both for effects on logarithms of means.
+PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def drawn_by_rareness(
     bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
     deviations = weight_noise(settings, shape.n_samples, bent) * change
     both = np.column_stack([v, np.diag(deviations)[:, :d]])
-    drawn = _drawn_to_prior(both, deviations, shape, coordinates, _LINKED_EFFECT)
+    drawn = _drawn_to_prior(both, deviations, shape, coordinates)
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
 
 
@@ -420,14 +420,13 @@ def _drawn_to_prior(
     deviation: float | Vector,
     shape: ProblemShape,
     coordinates: Coordinates,
-    effect: float = PRIOR_EFFECT,
 ) -> Matrix:
     """The weights that are most likely if effects of a column's whole range are moderate.
 
     The noise has this deviation in the coordinates, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    precision = moderate_effects(shape, coordinates, effect)
+    precision = moderate_effects(shape, coordinates)
     pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
     own = np.diagonal(pull)
     if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
@@ -437,13 +436,14 @@ def _drawn_to_prior(
     return np.asarray(drawn.T, dtype=np.float64)
 
 
-def moderate_effects(
-    shape: ProblemShape, coordinates: Coordinates, effect: float = PRIOR_EFFECT
-) -> Vector:
+def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     """Precision of the weights if effects of a column's whole range are moderate."""
+    effect, wide = PRIOR_EFFECT, _RANGE
+    if shape.loss.log_link:
+        effect, wide = _LINKED_EFFECT, _LINKED_RANGE
     height, columns = entry_bound(shape), coordinates.columns
     precision: Vector = np.full(shape.dim, (height / effect) ** 2)
-    known = np.minimum(height, _RANGE * columns.scale[columns.ranged])
+    known = np.minimum(height, wide * columns.scale[columns.ranged])
     precision[: shape.n_features][columns.ranged] = np.square(known / effect)
     precision[shape.n_features :] = 0.0
     if coordinates.anchor is not None:
