@@ -30,7 +30,7 @@ _NARROWEST, _WIDEST, _WIDTHS = 0.25, 3.0, 16
 # Shapes of the gamma laws, whose tails are lighter and whose logarithms are skewed.
 _LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES = 0.1, 4.0, 12
 # By how many octaves a mean is below the highest target, before any data are seen.
-_BELOW, _BELOW_DEVIATION = 4.5, 3.0
+_BELOW, _BELOW_DEVIATION = 6.5, 4.0
 # And how far it is from the middle of known bounds, in units of half their distance in octaves.
 _WITHIN = 0.4
 # What part of the targets is a mass at the lowest one, at most as usual.
