@@ -139,7 +139,7 @@ def descend(
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
     mechanism, curvature, momentum = settings.gradient, settings.curvature, settings.momentum
     transform, free = coordinates.transform, coordinates.free
-    units = _Units.of(spread, settings, shape.loss)
+    units = _Units.of(spread, settings, shape)
     ridge, change = units.ridge, units.change
     # The ridge in the learned coordinates is the same for all data sets.
     pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
@@ -239,8 +239,9 @@ class _Units:
     intercept: float | None = None
 
     @classmethod
-    def of(cls, spread: Spread | Place | None, settings: Settings, loss: Loss) -> _Units:
+    def of(cls, spread: Spread | Place | None, settings: Settings, shape: ProblemShape) -> _Units:
         """Of a loss with a log link, of one of other numbers, or of classes."""
+        loss = shape.loss
         if spread is None:
             return cls(settings.ridge)
         if isinstance(spread, Place):
@@ -249,7 +250,8 @@ class _Units:
             ridge = settings.ridge * half / scale
             return cls(ridge, half, scale, (scale, half), intercept=spread.start / half)
         # Slopes are in units of the spread, and the curvature is that at the mean.
-        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
+        planned = settings.clip_norm / math.sqrt(shape.dim)
+        relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
             settings.ridge / unit,

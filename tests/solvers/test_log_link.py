@@ -83,6 +83,18 @@ def test_weights_count():
     assert found.mean == pytest.approx(problem.target.mean(), rel=0.12)
 
 
+def test_rows_far_lighter_than_the_heaviest_are_fitted_like_fewer():
+    """Their settings follow the weight that is learned."""
+    rng = np.random.default_rng(0)
+    X, w = rng.uniform(-1.0, 1.0, (20_000, 4)), np.array([1.0, -0.5, 0.5, 0.0])
+    y = np.minimum(rng.poisson(np.exp(X @ w)), 20.0)
+    problem = Problem(
+        X, y, Loss("poisson"), data_norm=2.0, sample_weight=np.ones(len(y)), max_weight=100.0
+    )
+    fits = [solve(problem, "auto", Budget(3.0, 1e-6), random_state=seed).w for seed in range(3)]
+    assert np.sqrt(np.mean(np.square(np.array(fits)[:, :4] - w))) < 0.2
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_curvature_at_a_mean_is_a_slope_over_a_relative_residual(loss):
     mean, change = np.array([0.2, 1.0, 6.0]), 1e-5
