@@ -547,7 +547,7 @@ def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
         sizes = np.linalg.norm(units[:, None] * transform, axis=0)
         shorter: Matrix = transform * (highest / np.maximum(sizes, highest))
         return shorter
-    left, values, right = np.linalg.svd(units[:, None] * transform)
+    left, values, right = np.linalg.svd(units[:, None] * transform, full_matrices=False)
     lowered: Matrix = ((left * np.minimum(values, highest)) @ right) / units[:, None]
     return lowered
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ Matrix = NDArray[np.float64]
 
 _COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
-_OCTAVES = 20
+_OCTAVES = 40
 # Shares of the budget.
 _MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
 # Releases of the two slopes, and steps to the estimate after each.
@@ -76,6 +76,10 @@ class LogLink:
         ``µ n / k`` of the whole budget.
     calibration_share : float
         Share of the budget, in units of mu².
+    free : tuple of str
+        Settings that follow the rows' mean weight, once it is learned.
+    settings : callable
+        From rows behind one weight to the settings by name.
     """
 
     counts: Gaussian
@@ -83,6 +87,8 @@ class LogLink:
     calibration: Gaussian
     rows: float
     calibration_share: float
+    free: tuple[str, ...]
+    settings: Callable[[float], dict[str, Any]]
 
     @property
     def first(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
@@ -129,7 +135,14 @@ def shares(rows: float) -> tuple[float, float, float]:
     return min(0.4, max(0.03, (40.0 / rows) ** 2)), _MEAN_SHARE, _CALIBRATION_SHARE
 
 
-def planned(shape: ProblemShape, u: float, limit: float, release: Release) -> LogLink:
+def planned(
+    shape: ProblemShape,
+    u: float,
+    limit: float,
+    release: Release,
+    free: tuple[str, ...],
+    settings: Callable[[float], dict[str, Any]],
+) -> LogLink:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
     for_counts, for_mean, for_calibration = shares(rows)
@@ -141,7 +154,19 @@ def planned(shape: ProblemShape, u: float, limit: float, release: Release) -> Lo
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
+        free=free,
+        settings=settings,
     )
+
+
+def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -> Any:
+    """`settings` for rows of the weight that was learned: light ones tell as little as few rows."""
+    share = spread.weight / shape.max_weight
+    u = settings.rows_per_weight * share
+    found = link.settings(u)
+    changes = {name: found[name] for name in link.free}
+    changes["link"] = replace(link, rows=link.rows * share)
+    return replace(settings, rows_per_weight=u, **changes)
 
 
 def automatic_settings(u: float) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _NARROWEST, _WIDEST, _WIDTHS = 0.25, 3.0, 16
 # Shapes of the gamma laws, whose tails are lighter and whose logarithms are skewed.
 _LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES = 0.1, 4.0, 12
 # By how many octaves a mean is below the highest target, before any data are seen.
-_BELOW, _BELOW_DEVIATION = 4.5, 3.0
+_BELOW, _BELOW_DEVIATION = 6.5, 4.0
 # And how far it is from the middle of known bounds, in units of half their distance in octaves.
 _WITHIN = 0.4
 # What part of the targets is a mass at the lowest one, at most as usual.
@@ -39,8 +39,9 @@ _MASS = 0.25
 _TAIL, _UNEVEN = 0.4, 0.2
 # Of the grid on which a mean and its doubt are found.
 _POINTS = 400
-# How far a count may lie from the fitted one: in units of it, or of what may lie an octave below.
-_APART, _DECAY = 0.5, 0.4
+# How far a count may lie from the fitted one: in units of it, or of what may lie an octave below;
+# and from so many deviations of the noise on as far as it does, such as those of a second mode.
+_APART, _DECAY, _SURELY = 0.5, 0.4, 4.5
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class TargetLaw:
         apart = _APART * fitted
         for octave in range(1, len(apart)):
             apart[octave] = max(apart[octave], _DECAY * apart[octave - 1])
+        off = np.abs(noisy - fitted)
+        apart = np.where(off > _SURELY * noise, np.maximum(apart, off), apart)
         known = apart**2 / (apart**2 + noise**2)
         of_means = laws @ middles
         unsure = float(likely @ (of_means - likely @ of_means) ** 2)

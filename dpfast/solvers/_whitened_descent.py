@@ -51,9 +51,9 @@ _INTERCEPT_NOISE = 4.0
 # Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
 # shorter in the coordinates the fewer there are, by a half at the second.
 _CURVED, _SHORT = 4.0, 2.0
-# Deviation of an effect across a column's range, in units of the margin, before any data are seen;
-# how many scales wide a range is that is known; and of an effect on logarithms of means.
-PRIOR_EFFECT, _RANGE, _LINKED_EFFECT = 10.0, 30.0, 1.5
+# Deviation of an effect across a column's range, in units of the margin, before any data are seen,
+# and how many scales wide a range is that is known; and both for effects on logarithms of means.
+PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def descend(
     n, steps, classes = shape.n_samples, settings.iterations, settings.classes
     mechanism, curvature, momentum = settings.gradient, settings.curvature, settings.momentum
     transform, free = coordinates.transform, coordinates.free
-    units = _Units.of(spread, settings, shape.loss)
+    units = _Units.of(spread, settings, shape)
     ridge, change = units.ridge, units.change
     # The ridge in the learned coordinates is the same for all data sets.
     pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
@@ -239,8 +239,9 @@ class _Units:
     intercept: float | None = None
 
     @classmethod
-    def of(cls, spread: Spread | Place | None, settings: Settings, loss: Loss) -> _Units:
+    def of(cls, spread: Spread | Place | None, settings: Settings, shape: ProblemShape) -> _Units:
         """Of a loss with a log link, of one of other numbers, or of classes."""
+        loss = shape.loss
         if spread is None:
             return cls(settings.ridge)
         if isinstance(spread, Place):
@@ -249,7 +250,8 @@ class _Units:
             ridge = settings.ridge * half / scale
             return cls(ridge, half, scale, (scale, half), intercept=spread.start / half)
         # Slopes are in units of the spread, and the curvature is that at the mean.
-        relative = min(spread.relative, spread.top / (spread.mean * settings.clip))
+        planned = settings.clip_norm / math.sqrt(shape.dim)
+        relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
             settings.ridge / unit,
@@ -290,7 +292,7 @@ def drawn_by_rareness(
     bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
     deviations = weight_noise(settings, shape.n_samples, bent) * change
     both = np.column_stack([v, np.diag(deviations)[:, :d]])
-    drawn = _drawn_to_prior(both, deviations, shape, coordinates, _LINKED_EFFECT)
+    drawn = _drawn_to_prior(both, deviations, shape, coordinates)
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
 
 
@@ -420,14 +422,13 @@ def _drawn_to_prior(
     deviation: float | Vector,
     shape: ProblemShape,
     coordinates: Coordinates,
-    effect: float = PRIOR_EFFECT,
 ) -> Matrix:
     """The weights that are most likely if effects of a column's whole range are moderate.
 
     The noise has this deviation in the coordinates, so a great one in the weights of columns whose
     scale is small; the prior has the same in the weights of all columns, and none for constants.
     """
-    precision = moderate_effects(shape, coordinates, effect)
+    precision = moderate_effects(shape, coordinates)
     pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
     own = np.diagonal(pull)
     if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
@@ -437,13 +438,14 @@ def _drawn_to_prior(
     return np.asarray(drawn.T, dtype=np.float64)
 
 
-def moderate_effects(
-    shape: ProblemShape, coordinates: Coordinates, effect: float = PRIOR_EFFECT
-) -> Vector:
+def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     """Precision of the weights if effects of a column's whole range are moderate."""
+    effect, wide = PRIOR_EFFECT, _RANGE
+    if shape.loss.log_link:
+        effect, wide = _LINKED_EFFECT, _LINKED_RANGE
     height, columns = entry_bound(shape), coordinates.columns
     precision: Vector = np.full(shape.dim, (height / effect) ** 2)
-    known = np.minimum(height, _RANGE * columns.scale[columns.ranged])
+    known = np.minimum(height, wide * columns.scale[columns.ranged])
     precision[: shape.n_features][columns.ranged] = np.square(known / effect)
     precision[shape.n_features :] = 0.0
     if coordinates.anchor is not None:

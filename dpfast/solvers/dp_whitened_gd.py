@@ -141,7 +141,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
 }
 # This over the rows behind one weight, times µ, is the share of the weights' length that may miss.
 _SHORT = 4.0
-# What follows the sizes of groups, once they are known.
+# What follows the sizes of groups, or the weights of rows, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
 
 
@@ -255,7 +255,7 @@ def plan(
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
     counts = weight_of_counts(u)
-    automatic = partial(
+    automatic: Callable[[float], dict[str, Any]] = partial(
         automatic_settings,
         shape=shape,
         counts=counts if settled else COUNTED,
@@ -277,6 +277,9 @@ def plan(
         "shrinkage": shrinkage,
         "james_stein": james_stein,
     }
+    if linked:
+        automatic = partial(_linked_settings, automatic)
+    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     options = _checked(chosen, automatic, shape, u)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     target_rounds = _check_target_rounds(target_rounds, shape)
@@ -312,7 +315,7 @@ def plan(
     link = target_range = groups = None
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if linked:
-        link = _log_link.planned(shape, u, limit, release)
+        link = _log_link.planned(shape, u, limit, release, free, automatic)
         longest = _log_link.longest_row(shape)
         query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
     elif target_rounds > 0:
@@ -323,7 +326,6 @@ def plan(
         )
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     elif grouped:
-        free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
         query = _groups.gradient_query(shape, limit, neighboring_relation)
         groups = _groups.planned(release, shape, free, automatic, u)
     settings = Settings(
@@ -416,8 +418,6 @@ def _checked(
 ) -> dict[str, Any]:
     """The options that were chosen, and what "auto" stands for."""
     values = _groups.automatic_settings(automatic, u) if clips_groups(shape) else automatic(u)
-    if shape.loss.log_link:
-        values |= _log_link.automatic_settings(u)
     values |= {name: value for name, value in chosen.items() if value != "auto"}
     found: dict[str, Any] = {
         name: check_real(name, values[name], **limits) for name, limits in _LIMITS.items()
@@ -428,6 +428,10 @@ def _checked(
     if shape.dim - (shape.intercept != 0.0) < 2:
         found["correlation_share"] = 0.0  # one column is correlated with nothing
     return found
+
+
+def _linked_settings(automatic: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
+    return automatic(u) | _log_link.automatic_settings(u)
 
 
 def _left(options: dict[str, Any], for_others: float) -> float:
@@ -545,6 +549,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     spread: Spread | Place | None = None
     if link is not None:
         spread = _log_link.learn_spread(link, shape, curator)
+        settings = _log_link.learned(link, settings, spread, shape)
+        link = settings.link
     else:
         spread = learn_place(settings, curator)
     coordinates = learn(settings.learning, shape, curator)

@@ -200,3 +200,9 @@ def test_what_is_allowed_beyond_the_limit_is_charged():
     length = np.linalg.norm(query.evaluate(problem, transform, np.full(2, 1e3)))
     charged = query.sensitivity("add_or_remove_one") + 2.0 * query.rounding_error()
     assert charged * (1.0 - 1e-12) <= length <= charged
+
+
+def test_a_few_directions_are_bounded_like_all():
+    shape = ProblemShape(10, 6, 1.0)
+    columns = 100.0 * np.random.default_rng(0).standard_normal((shape.dim, 2))
+    assert np.linalg.norm(bounded(shape, columns, 5.0)) < 10.0 < np.linalg.norm(columns)

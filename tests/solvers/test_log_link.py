@@ -40,10 +40,27 @@ def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
     found = learned(problem, Budget(8.0, 1e-6))
     assert found.mean == pytest.approx(y.mean(), rel=0.12)
     # One deviation of the noise in octaves 100 means up changes the spread by this much.
-    hidden = 0.5 if mean < 1.0 else 0.2
+    hidden = 0.7 if mean < 1.0 else 0.2
     assert found.relative == pytest.approx(y.std() / y.mean(), rel=hidden)
     assert 0.25 * y.max() <= found.top <= 2.0 * y.max()
     assert found.weight == pytest.approx(1.0, abs=0.01)
+
+
+def test_targets_far_below_their_bound_are_found():
+    loss = Loss("poisson", width=6.0)
+    y = 2.0**-22 * np.random.default_rng(0).poisson(2.0, 5000)
+    found = learned(Problem(np.zeros((5000, 1)), y, loss, data_norm=1.0), Budget(1.0, 1e-6))
+    assert found.mean == pytest.approx(y.mean(), rel=0.2)
+
+
+def test_columns_far_narrower_than_their_bounds_have_effects():
+    """Their ranges are learned, and effects across them are as large as those of other columns."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (20_000, 3))
+    y = np.minimum(rng.poisson(np.exp(X @ [1.0, -0.5, 0.0])), 20.0)
+    problem = Problem(X / 300.0, y, Loss("poisson"), data_norm=math.sqrt(3.0))
+    w = solve(problem, "dp-whitened-gd", Budget(0.4, 1e-6), random_state=0).w[:3] / 300.0
+    np.testing.assert_allclose(w, [1.0, -0.5, 0.0], atol=0.2)
 
 
 def test_what_cannot_be_seen_is_left_out():
@@ -64,6 +81,18 @@ def test_weights_count():
     found = learned(problem, Budget(8.0, 1e-6))
     assert found.weight == pytest.approx(0.5, abs=0.01)
     assert found.mean == pytest.approx(problem.target.mean(), rel=0.12)
+
+
+def test_rows_far_lighter_than_the_heaviest_are_fitted_like_fewer():
+    """Their settings follow the weight that is learned."""
+    rng = np.random.default_rng(0)
+    X, w = rng.uniform(-1.0, 1.0, (20_000, 4)), np.array([1.0, -0.5, 0.5, 0.0])
+    y = np.minimum(rng.poisson(np.exp(X @ w)), 20.0)
+    problem = Problem(
+        X, y, Loss("poisson"), data_norm=2.0, sample_weight=np.ones(len(y)), max_weight=100.0
+    )
+    fits = [solve(problem, "auto", Budget(3.0, 1e-6), random_state=seed).w for seed in range(3)]
+    assert np.sqrt(np.mean(np.square(np.array(fits)[:, :4] - w))) < 0.2
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

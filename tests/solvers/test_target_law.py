@@ -44,6 +44,14 @@ def test_under_noise_the_law_is_nearer_than_the_counts():
     assert error < 0.3 and error < 0.5 * counted
 
 
+def test_a_second_mode_is_believed_where_it_stands_out():
+    """Half of the targets far below the others: no smooth law has both, but counts tell of them."""
+    y = np.where(np.arange(200_000) % 2 == 0, 0.01, 4.0) * lognormal(1.0, 0.4)
+    law = TargetLaw.of(EDGES, shares(y), 0.003)
+    assert law.shares.sum() == pytest.approx(1.0, abs=0.02)
+    assert law.mean == pytest.approx(y.mean(), rel=0.1)
+
+
 @pytest.mark.parametrize("noise", [1e-9, 0.003])
 def test_what_lies_beyond_a_top_is_told_with_a_doubt(noise):
     y = lognormal(1.0, 1.2)
