@@ -139,3 +139,57 @@ static void NAME(affine_rows_float)(const dpfast_dense *rows, ptrdiff_t columns,
         out += columns;
     }
 }
+
+/* Adds a row to the counts of m columns, `place` in units of bins; what is no number goes to the first
+ * bin.  The line of a column that is left out is -1. */
+DPFAST_INLINE void NAME(count_row)(const double *DPFAST_RESTRICT place, ptrdiff_t m,
+                                   const ptrdiff_t *DPFAST_RESTRICT line, double last,
+                                   double count, double *DPFAST_RESTRICT counts)
+{
+    ptrdiff_t j;
+    for (j = 0; j < m; j++) {
+        double bin = place[j];
+        bin = bin > 0.0 ? bin : 0.0;
+        bin = bin < last ? bin : last;
+        if (line[j] >= 0) {
+            counts[line[j] + (ptrdiff_t)bin] += count;
+        }
+    }
+}
+
+/* Some columns at a time, whose counts stay in cache.  Each has a place of its own among the lanes, so
+ * that an entry is in the same bin wherever its row is. */
+static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const ptrdiff_t *slot,
+                                const double *low, const double *per_bin, ptrdiff_t bins,
+                                const double *share, double *counts)
+{
+    double from[DPFAST_COUNTED], per[DPFAST_COUNTED], place[DPFAST_COUNTED];
+    ptrdiff_t line[DPFAST_COUNTED], start, i, j;
+    for (start = 0; start < rows->d; start += DPFAST_COUNTED) {
+        const ptrdiff_t left = rows->d - start, m = left < DPFAST_COUNTED ? left : DPFAST_COUNTED;
+        int some = 0;
+        for (j = 0; j < m; j++) {
+            const ptrdiff_t k = slot[start + j];
+            const int counted = k >= 0 && k < asked;
+            from[j] = counted ? low[k] : 0.0;
+            per[j] = counted ? per_bin[k] : 0.0;
+            line[j] = counted ? k * bins : -1;
+            some |= counted;
+        }
+        for (i = 0; some && i < rows->n; i++) {
+            const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride + start;
+            const vec scale = vec_set(rows->row_scale != NULL ? rows->row_scale[i] : 1.0);
+            for (j = 0; j + DPFAST_LANES <= m; j += DPFAST_LANES) {
+                const vec moved = vec_sub(vec_mul(LOAD(x + j), scale), vec_load(from + j));
+                vec_store(place + j, vec_mul(moved, vec_load(per + j)));
+            }
+            if (j < m) {
+                const vec moved = vec_sub(vec_mul(LOAD_PART(x + j, m - j), scale),
+                                          vec_load_part(from + j, m - j));
+                vec_store_part(place + j, vec_mul(moved, vec_load_part(per + j, m - j)), m - j);
+            }
+            NAME(count_row)(place, m, line, (double)(bins - 1), share != NULL ? share[i] : 1.0,
+                            counts);
+        }
+    }
+}

@@ -5,6 +5,9 @@
 
 #include "dpfast.h"
 
+/* Columns whose bins are counted at a time. */
+#define DPFAST_COUNTED 64
+
 typedef struct dpfast_affine_ops {
     void (*affine_rows)(const dpfast_dense *rows, ptrdiff_t columns, const double *factor,
                         const double *shift, double *out, double *squares);
@@ -14,6 +17,9 @@ typedef struct dpfast_affine_ops {
     int (*part_sums)(const dpfast_dense *rows, const double *factor, const double *shift,
                      double radius, const double *share, double *z, double *above, double *below,
                      double *squares);
+    void (*column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const ptrdiff_t *slot,
+                          const double *low, const double *per_bin, ptrdiff_t bins,
+                          const double *share, double *counts);
 } dpfast_affine_ops;
 
 /* dpfast_affine_ops_<isa> is indexed by dpfast_scalar. */

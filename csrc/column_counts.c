@@ -1,8 +1,10 @@
-/* Counts in bins.  An entry must be in the same bin wherever its row is, and whatever the compiler
- * makes of the loop around it: scaled entries are rounded before anything is taken from them.
+/* Counts in bins: checks, and sparse rows.  An entry must be in the same bin wherever its row is, and
+ * whatever the compiler makes of the loop around it: scaled entries of sparse rows are rounded before
+ * anything is taken from them.
  * Lines are checked where they are used, too, for the analysis of the code. */
 #include "column_counts.h"
 
+#include "affine_ops.h"
 #include "csr_ops.h"
 
 static int valid(ptrdiff_t n, ptrdiff_t d, ptrdiff_t asked, const ptrdiff_t *slot,
@@ -46,26 +48,13 @@ dpfast_status dpfast_dense_column_counts(const dpfast_dense *rows, ptrdiff_t ask
                                          const double *per_bin, ptrdiff_t bins,
                                          const double *share, double *counts)
 {
-    const double *wide = rows->x;
-    const float *narrow = rows->x;
-    ptrdiff_t i, j;
     if (!valid(rows->n, rows->d, asked, slot, low, per_bin, bins, counts) ||
-        rows->row_stride < rows->d || (rows->n > 0 && rows->d > 0 && rows->x == NULL)) {
+        rows->row_stride < rows->d || (rows->n > 0 && rows->d > 0 && rows->x == NULL) ||
+        (rows->scalar != DPFAST_FLOAT64 && rows->scalar != DPFAST_FLOAT32)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    for (i = 0; i < rows->n; i++) {
-        const double count = share != NULL ? share[i] : 1.0;
-        const ptrdiff_t start = i * rows->row_stride;
-        for (j = 0; j < rows->d; j++) {
-            const ptrdiff_t k = slot[j];
-            if (k >= 0 && k < asked) {
-                const double x =
-                    rows->scalar == DPFAST_FLOAT64 ? wide[start + j] : (double)narrow[start + j];
-                counts[k * bins + bin_of(scaled(x, rows->row_scale, i), low[k], per_bin[k], bins)] +=
-                    count;
-            }
-        }
-    }
+    DPFAST_OF_ISA_IN_USE(dpfast_affine_ops)
+    [rows->scalar].column_counts(rows, asked, slot, low, per_bin, bins, share, counts);
     return DPFAST_OK;
 }
 

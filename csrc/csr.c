@@ -167,6 +167,31 @@ dpfast_status dpfast_csr_margins(const dpfast_csr *rows, const double *w, double
                                                                          : DPFAST_ERR_NONFINITE;
 }
 
+dpfast_status dpfast_csr_class_margins(const dpfast_csr *rows, ptrdiff_t n_classes, const double *w,
+                                       double *margins)
+{
+    dpfast_status status = n_classes >= 1 && w != NULL && margins != NULL ? DPFAST_OK
+                                                                          : DPFAST_ERR_ARGUMENT;
+    ptrdiff_t k;
+    for (k = 0; k < n_classes && status == DPFAST_OK; k++) {
+        status = dpfast_csr_margins(rows, w + k * dimension(rows), margins + k * rows->n);
+    }
+    return status;
+}
+
+dpfast_status dpfast_csr_add_class_rows(const dpfast_csr *rows, ptrdiff_t n_classes, const double *s,
+                                        double *sum)
+{
+    ptrdiff_t k;
+    if (!valid_rows(rows) || n_classes < 1 || s == NULL || sum == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    for (k = 0; k < n_classes; k++) {
+        ops()->add_rows(rows, s + k * rows->n, sum + k * dimension(rows));
+    }
+    return DPFAST_OK;
+}
+
 dpfast_status dpfast_csr_gradient(const dpfast_csr *rows, const dpfast_loss *loss, const double *w,
                                   double clip_norm, double loss_clip, double *gradient,
                                   double *loss_sum)

@@ -90,6 +90,26 @@ dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, do
     return all_finite(rows->n, margins) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
 
+dpfast_status dpfast_dense_class_margins(const dpfast_dense *rows, ptrdiff_t n_classes, const double *w,
+                                         double *margins)
+{
+    if (!valid_rows(rows) || n_classes < 1 || w == NULL || margins == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops(rows)->class_margins(rows, n_classes, w, margins);
+    return all_finite(n_classes * rows->n, margins) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+}
+
+dpfast_status dpfast_dense_add_class_rows(const dpfast_dense *rows, ptrdiff_t n_classes, const double *s,
+                                          double *sum)
+{
+    if (!valid_rows(rows) || n_classes < 1 || s == NULL || sum == NULL) {
+        return DPFAST_ERR_ARGUMENT;
+    }
+    ops(rows)->add_class_rows(rows, n_classes, s, sum);
+    return DPFAST_OK;
+}
+
 dpfast_status dpfast_dense_gradient(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                                     double clip_norm, double loss_clip, double *gradient,
                                     double *loss_sum)

@@ -35,6 +35,14 @@ dpfast_status dpfast_dense_row_norms(const dpfast_dense *rows, double *norms);
 /* margins[i] = <x~_i, w>. */
 dpfast_status dpfast_dense_margins(const dpfast_dense *rows, const double *w, double *margins);
 
+/* margins[k n + i] = <x~_i, w_k> for n_classes vectors, dim apart. */
+dpfast_status dpfast_dense_class_margins(const dpfast_dense *rows, ptrdiff_t n_classes, const double *w,
+                                        double *margins);
+
+/* sum[k dim + j] += sum_i s[k n + i] x~_i[j]; whether it is finite is the caller's to see. */
+dpfast_status dpfast_dense_add_class_rows(const dpfast_dense *rows, ptrdiff_t n_classes, const double *s,
+                                         double *sum);
+
 /* loss_sum = sum_i weight_i min(loss_i, loss_clip) and
  * gradient = sum_i weight_i clip(loss'_i x~_i, clip_norm), in one read of x.  clip_norm = infinity or
  * inverse_norm = NULL switches gradient clipping off; loss_clip = infinity the clipping of losses.

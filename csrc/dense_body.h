@@ -178,6 +178,198 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
     }
 }
 
+/* ---- Several vectors at a time: for classes ------------------------------------------------------ */
+
+/* Vectors at a time, and rows, or lanes of columns, with each: as many sums as registers hold. */
+#define TILE_CLASSES 4
+#if VECTOR_AVX512
+#define TILE_SIDE 4
+#else
+#define TILE_SIDE 2
+#endif
+
+/* <x_r, w_k> of TILE_SIDE rows and some vectors, dim apart, as out[r TILE_CLASSES + k]. */
+DPFAST_INLINE void NAME(dot_tile)(const SCALAR *const *x, ptrdiff_t d, int classes,
+                                  const double *DPFAST_RESTRICT w, ptrdiff_t dim,
+                                  double *DPFAST_RESTRICT out)
+{
+    vec s[TILE_SIDE * TILE_CLASSES], v[TILE_CLASSES];
+    ptrdiff_t j;
+    int r, k;
+    for (k = 0; k < TILE_SIDE * TILE_CLASSES; k++) {
+        s[k] = vec_set(0.0);
+    }
+    for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        for (k = 0; k < classes; k++) {
+            v[k] = vec_load(w + k * dim + j);
+        }
+        for (r = 0; r < TILE_SIDE; r++) {
+            const vec a = LOAD(x[r] + j);
+            for (k = 0; k < classes; k++) {
+                s[r * TILE_CLASSES + k] = vec_mul_add(a, v[k], s[r * TILE_CLASSES + k]);
+            }
+        }
+    }
+    if (j < d) {
+        for (k = 0; k < classes; k++) {
+            v[k] = vec_load_part(w + k * dim + j, d - j);
+        }
+        for (r = 0; r < TILE_SIDE; r++) {
+            const vec a = LOAD_PART(x[r] + j, d - j);
+            for (k = 0; k < classes; k++) {
+                s[r * TILE_CLASSES + k] = vec_mul_add(a, v[k], s[r * TILE_CLASSES + k]);
+            }
+        }
+    }
+    for (k = 0; k < TILE_SIDE * TILE_CLASSES; k += DPFAST_LANES) {
+        vec_store(out + k, vec_sums(s + k));
+    }
+}
+
+static void NAME(class_margins)(const dpfast_dense *rows, ptrdiff_t n_classes, const double *w,
+                                double *DPFAST_RESTRICT margins)
+{
+    const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0), n = rows->n;
+    const ptrdiff_t bytes = TILE_SIDE * rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
+    ptrdiff_t i, j, first;
+    for (first = 0; first < n_classes; first += TILE_CLASSES) {
+        const ptrdiff_t left = n_classes - first;
+        const int classes = left < TILE_CLASSES ? (int)left : TILE_CLASSES;
+        const double *own = w + first * dim;
+        for (i = 0; i < n; i += TILE_SIDE) {
+            const SCALAR *x[TILE_SIDE];
+            double out[TILE_SIDE * TILE_CLASSES];
+            int r, k;
+            for (r = 0; r < TILE_SIDE; r++) {
+                const ptrdiff_t at = i + r < n ? i + r : n - 1;
+                x[r] = (const SCALAR *)rows->x + at * rows->row_stride;
+            }
+            for (j = 0; first == 0 && j < bytes; j += 64) {
+                DPFAST_PREFETCH(x[0], j + FETCH_DOT_BYTES);
+            }
+            switch (classes) { /* a constant for the compiler */
+            case 1: NAME(dot_tile)(x, d, 1, own, dim, out); break;
+            case 2: NAME(dot_tile)(x, d, 2, own, dim, out); break;
+            case 3: NAME(dot_tile)(x, d, 3, own, dim, out); break;
+            default: NAME(dot_tile)(x, d, TILE_CLASSES, own, dim, out);
+            }
+            for (r = 0; r < TILE_SIDE && i + r < n; r++) {
+                const double scale = rows->row_scale != NULL ? rows->row_scale[i + r] : 1.0;
+                for (k = 0; k < classes; k++) {
+                    const double constant = dim > d ? rows->intercept * own[k * dim + d] : 0.0;
+                    margins[(first + k) * n + i + r] = out[r * TILE_CLASSES + k] * scale + constant;
+                }
+            }
+        }
+    }
+}
+
+/* sum[k dim + j] += sum_i s[k DPFAST_BLOCK_ROWS + i] x_i[j] over m rows, `lanes` vectors of columns. */
+DPFAST_INLINE void NAME(add_tile)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride, ptrdiff_t m,
+                                  int classes, int lanes, const double *DPFAST_RESTRICT s,
+                                  ptrdiff_t dim, double *DPFAST_RESTRICT sum)
+{
+    vec g[TILE_CLASSES * TILE_SIDE];
+    ptrdiff_t i;
+    int k, l;
+    for (k = 0; k < TILE_CLASSES * TILE_SIDE; k++) {
+        g[k] = vec_set(0.0);
+    }
+    for (i = 0; i < m; i++) {
+        vec v[TILE_CLASSES];
+        for (k = 0; k < classes; k++) {
+            v[k] = vec_set(s[k * DPFAST_BLOCK_ROWS + i]);
+        }
+        for (l = 0; l < lanes; l++) {
+            const vec a = LOAD(x + i * stride + l * DPFAST_LANES);
+            for (k = 0; k < classes; k++) {
+                g[k * TILE_SIDE + l] = vec_mul_add(a, v[k], g[k * TILE_SIDE + l]);
+            }
+        }
+    }
+    for (k = 0; k < classes; k++) {
+        for (l = 0; l < lanes; l++) {
+            double *at = sum + k * dim + l * DPFAST_LANES;
+            vec_store(at, vec_add(vec_load(at), g[k * TILE_SIDE + l]));
+        }
+    }
+}
+
+/* The same for the last columns, fewer than a vector has. */
+DPFAST_INLINE void NAME(add_part)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride, ptrdiff_t m,
+                                  ptrdiff_t columns, int classes, const double *DPFAST_RESTRICT s,
+                                  ptrdiff_t dim, double *DPFAST_RESTRICT sum)
+{
+    vec g[TILE_CLASSES];
+    ptrdiff_t i;
+    int k;
+    for (k = 0; k < TILE_CLASSES; k++) {
+        g[k] = vec_set(0.0);
+    }
+    for (i = 0; i < m; i++) {
+        const vec a = LOAD_PART(x + i * stride, columns);
+        for (k = 0; k < classes; k++) {
+            g[k] = vec_mul_add(a, vec_set(s[k * DPFAST_BLOCK_ROWS + i]), g[k]);
+        }
+    }
+    for (k = 0; k < classes; k++) {
+        double *at = sum + k * dim;
+        vec_store_part(at, vec_add(vec_load_part(at, columns), g[k]), columns);
+    }
+}
+
+DPFAST_INLINE void NAME(add_classes)(const SCALAR *x, ptrdiff_t stride, ptrdiff_t m, ptrdiff_t d,
+                                     int classes, const double *s, ptrdiff_t dim, double *sum)
+{
+    ptrdiff_t j = 0;
+    for (; j + TILE_SIDE * DPFAST_LANES <= d; j += TILE_SIDE * DPFAST_LANES) {
+        NAME(add_tile)(x + j, stride, m, classes, TILE_SIDE, s, dim, sum + j);
+    }
+    for (; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        NAME(add_tile)(x + j, stride, m, classes, 1, s, dim, sum + j);
+    }
+    if (j < d) {
+        NAME(add_part)(x + j, stride, m, d - j, classes, s, dim, sum + j);
+    }
+}
+
+static void NAME(add_class_rows)(const dpfast_dense *rows, ptrdiff_t n_classes, const double *s,
+                                 double *sum)
+{
+    const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0), stride = rows->row_stride;
+    double t[TILE_CLASSES * DPFAST_BLOCK_ROWS];
+    ptrdiff_t start, first, i;
+    for (start = 0; start < rows->n; start += DPFAST_BLOCK_ROWS) {
+        const ptrdiff_t rest = rows->n - start, m = rest < DPFAST_BLOCK_ROWS ? rest : DPFAST_BLOCK_ROWS;
+        const SCALAR *x = (const SCALAR *)rows->x + start * stride;
+        for (first = 0; first < n_classes; first += TILE_CLASSES) {
+            const ptrdiff_t left = n_classes - first;
+            const int classes = left < TILE_CLASSES ? (int)left : TILE_CLASSES;
+            double *own = sum + first * dim;
+            int k;
+            for (k = 0; k < classes; k++) {
+                const double *slope = s + (first + k) * rows->n + start;
+                for (i = 0; i < m; i++) {
+                    const double scale = rows->row_scale != NULL ? rows->row_scale[start + i] : 1.0;
+                    t[k * DPFAST_BLOCK_ROWS + i] = slope[i] * scale;
+                }
+                if (dim > d) {
+                    own[k * dim + d] += block_sum(m, slope) * rows->intercept;
+                }
+            }
+            switch (classes) {
+            case 1: NAME(add_classes)(x, stride, m, d, 1, t, dim, own); break;
+            case 2: NAME(add_classes)(x, stride, m, d, 2, t, dim, own); break;
+            case 3: NAME(add_classes)(x, stride, m, d, 3, t, dim, own); break;
+            default: NAME(add_classes)(x, stride, m, d, TILE_CLASSES, t, dim, own);
+            }
+        }
+    }
+}
+
+#undef TILE_CLASSES
+#undef TILE_SIDE
+
 /* ---- The kernels ------------------------------------------------------------------------------ */
 
 static void NAME(row_square_sums)(const dpfast_dense *rows, double *sums)

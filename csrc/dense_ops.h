@@ -11,6 +11,11 @@ typedef struct dpfast_dense_ops {
     void (*margins)(const dpfast_dense *rows, const double *w, double *margins);
     /* sum += sum_i s_i x~_i */
     void (*add_rows)(const dpfast_dense *rows, const double *s, double *sum);
+    /* Of n_classes vectors w, dim apart; margins and s are n apart. */
+    void (*class_margins)(const dpfast_dense *rows, ptrdiff_t n_classes, const double *w,
+                          double *margins);
+    void (*add_class_rows)(const dpfast_dense *rows, ptrdiff_t n_classes, const double *s,
+                           double *sum);
     /* gradient may be NULL: the loss sum alone */
     double (*gradient)(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                        double clip_norm, double loss_clip, double *gradient);

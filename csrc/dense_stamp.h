@@ -20,10 +20,10 @@
 #include "vector_body.h"
 
 const dpfast_dense_ops DPFAST_ISA(dpfast_dense_ops)[2] = {
-    {row_square_sums_float64, margins_float64, add_rows_float64, gradient_float64,
-     curvature_rows_float64},
-    {row_square_sums_float32, margins_float32, add_rows_float32, gradient_float32,
-     curvature_rows_float32},
+    {row_square_sums_float64, margins_float64, add_rows_float64, class_margins_float64,
+     add_class_rows_float64, gradient_float64, curvature_rows_float64},
+    {row_square_sums_float32, margins_float32, add_rows_float32, class_margins_float32,
+     add_class_rows_float32, gradient_float32, curvature_rows_float32},
 };
 const dpfast_vector_ops DPFAST_ISA(dpfast_vector_ops) = {line_search, exp_points, read_sum,    losses,
                                                            products,    form,       square_through};

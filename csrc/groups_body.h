@@ -23,7 +23,6 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
     const float *inverse_norm = task->rows->inverse_norm + first;
     const ptrdiff_t m = part->n;
     double *s = task->slopes;
-    dpfast_status status;
     ptrdiff_t i, k;
     for (k = 0; k < task->n_classes; k++) {
         LOCAL(margins)(part, task->w + k * task->dim, s + k * m);
@@ -42,12 +41,8 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
         }
         return DPFAST_OK;
     }
-    status = softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm,
-                            0, task->clip->row_norm, s, task->losses);
-    for (i = 0; i < m * task->n_classes; i++) {
-        s[i] = -s[i];
-    }
-    return status;
+    return softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm, 0,
+                          task->clip->row_norm, s, task->losses);
 }
 
 /* Scales the slopes of groups [g, next), the m rows of a block. */

@@ -1,4 +1,5 @@
 /* Stamps the sums of objectives.h for dense and for sparse rows. */
+#include "finite.h"
 #include "line_search.h"
 #include "loss_list.h"
 #include "objectives.h"
@@ -83,7 +84,8 @@ static dpfast_status shifted_points(const dpfast_loss *loss, int classification,
 ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_classes)
 {
     const ptrdiff_t block = n < DPFAST_OBJECTIVE_BLOCK ? n : DPFAST_OBJECTIVE_BLOCK;
-    return (n_classes + 1) * block + 2 * dim;
+    (void)dim;
+    return (n_classes + 1) * block;
 }
 
 static ptrdiff_t dense_block(const dpfast_dense *rows)

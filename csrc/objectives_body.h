@@ -176,41 +176,31 @@ dpfast_status NAME(multinomial)(const ROWS *rows, ptrdiff_t n_classes, const dou
                                 double clip_norm, double *scratch, double *gradient,
                                 double *loss_sum)
 {
-    ptrdiff_t block, dim, start, i, k;
-    double *zeros, *partial, *z, *lost;
+    ptrdiff_t block, start, i;
+    double *z, *lost;
 
     if (rows == NULL || rows->n < 1 || rows->target == NULL || n_classes < 2 || w == NULL ||
         scratch == NULL || gradient == NULL || loss_sum == NULL || !(clip_norm > 0.0)) {
         return DPFAST_ERR_ARGUMENT;
     }
-    dim = LOCAL(dim)(rows);
     block = LOCAL(block)(rows);
     block = rows->n < block ? rows->n : block;
-    zeros = scratch;
-    partial = zeros + dim;
-    lost = partial + dim;
+    lost = scratch;
     z = lost + block;
-    memset(zeros, 0, (size_t)dim * sizeof *zeros);
-    memset(gradient, 0, (size_t)(n_classes * dim) * sizeof *gradient);
+    memset(gradient, 0, (size_t)(n_classes * LOCAL(dim)(rows)) * sizeof *gradient);
     *loss_sum = 0.0;
 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
         const ROWS part = LOCAL(part)(rows, start, m);
-        dpfast_status status = DPFAST_OK;
-        for (k = 0; k < n_classes && status == DPFAST_OK; k++) {
-            status = NAME(margins)(&part, w + k * dim, z + k * m);
-        }
+        dpfast_status status = NAME(class_margins)(&part, n_classes, w, z);
         if (status == DPFAST_OK) {
             status = softmax_slopes(m, n_classes, part.target, part.weight,
                                     rows->inverse_norm != NULL ? rows->inverse_norm + start : NULL,
                                     rows->consistent, clip_norm, z, lost);
         }
-        for (k = 0; k < n_classes && status == DPFAST_OK; k++) {
-            status = LOCAL(accumulate)(&part, z + k * m, zeros, partial);
-            for (i = 0; i < dim; i++) {
-                gradient[k * dim + i] += partial[i];
-            }
+        if (status == DPFAST_OK) {
+            status = NAME(add_class_rows)(&part, n_classes, z, gradient);
         }
         if (status != DPFAST_OK) {
             return status;
@@ -219,5 +209,7 @@ dpfast_status NAME(multinomial)(const ROWS *rows, ptrdiff_t n_classes, const dou
             *loss_sum += lost[i];
         }
     }
-    return isfinite(*loss_sum) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
+    return isfinite(*loss_sum) && all_finite(n_classes * LOCAL(dim)(rows), gradient)
+               ? DPFAST_OK
+               : DPFAST_ERR_NONFINITE;
 }

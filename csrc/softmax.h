@@ -8,8 +8,8 @@
 #include "line_search.h"
 #include "status.h"
 
-/* z[k m + i], the margin of row i for class k, becomes minus the clipped and weighted derivative
- * of its loss by that margin; lost[i] its weighted loss.  If `consistent`, a row is scaled as that
+/* z[k m + i], the margin of row i for class k, becomes the clipped and weighted derivative of its
+ * loss by that margin; lost[i] its weighted loss.  If `consistent`, a row is scaled as that
  * of its labels needs it whose derivatives are the longest. */
 static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, const double *target,
                                     const double *weight, const float *inverse_norm, int consistent,
@@ -50,7 +50,7 @@ static inline dpfast_status softmax_slopes(ptrdiff_t m, ptrdiff_t n_classes, con
         }
         least = own = z[label * m + i] / sum;
         for (k = 0; k < n_classes; k++) {
-            const double p = z[k * m + i] / sum, slope = (k == label) - p;
+            const double p = z[k * m + i] / sum, slope = p - (k == label);
             least = p < least ? p : least;
             z[k * m + i] = slope;
             square += slope * slope;

@@ -13,6 +13,7 @@ import scipy.sparse
 from reference import dense as twin
 
 from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
+from dpfast import rows as storage
 from dpfast import shape as shapes
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
@@ -355,6 +356,15 @@ def test_no_copy_of_a_large_array_is_made():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 12e6  # the data are 10 to 80 MB
+
+
+def test_arrays_by_columns_are_copied_up_to_a_size(monkeypatch):
+    by_columns, by_row = np.ones((5, 8), np.float32).T, np.ones((8, 5))[:, :3]
+    copied = storage.by_rows(by_columns)
+    assert copied.flags.c_contiguous and copied.dtype == np.float32
+    assert storage.by_rows(by_row) is by_row
+    monkeypatch.setattr(storage, "_COPIED_BYTES", 100)
+    assert storage.by_rows(by_columns) is by_columns
 
 
 def test_weights(classification):

@@ -47,7 +47,7 @@ from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
-from dpfast.rows import row_lengths
+from dpfast.rows import by_rows, row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
@@ -295,7 +295,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Problem:
         """The problem of checked rows, with arguments that say how much each of them counts."""
         return Problem(
-            rows,
+            by_rows(rows),
             targets(y),
             targets.loss,
             data_norm=self.data_norm,

@@ -3,6 +3,39 @@
 #include "check.h"
 #include "dpfast.h"
 
+/* Every number of vectors that the kernels take apart in another way: as one after another. */
+static void check_classes(const dpfast_dense *rows, unsigned *state)
+{
+    const ptrdiff_t n = rows->n, d = rows->d, dim = d + (rows->intercept != 0.0);
+    const double *x = rows->x;
+    ptrdiff_t classes, i, j, k;
+    for (classes = 1; classes <= 6; classes++) {
+        double *w = malloc((size_t)(classes * dim) * sizeof *w), *s = malloc((size_t)(classes * n) * 8);
+        double *z = malloc((size_t)(classes * n) * 8), *alone = malloc((size_t)n * 8);
+        double *sum = malloc((size_t)(classes * dim) * 8);
+        for (i = 0; i < classes * dim; i++) w[i] = uniform(state);
+        for (i = 0; i < classes * n; i++) s[i] = uniform(state);
+        memcpy(sum, w, (size_t)(classes * dim) * 8);
+        CHECK(dpfast_dense_class_margins(rows, classes, w, z) == DPFAST_OK);
+        CHECK(dpfast_dense_add_class_rows(rows, classes, s, sum) == DPFAST_OK);
+        for (k = 0; k < classes; k++) {
+            CHECK(dpfast_dense_margins(rows, w + k * dim, alone) == DPFAST_OK);
+            for (i = 0; i < n; i++) CHECK(fabs(z[k * n + i] - alone[i]) <= 1e-14 * (double)(d + 8));
+            for (j = 0; j < dim; j++) {
+                double expected = w[k * dim + j];
+                for (i = 0; i < n; i++) {
+                    expected += s[k * n + i] *
+                                (j < d ? x[i * d + j] * rows->row_scale[i] : rows->intercept);
+                }
+                CHECK(fabs(sum[k * dim + j] - expected) <= 1e-14 * (double)(n + 8));
+            }
+        }
+        free(w); free(s); free(z); free(alone); free(sum);
+    }
+    CHECK(dpfast_dense_class_margins(rows, 0, x, NULL) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_add_class_rows(rows, 1, NULL, NULL) == DPFAST_ERR_ARGUMENT);
+}
+
 static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
 {
     const ptrdiff_t dim = d + (intercept != 0.0);
@@ -69,6 +102,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept)
     CHECK(dpfast_dense_objective(&rows, &logistic, w, 0.9, &objective) == DPFAST_OK);
     CHECK(objective == loss);
     CHECK(dpfast_dense_margins(&rows, w, margins) == DPFAST_OK);
+    check_classes(&rows, &state);
     CHECK(dpfast_dense_row_norms(&rows, norms) == DPFAST_OK);
     CHECK(dpfast_dense_curvature_rows(&rows, &logistic, w, 1, rows_out) == DPFAST_OK);
     if (n > 0 && d > 0) {

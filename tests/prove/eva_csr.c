@@ -16,6 +16,8 @@ static void check_kernels(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t mo
         dpfast_csr_row_norms(&rows, per_row);
     }
     dpfast_csr_margins(&rows, w, per_row);
+    dpfast_csr_class_margins(&rows, 2, any_doubles(2 * dim), any_doubles(2 * n));
+    dpfast_csr_add_class_rows(&rows, 2, any_doubles(2 * n), any_doubles(2 * dim));
     dpfast_csr_objective(&rows, &loss, w, any_double(), &sum);
     dpfast_csr_gradient(&rows, &loss, w, any_double(), any_double(), gradient, &sum);
     if (more < 700) { /* or every pair of entries of a row is followed */

@@ -11,6 +11,8 @@ static void check(dpfast_loss loss, ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpf
     double *curvature_rows = any_doubles(n * dim);
     dpfast_dense_row_norms(&rows, per_row);
     dpfast_dense_margins(&rows, w, per_row);
+    dpfast_dense_class_margins(&rows, 5, any_doubles(5 * dim), any_doubles(5 * n));
+    dpfast_dense_add_class_rows(&rows, 5, any_doubles(5 * n), any_doubles(5 * dim));
     dpfast_dense_objective(&rows, &loss, w, any_double(), &sum);
     dpfast_dense_gradient(&rows, &loss, w, any_double(), any_double(), gradient, &sum);
     dpfast_dense_curvature_rows(&rows, &loss, w, any_int(-2, 2), curvature_rows);
@@ -30,6 +32,8 @@ static void check_refusals(void)
     dpfast_dense_row_norms(&rows, NULL);
     dpfast_dense_margins(&rows, NULL, &number);
     dpfast_dense_margins(&rows, &number, NULL);
+    dpfast_dense_class_margins(&rows, any_int(-1, 2), &number, NULL);
+    dpfast_dense_add_class_rows(&rows, any_int(-1, 2), NULL, &number);
     dpfast_dense_objective(&rows, &loss, NULL, any_double(), &number);
     dpfast_dense_objective(&rows, &loss, &number, any_double(), NULL);
     dpfast_dense_gradient(&rows, &loss, &number, any_double(), any_double(), NULL, &number);
