@@ -68,11 +68,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetRange:
-    """The accesses of the rounds; targets lie in [-1, 1], as the estimators bring them.
+    """The accesses of the rounds, and the declared range.
 
     Attributes
     ----------
     histogram : Gaussian
+    bound : float
+        Targets lie in ``[-bound, bound]``.
     rounds : int
     rows : float
         How many there are, by their weights at most.
@@ -85,11 +87,12 @@ class TargetRange:
     """
 
     histogram: Gaussian
+    bound: float
     rounds: int
     rows: float
     centered: bool
-    tail: float
-    quantile: float | None
+    tail: float = 0.0
+    quantile: float | None = None
 
     @property
     def found(self) -> bool:
@@ -99,30 +102,31 @@ class TargetRange:
 
 def planned(
     shape: ProblemShape,
+    bound: float,
     rounds: int,
     share: float,
     release: Release,
-    tail: float,
-    quantile: float | None,
+    tail: float = 0.0,
+    quantile: float | None = None,
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
 
-    The range need not hold the share `tail` of the rows on either side.
+    With a `tail`, the range need not hold this share of the rows on either side.
     """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
     rows, centered = shape.n_samples * shape.max_weight, shape.intercept != 0.0
-    return TargetRange(histogram, rounds, rows, centered, tail * rows, quantile)
+    return TargetRange(histogram, bound, rounds, rows, centered, tail * rows, quantile)
 
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
-    low, high, start = -1.0, 1.0, 0.0
+    low, high, start = -target.bound, target.bound, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
         rows = target.rows * row
-        declared = high - low == 2.0
+        declared = high - low == 2.0 * target.bound
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)

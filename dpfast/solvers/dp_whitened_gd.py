@@ -437,7 +437,7 @@ def _in_units_of_range(
     """Slopes of single numbers, whose bounds may be far too wide."""
     tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
     begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
-    target_range = _target_range.planned(shape, rounds, share, release, tail, begin)
+    target_range = _target_range.planned(shape, 1.0, rounds, share, release, tail, begin)
     query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, {"target_range": target_range})
 
