@@ -415,29 +415,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             noisy, (index, model) = Curator(parts, ledger, rng).release(search)
             report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
-        best, limit = candidates[index], worst(model)
+        limit = worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         model.privacy_, repeated = FITS.note(count, rows.shape[1], report)
-        found = {
-            "privacy_": model.privacy_,
-            "best_params_": best,
-            "best_score_": best_score,
-            "best_index_": 0,
-            "cv_results_": {
-                **{f"param_{name}": [value] for name, value in best.items()},
-                "params": [best],
-                "mean_test_score": np.array([best_score]),
-                "rank_test_score": np.array([1]),
-            },
-            "n_candidates_": len(candidates),
-            "n_train_": count - held_out,
-        }
-        if self.refit:
-            found["best_estimator_"] = model
-        if is_classifier(self.estimator):
-            found["classes_"] = model.classes_
         # All at once: an interrupt leaves no old result beside a new report.
-        self.__dict__.update(found)
+        self.__dict__.update(
+            n_candidates_=len(candidates),
+            n_train_=count - held_out,
+            **self._found(model, candidates[index], best_score),
+        )
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if noisy * held_out < _largest_of_nothing(plan):
             warn(
@@ -449,6 +435,26 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if repeated is not None:
             warn(repeated, RepeatedFitWarning)
         return self
+
+    def _found(self, model: Any, params: dict[str, Any], score: float) -> dict[str, Any]:
+        """Attributes that name the best candidate, in scikit-learn's form: no other is released."""
+        found = {
+            "privacy_": model.privacy_,
+            "best_params_": params,
+            "best_score_": score,
+            "best_index_": 0,
+            "cv_results_": {
+                **{f"param_{name}": [value] for name, value in params.items()},
+                "params": [params],
+                "mean_test_score": np.array([score]),
+                "rank_test_score": np.array([1]),
+            },
+        }
+        if self.refit:
+            found["best_estimator_"] = model
+        if is_classifier(self.estimator):
+            found["classes_"] = model.classes_
+        return found
 
     # ---- what the search makes of its parameters -------------------------------------------------
 

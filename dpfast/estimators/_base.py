@@ -449,26 +449,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         repeated = None
         if alone:
             report, repeated = FITS.note(problem.shape.n_samples, problem.shape.n_features, report)
-        weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
-        d, constant = self.n_features_in_, self._constant()
-        unit, center = targets[-1].unit, targets[-1].center
-        intercept = np.zeros(len(weights))
-        if constant:
-            intercept = weights[:, d] * constant * unit + center
         # All at once: a fit that is interrupted leaves the model before it whole, never its report
         # with new weights, which may promise more than they keep.
         self.__dict__.update(
             privacy_=report,
-            _noise=WeightNoise.of(plan),
-            _constant_column=constant,
             # Rows of a table are never longer: that need not be looked up.
             _row_bound=self.data_norm if alone and self.data_norm is not None else math.inf,
-            _targets=targets[-1],
-            _covariance=outcomes[0].covariance if len(outcomes) == 1 else None,
-            _known_rows=known_rows(plan, self.accountant),
             **learned,
-            **self._estimated(plan, outcomes, targets[-1]),
-            **self._fitted(plan, targets[-1], weights[:, :d] * unit, intercept),
+            **self._model(plan, outcomes, targets[-1]),
         )
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
@@ -477,6 +465,25 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
                 warn(text, QuestionableSettingWarning)
         return self
+
+    def _model(
+        self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Targets
+    ) -> dict[str, Any]:
+        """Attributes of what was learned, in the units of the targets as they came."""
+        weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
+        d, constant = self.n_features_in_, self._constant()
+        intercept = np.zeros(len(weights))
+        if constant:
+            intercept = weights[:, d] * constant * targets.unit + targets.center
+        return {
+            "_noise": WeightNoise.of(plan),
+            "_constant_column": constant,
+            "_targets": targets,
+            "_covariance": outcomes[0].covariance if len(outcomes) == 1 else None,
+            "_known_rows": known_rows(plan, self.accountant),
+            **self._estimated(plan, outcomes, targets),
+            **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
+        }
 
     def _problems(
         self,

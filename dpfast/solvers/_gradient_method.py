@@ -202,9 +202,8 @@ def plan(
         check_real("w_radius", w_radius, low=1e-100, high=_LARGEST)
     start = _start(w0, shape)
     noise = _choose_noise(noise, budget, accountant)
-    if minimizer_norm is None:
-        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
-    check_real("minimizer_norm", minimizer_norm, low=1e-100, high=1e100)
+    norm = TYPICAL_MARGIN / shape.row_norm if minimizer_norm is None else minimizer_norm
+    check_real("minimizer_norm", norm, low=1e-100, high=1e100)
     if initial_error is not None:
         check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
     gradient = NoisyGradient.settle(
@@ -226,51 +225,32 @@ def plan(
     )  # fmt: skip
     given = check_alpha(alpha, shape)
     ridges: Iterable[float] = _RIDGES * shape.smoothness if given is None else (given,)
-    if step == "auto":
-        steps: tuple[float, ...] = _STEPS[method]
-    else:
-        steps = (_checked_step(step, method),)
+    steps = _STEPS[method] if step == "auto" else (_checked_step(step, method),)
     lengths = _lengths(iterations, max_iterations)
 
     def first_error(ridge: float) -> float:
-        return initial_error or _initial_error(shape, ridge, start, minimizer_norm)
+        return initial_error or _initial_error(shape, ridge, start, norm)
 
-    ridge, schedule = choice.best(ridges, steps, lengths, first_error, minimizer_norm)
+    ridge, schedule = choice.best(ridges, steps, lengths, first_error, norm)
     length, error = schedule.iterations, first_error(ridge)
     shape = shape.with_alpha(ridge)
     response, certified = choice.response(ridge, schedule, error)
-    stage = schedule.stages[0]
-
-    accesses: tuple[Access[Vector], ...]
     if hidden:
         w_radius = w_radius or max(float(np.linalg.norm(start)), shape.minimizer_norm(ridge))
-        last = LastIterate(
-            shape,
-            neighboring_relation,
-            mu=price,
-            step=stage.step,
-            iterations=length,
-            radius=w_radius,
-            start=start,
+        accesses, variance = _only_the_last(
+            shape, neighboring_relation, price, schedule, start, w_radius
         )
-        accesses = (last,)
-        variance = np.full(length, last.stddev**2)
     else:
         shares = np.full(length, 1.0 / length)
         if split == "optimal":
             shares = theory.optimal_shares(response.noise, POWER[noise])
         accesses = gradient.accesses(budget, accountant, shares)
         variance = np.array([gradient.variance_of(access) for access in accesses])
-    expected = {
-        EXPECTS: response.bound(error, variance)
-        + choice.sampling_error(ridge, response)
-        + 0.5 * ridge * minimizer_norm**2,
-        "gradient_noise_stddev": math.sqrt(float(variance[-1])),
-    }
+    of_ridge = 0.5 * ridge * norm**2
     if average > 0.0:
-        expected[EXPECTS] = 0.5 * ridge * minimizer_norm**2 + choice.average_bound(
-            ridge, schedule, error, variance, average
-        )
+        risk = of_ridge + choice.average_bound(ridge, schedule, error, variance, average)
+    else:
+        risk = response.bound(error, variance) + choice.sampling_error(ridge, response) + of_ridge
     return Plan(
         solver=name,
         shape=shape,
@@ -281,8 +261,8 @@ def plan(
             schedule=schedule,
             gradient=gradient,
             iterations=length,
-            step=stage.step,
-            momentum=stage.momentum,
+            step=schedule.stages[0].step,
+            momentum=schedule.stages[0].momentum,
             noise=noise,
             split=split,
             analysis=analysis,
@@ -293,8 +273,32 @@ def plan(
             keep_iterates=keep_iterates,
             accesses=accesses,
         ),
-        expected=MappingProxyType(expected),
+        expected=MappingProxyType(
+            {EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))}
+        ),
     )
+
+
+def _only_the_last(
+    shape: ProblemShape,
+    neighboring_relation: str,
+    mu: float,
+    schedule: Schedule,
+    start: Vector,
+    radius: float,
+) -> tuple[tuple[Access[Vector], ...], Vector]:
+    """The one access to a descent of which the last iterate alone is released, and its noise."""
+    length = schedule.iterations
+    last = LastIterate(
+        shape,
+        neighboring_relation,
+        mu=mu,
+        step=schedule.stages[0].step,
+        iterations=length,
+        radius=radius,
+        start=start,
+    )
+    return (last,), np.full(length, last.stddev**2)
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.fused import SampledSteps
-from dpfast.privacy import SAMPLINGS, Budget, affordable, relation_of, unit_of
+from dpfast.privacy import SAMPLINGS, Budget, affordable, records_apart, relation_of, unit_of
+from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
@@ -85,6 +86,15 @@ def settle_clip_norm(clip_norm: float | None, shape: ProblemShape) -> float:
             )
         return natural
     return min(check_real("clip_norm", clip_norm, low=1e-100, high=1e100), natural)
+
+
+def balanced_time(
+    shape: ProblemShape, budget: Budget, relation: str, clip_norm: float, minimizer_norm: float
+) -> float:
+    """The sum of the step sizes at which noise costs what the descent still gains."""
+    influence = records_apart(relation) * clip_norm * shape.max_weight
+    time = minimizer_norm * shape.n_samples * budget_mu(budget)
+    return time / (influence * math.sqrt(shape.dim))
 
 
 def least_noisy_steps(

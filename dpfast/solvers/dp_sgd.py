@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +40,14 @@ from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import SampledSteps, State, Walk
 from dpfast.losses import Loss
-from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
-from dpfast.privacy.calibration import budget_mu
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
+    balanced_time,
     default_batch,
     default_sampling,
     least_noisy_steps,
@@ -88,6 +88,17 @@ class Settings:
     w_radius: float
     noise: str
     noise_multiplier: float
+
+
+class _Course(NamedTuple):
+    """Steps that are paid for, and what is to be expected of them."""
+
+    access: SampledSteps
+    n_steps: int
+    clip_norm: float
+    size: float
+    deviation: float
+    bound: float
 
 
 def plan(
@@ -173,11 +184,8 @@ def plan(
     sampling = default_sampling(sampling, neighboring_relation)
     rows = default_batch(batch, shape.n_samples)
 
-    def settle(longest: float, bias: float) -> dict[str, Any]:
-        # h T, the "time" of a descent, that balances noise and progress.
-        influence = records_apart(neighboring_relation) * longest * shape.max_weight
-        time = minimizer_norm * shape.n_samples * budget_mu(budget)
-        time /= influence * math.sqrt(shape.dim)
+    def course(longest: float, bias: float) -> _Course:
+        time = balanced_time(shape, budget, neighboring_relation, longest, minimizer_norm)
         largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
         # Without smoothness: steps whose sampling noise is as large as what is left to gain.
         if largest == 0.0:
@@ -204,20 +212,16 @@ def plan(
         gained = _time(size, schedule, n_steps) / (1.0 - momentum)
         bound = minimizer_norm**2 / (2.0 * gained) + bias
         bound += 0.5 * gained / n_steps * shape.dim * deviation**2
-        return {
-            "access": access, "steps": n_steps, "step": size, "clip_norm": longest,
-            "deviation": deviation, "bound": bound,
-        }  # fmt: skip
+        return _Course(access, n_steps, longest, size, deviation, bound)
 
     longest = settle_clip_norm(clip_norm, shape)
-    choices = [settle(longest, 0.0)]
+    courses = [course(longest, 0.0)]
     share = _share_at_zero(shape.loss)
     if clip_norm is None and share < 1.0:
         bias = _CLIPPING_COST * shape.loss.at_zero * shape.max_weight * (1.0 - share)
-        choices.append(settle(share * longest, bias))
-    best = min(choices, key=lambda choice: float(choice["bound"]))
-    access, n_steps = best["access"], int(best["steps"])
-    made = tuple(access.part(*part, where=_where(*part)) for part in parts(n_steps))
+        courses.append(course(share * longest, bias))
+    best = min(courses, key=lambda course: course.bound)
+    made = tuple(best.access.part(*part, where=_where(*part)) for part in parts(best.n_steps))
     return Plan(
         solver=NAME,
         shape=shape,
@@ -228,21 +232,21 @@ def plan(
             parts=made,
             sampling=sampling,
             batch=rows,
-            steps=n_steps,
-            epochs=n_steps * rows / shape.n_samples,
-            clip_norm=best["clip_norm"],
-            step=best["step"],
+            steps=best.n_steps,
+            epochs=best.n_steps * rows / shape.n_samples,
+            clip_norm=best.clip_norm,
+            step=best.size,
             schedule=schedule,
             momentum=momentum,
             average=average,
             w_radius=radius,
-            noise=access.noise,
-            noise_multiplier=access.noise_multiplier,
+            noise=best.access.noise,
+            noise_multiplier=best.access.noise_multiplier,
         ),
         expected=MappingProxyType(
             {
-                "noise_stddev_of_mean_gradient": best["deviation"],
-                "noise_and_time_bound": best["bound"],
+                "noise_stddev_of_mean_gradient": best.deviation,
+                "noise_and_time_bound": best.bound,
             }
         ),
     )

@@ -46,7 +46,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._log_link import Direction, Spread
+from dpfast.solvers._log_link import Direction, LogLink, Spread
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
@@ -119,8 +119,8 @@ NAME = "dp-whitened-gd"
 # A dozen matrices of this many columns are held, and one is diagonalized.
 MAX_DIM = 10_000
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
-#: Up to so many weights the covariance of what noise does to them is kept.
-MOST_KNOWN = 500
+#: Up to so many weights the covariance of their errors is kept: it is dense.
+MAX_COVARIANCE_DIM = 500
 # Share of the targets, on either side, that the range they are in units of need not hold: of kinks,
 # which look at one place of the law, and of residuals, whose tails have a part in the mean.
 _TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
@@ -237,19 +237,11 @@ def plan(
         If an argument is out of range, or the loss is not convex, or its slope or its curvature is
         unbounded.
     """
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > MAX_DIM:
-        raise ValueError(
-            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
-            f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
-            "'output-perturbation' take more."
-        )
+    _check_shape(shape)
     ridge = check_alpha(alpha, shape)
-    mu = budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    linked, grouped = shape.loss.log_link, clips_groups(shape)
+    rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
@@ -277,70 +269,40 @@ def plan(
         "shrinkage": shrinkage,
         "james_stein": james_stein,
     }
-    if linked:
+    if shape.loss.log_link:
         automatic = partial(_linked_settings, automatic)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     options = _checked(chosen, automatic, shape, u)
-    rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     target_rounds = _check_target_rounds(target_rounds, shape)
-    numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
-    range_rounds = _check_range_rounds(range_rounds, a_round)
-    for_targets = for_tails = 0.0
-    if linked:
-        for_targets = sum(_log_link.shares(u * shape.dim))
-    elif grouped:
-        for_targets = _groups.SIZES_SHARE
-    elif target_rounds > 0:
-        for_targets = _target_range.share(rows)
-        for_tails = _target_tails.share(rows) if is_mean(shape.loss) else 0.0
-    # The count of long rows takes as much as a round.
-    for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
-    left = _left(options, for_targets + for_ranges + for_tails)
+    ranges, for_ranges = _column_ranges_planned(range_rounds, shape, rows, release)
+    clip_norm, limit = _clipping(shape, options, ranges)
 
-    # With a log link slopes are in units that the run learns.
-    slope = 1.0 if linked else shape.loss.lipschitz
-    clip_norm = options["clip"] * math.sqrt(shape.dim) * slope
-    radius = options["learning_clip"] * math.sqrt(shape.dim)
-    farthest = _NARROWEST * math.sqrt(shape.dim) if range_rounds > 0 else 0.0
-    limit = reach_limit(shape, clip_norm, radius, farthest)
-    if grouped:
-        limit = _groups.limit_of(shape, radius)
-
-    release = releases(mu, neighboring_relation)
-    ranges = None
-    if range_rounds > 0:
-        ranges = _column_ranges.planned(shape, numeric, range_rounds, a_round, release)
-    learning = _learning(shape, options, ranges, limit, counts, tells_squares(u), release)
-    link = target_range = groups = None
-    query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
-    if linked:
+    slopes = _Slopes(0.0, CoordinateGradient(shape, clip_norm, limit, consistent), {})
+    if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, free, automatic)
-        longest = _log_link.longest_row(shape)
-        query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+        slopes = _in_units_of_spread(shape, clip_norm, limit, u, link)
     elif target_rounds > 0:
-        tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
-        begin = first_quantile(shape.loss, u)
-        target_range = _target_range.planned(
-            shape, 1.0, target_rounds, for_targets, release, tail, begin
-        )
-        query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-    elif grouped:
+        slopes = _in_units_of_range(shape, clip_norm, limit, target_rounds, u, rows, release)
+    elif clips_groups(shape):
         query = _groups.gradient_query(shape, limit, neighboring_relation)
         groups = _groups.planned(release, shape, free, automatic, u)
+        slopes = _Slopes(_groups.SIZES_SHARE, query, {"groups": groups})
+    counts_tails = target_rounds > 0 and is_mean(shape.loss)
+    for_tails = _target_tails.share(rows) if counts_tails else 0.0
+    left = _left(options, slopes.share + for_ranges + for_tails)
+
+    target_range = slopes.learned.get("target_range")
     settings = Settings(
         **options,
-        learning=learning,
-        gradient=release(left / options["iterations"], query, _GRADIENT),
+        **slopes.learned,
+        learning=_learning(shape, options, ranges, limit, counts, tells_squares(u), release),
+        gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
         gradient_share=left,
-        curvature=1.0 if linked else shape.loss.smoothness * shape.max_weight,
+        curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
         regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
-        link=link,
-        target_range=target_range,
-        groups=groups,
         rows_per_weight=u,
         consistent=consistent,
         narrowing=narrowing,
@@ -359,6 +321,18 @@ def plan(
         settings=settings,
         expected=_expected(settings, shape),
     )
+
+
+def _check_shape(shape: ProblemShape) -> None:
+    reason = refusal(shape.loss)
+    if reason is not None:
+        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
+    if shape.dim > MAX_DIM:
+        raise ValueError(
+            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
+            f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
+            "'output-perturbation' take more."
+        )
 
 
 def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
@@ -397,17 +371,77 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
     return rounds
 
 
-def _check_range_rounds(range_rounds: int | str, a_round: float) -> int:
-    """Of which each takes the share `a_round` of the budget, or 0 if none can be made."""
+def _column_ranges_planned(
+    range_rounds: int | str, shape: ProblemShape, rows: float, release: Release
+) -> tuple[ColumnRanges | None, float]:
+    """How the ranges of numeric columns are learned, and the share of the budget that takes."""
+    numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
+    a_round = 0.0 if clips_groups(shape) else _column_ranges.share(rows, len(numeric))
     if range_rounds == "auto":
-        return _column_ranges.ROUNDS if a_round > 0.0 else 0
-    rounds = check_integer("range_rounds", range_rounds, low=0, high=5)
-    if rounds > 0 and a_round == 0.0:
+        rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
+    else:
+        rounds = check_integer("range_rounds", range_rounds, low=0, high=5)
+    if rounds == 0:
+        return None, 0.0
+    if a_round == 0.0:
         raise ValueError(
             "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
             f"{rounds}."
         )
-    return rounds
+    ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
+    # The count of long rows takes as much as a round.
+    return ranges, (rounds + 1) * a_round
+
+
+def _clipping(
+    shape: ProblemShape, options: dict[str, Any], ranges: ColumnRanges | None
+) -> tuple[float, float]:
+    """Radius of the gradients, and how far coordinates may reach for the sake of rounding."""
+    unit = math.sqrt(shape.dim)
+    # With a log link slopes are in units that the run learns.
+    slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
+    clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
+    if clips_groups(shape):
+        return clip_norm, _groups.limit_of(shape, radius)
+    farthest = 0.0 if ranges is None else _NARROWEST * unit
+    return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
+
+
+class _Slopes(NamedTuple):
+    """What it takes to learn the unit that slopes are clipped in, and the gradients in that unit.
+
+    `learned` are the settings that say how.
+    """
+
+    share: float
+    query: Query
+    learned: dict[str, Any]
+
+
+def _in_units_of_spread(
+    shape: ProblemShape, clip_norm: float, limit: float, u: float, link: LogLink
+) -> _Slopes:
+    """Slopes of a loss with a log link."""
+    longest = _log_link.longest_row(shape)
+    query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+    return _Slopes(sum(_log_link.shares(u * shape.dim)), query, {"link": link})
+
+
+def _in_units_of_range(
+    shape: ProblemShape,
+    clip_norm: float,
+    limit: float,
+    rounds: int,
+    u: float,
+    rows: float,
+    release: Release,
+) -> _Slopes:
+    """Slopes of single numbers, whose bounds may be far too wide."""
+    tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+    begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
+    target_range = _target_range.planned(shape, 1.0, rounds, share, release, tail, begin)
+    query = RelativeGradient(shape, clip_norm, limit, shape.dim)
+    return _Slopes(share, query, {"target_range": target_range})
 
 
 def _checked(
@@ -566,7 +600,7 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         w = unit * coordinates.weights(v, noise)
     history = MappingProxyType({"gradient_norm": norms})
     covariance = None
-    if shape.dim <= MOST_KNOWN and link is None:
+    if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance *= unit**2
     return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates

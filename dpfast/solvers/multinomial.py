@@ -14,6 +14,7 @@ post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -99,23 +100,10 @@ def plan_multinomial(
     TypeError, ValueError
         If an argument is out of range.
     """
-    check_integer("n_classes", n_classes, low=2, high=2**20)
-    if not shape.loss.multiclass:
-        raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")
-    if shape.blocks is not None:
-        raise ValueError(
-            "problem must have its rows in memory for the multinomial loss, which needs the labels "
-            "of all rows at once; got rows in blocks. Learn one class against the rest."
-        )
-    check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
-    known = dp_whitened_gd.SOLVER.options
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ValueError(
-            f"solver_options must be among {', '.join(known)} for multinomial regression; got "
-            f"{', '.join(unknown)}."
-        )
-    automatic = {name for name in known if options.get(name, "auto") == "auto"}
+    _check_served(shape, n_classes, budget, neighboring_relation, options)
+    automatic = {
+        name for name in dp_whitened_gd.SOLVER.options if options.get(name, "auto") == "auto"
+    }
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
@@ -140,51 +128,27 @@ def plan_multinomial(
         james_stein=False,
         **options,
     )
-    settings = base.settings
-    steps, step, intercept_step = settings.iterations, settings.step, settings.intercept_step
-    if "intercept_step" in automatic:
-        intercept_step = step  # counts know the intercepts, and no other settles them
-    if "step" in automatic and not grouped:
-        step = min(1.0, (u / _FULL) ** 1.5)  # what noise does then is drawn to zero
-    if "iterations" in automatic:
-        spared = 1.0 - _SPARED * settings.momentum
-        steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
-    gradient_share, learning_share = settings.gradient_share, settings.learning_share
-    if "learning_share" in automatic and not grouped:
-        # Where rows are few, hardly more than the shares of the classes is learned.
-        paid = with_counts(learning_share, weight_of_counts(u)) - learning_share
-        paid = min(paid, _MOST_PAID * gradient_share)
-        learning_share, gradient_share = learning_share + paid, gradient_share - paid
-    # Two classes are one problem with slopes (s, -s): √2 times as long.
-    clip_norm = _SQRT_2 * settings.clip_norm
-    if "clip" in automatic:
-        clip_norm *= 0.5
-    release = releases(budget_mu(budget, accountant), neighboring_relation)
-    limit = settings.limit
-    query: Query = ClassGradient(shape, clip_norm, limit, n_classes, consistent)
-    if grouped:
-        query = _groups.gradient_query(shape, limit, neighboring_relation, n_classes)
-    learning, a_round = settings.learning, learning_share / settings.rounds
-    moments = tuple(
-        release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
-        for mechanism in learning.moments
-    )
     settings = replace(
-        settings,
-        learning=replace(learning, moments=moments),
-        gradient=release(gradient_share / steps, query, _GRADIENT),
-        gradient_share=gradient_share,
-        learning_share=learning_share,
+        base.settings,
+        **_numbers(base.settings, shape, n_classes, u, automatic),
         curvature=CLASS_CURVATURE * shape.max_weight,
-        clip_norm=clip_norm,
-        clip=clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
-        iterations=steps,
-        step=step,
-        intercept_step=intercept_step,
         classes=n_classes,
         consistent=consistent,
         james_stein=james_stein,
-        regime=regime(step, None),
+    )
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
+    query: Query = ClassGradient(shape, settings.clip_norm, settings.limit, n_classes, consistent)
+    if grouped:
+        query = _groups.gradient_query(shape, settings.limit, neighboring_relation, n_classes)
+    a_round = settings.learning_share / settings.rounds
+    moments = tuple(
+        release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)
+        for mechanism in settings.learning.moments
+    )
+    settings = replace(
+        settings,
+        learning=replace(settings.learning, moments=moments),
+        gradient=release(settings.gradient_share / settings.iterations, query, _GRADIENT),
     )
     plan = replace(
         base,
@@ -194,6 +158,66 @@ def plan_multinomial(
     )
     assert affordable(plan.events, budget, accountant)
     return plan
+
+
+def _check_served(
+    shape: ProblemShape,
+    n_classes: int,
+    budget: Budget,
+    neighboring_relation: str,
+    options: Mapping[str, Any],
+) -> None:
+    check_integer("n_classes", n_classes, low=2, high=2**20)
+    if not shape.loss.multiclass:
+        raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")
+    if shape.blocks is not None:
+        raise ValueError(
+            "problem must have its rows in memory for the multinomial loss, which needs the labels "
+            "of all rows at once; got rows in blocks. Learn one class against the rest."
+        )
+    check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
+    known = dp_whitened_gd.SOLVER.options
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ValueError(
+            f"solver_options must be among {', '.join(known)} for multinomial regression; got "
+            f"{', '.join(unknown)}."
+        )
+
+
+def _numbers(
+    of_two: Settings, shape: ProblemShape, n_classes: int, u: float, automatic: Set[str]
+) -> dict[str, Any]:
+    """What becomes of the settings of two classes, of which some may be chosen anew."""
+    grouped = clips_groups(shape)
+    steps, step, intercept_step = of_two.iterations, of_two.step, of_two.intercept_step
+    if "intercept_step" in automatic:
+        intercept_step = step  # counts know the intercepts, and no other settles them
+    if "step" in automatic and not grouped:
+        step = min(1.0, (u / _FULL) ** 1.5)  # what noise does then is drawn to zero
+    if "iterations" in automatic:
+        spared = 1.0 - _SPARED * of_two.momentum
+        steps = max(1, round(_more_steps(n_classes, u) * spared * min(4 * steps, max(160, steps))))
+    gradient_share, learning_share = of_two.gradient_share, of_two.learning_share
+    if "learning_share" in automatic and not grouped:
+        # Where rows are few, hardly more than the shares of the classes is learned.
+        paid = with_counts(learning_share, weight_of_counts(u)) - learning_share
+        paid = min(paid, _MOST_PAID * gradient_share)
+        learning_share, gradient_share = learning_share + paid, gradient_share - paid
+    # Two classes are one problem with slopes (s, -s): √2 times as long.
+    clip_norm = _SQRT_2 * of_two.clip_norm
+    if "clip" in automatic:
+        clip_norm *= 0.5
+    return {
+        "iterations": steps,
+        "step": step,
+        "intercept_step": intercept_step,
+        "gradient_share": gradient_share,
+        "learning_share": learning_share,
+        "clip_norm": clip_norm,
+        "clip": clip_norm / (_SQRT_2 * math.sqrt(shape.dim)),
+        "regime": regime(step, None),
+    }
 
 
 def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:

@@ -26,7 +26,7 @@ from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
-from dpfast.solvers.dp_whitened_gd import MOST_KNOWN
+from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -242,7 +242,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         belief, factor = belief.told(gradient, deviation, cut_bends, steep, cautious)
         wider *= factor
     covariance = None
-    if shape.dim <= MOST_KNOWN:
+    if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.
         rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
         covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T

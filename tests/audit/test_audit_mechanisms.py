@@ -22,8 +22,9 @@ from dpfast.random import SecureGenerator
 
 pytestmark = pytest.mark.audit
 
-RUNS = 20_000
 SCORES = {Gaussian: gaussian_score, L2Laplace: l2_laplace_score, Laplace: laplace_score}
+# Bounds of mu and at a positive delta take more of them.
+RUNS = {Gaussian: 20_000, L2Laplace: 6000, Laplace: 6000}
 
 
 class HalvedNoise:
@@ -65,7 +66,7 @@ def rows(neighbor, norm=1.0, dimension=3):
     return table
 
 
-def releases(mechanism, value, rng, runs=RUNS):
+def releases(mechanism, value, rng, runs):
     """Outputs of many runs; `rng` is a generator, or makes one for every run."""
     return np.array(
         [
@@ -84,10 +85,10 @@ def releases(mechanism, value, rng, runs=RUNS):
 def scores(mechanism, seed, broken=lambda rng: rng):
     """Scores of the releases of the sum of the rows, on both data sets."""
     values = [rows(neighbor).sum(axis=0) for neighbor in (False, True)]
-    score = SCORES[type(mechanism)]
+    score, runs = SCORES[type(mechanism)], RUNS[type(mechanism)]
     noise = mechanism.event("").noise
     return [
-        score(releases(mechanism, value, broken(SecureGenerator(seed + k))), *values, noise)
+        score(releases(mechanism, value, broken(SecureGenerator(seed + k)), runs), *values, noise)
         for k, value in enumerate(values)
     ]
 

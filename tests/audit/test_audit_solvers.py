@@ -72,12 +72,18 @@ def test_short_version(name):
         assert result["measured_mu"] <= result["claimed_mu"]
 
 
+def variants_left_out():
+    """A cell of every variant of which the short version has none."""
+    found = {(cell.case.solver, cell.case.variant): cell for cell in reversed(CELLS)}
+    short = {(cell.case.solver, cell.case.variant) for cell in CELLS if str(cell) in SHORT}
+    return [found[key] for key in sorted(set(found) - short)]
+
+
 @pytest.mark.audit
-@pytest.mark.parametrize("name", {(c.case.solver, c.case.variant): str(c) for c in CELLS}.values())
-def test_every_variant_runs(name):
+@pytest.mark.parametrize("cell", variants_left_out(), ids=str)
+def test_every_variant_runs(cell):
     """With few samples, so that the whole suite, which is run by hand, is not found broken then."""
-    (cell,) = (cell for cell in CELLS if str(cell) == name)
-    result = cell.audit(40)
+    result = cell.audit(20)
     assert result["measured_epsilon"] <= result["claimed_epsilon"]
 
 

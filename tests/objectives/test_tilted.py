@@ -246,7 +246,7 @@ def test_bad_weights(case):
     assert math.isinf(TiltedShape(ProblemShape(10, 2, 1.0), 0.1, 1e30).gradient_error(1.0))
 
 
-@pytest.mark.parametrize("n", [30, 300, 3000])
+@pytest.mark.parametrize("n", [30, 1000])
 @pytest.mark.parametrize("tilt", [0.1, 3.0, 1e5])
 def test_one_row_that_outweighs_all_others_costs_digits_that_the_bound_has(n, tilt):
     """The sum of shares is then about 1, and it is computed as n less what they lack of 1."""

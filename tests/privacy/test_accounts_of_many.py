@@ -355,11 +355,10 @@ class TestChildProcesses:
         cross_val_score(model(), X, y, cv=2, n_jobs=2, error_score="raise")
         assert len(account.events) == 10
 
-    @pytest.mark.parametrize("key", [None, b"sixteen bytes and some more"])
-    def test_in_memory_or_signed_they_are_refused(self, path, key):
-        given = {} if key is None else {"path": path, "key": key}
-        with BudgetAccountant(BUDGET, **given) as account:
-            with pytest.raises(RuntimeError, match="its total would be too low"):
+    def test_in_memory_or_signed_they_are_refused(self, path):
+        signed = BudgetAccountant(BUDGET, path, key=b"sixteen bytes and some more")
+        for account in (BudgetAccountant(BUDGET), signed):
+            with account, pytest.raises(RuntimeError, match="its total would be too low"):
                 Parallel(n_jobs=2)(delayed(spend_in_worker)() for _ in range(2))
             assert account.events == ()
         Parallel(n_jobs=2)(delayed(spend_in_worker)() for _ in range(2))

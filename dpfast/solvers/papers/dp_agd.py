@@ -194,27 +194,12 @@ def plan(
     )
     check_choice("calibration", calibration, ("tight", "paper"))
     check_choice("noise", noise, ("exponential", "laplace"))
+    if max_iterations is not None:
+        check_integer("max_iterations", max_iterations, low=1)
     paper = calibration == "paper"
-    if paper and budget.kind != "approximate":
-        raise ValueError(
-            f"budget must be Budget(epsilon, delta) for calibration='paper'; got {budget!r}."
-        )
-    if paper and selection_share is not None:
-        raise ValueError(
-            "selection_share must be None for calibration='paper', which has its own; got "
-            f"{selection_share!r}."
-        )
-    blocks = 1
-    if batch is not None:
-        check_integer("batch", batch, low=1, high=shape.n_samples)
-        if paper:
-            raise ValueError(f"batch must be None for calibration='paper'; got {batch!r}.")
-        if shape.unit == "group":
-            raise ValueError(
-                f"batch must be None for groups of rows; got {batch!r}. In which block a group is "
-                "depends on the others' ids and rows, so that neighbors may differ in several."
-            )
-        blocks = -(-shape.n_samples // batch)
+    if paper:
+        _check_paper(budget, selection_share, batch)
+    blocks = 1 if batch is None else _blocks(batch, shape)
     total = budget_filter(budget, "auto").limit
     shape = shape.with_alpha(check_alpha(alpha, shape))
     # What an iteration sees.
@@ -232,42 +217,27 @@ def plan(
         selection_share=selection_share,
         momentum=momentum,
     )
-    loss_clip, share = chosen["loss_clip"], chosen["selection_share"]
-    scores = LineSearchLosses(seen, chosen["candidates"], loss_clip)
-    if splits is None and not paper:
-        quiet = 0.1 * seen.n_samples * math.sqrt(8.0 * share * total)
-        quiet /= scores.sensitivity(neighboring_relation)
-        chosen["splits"] = round(min(100.0, max(10.0, blocks * quiet**2)))
-    if step_ratio is None and not paper:
-        # Root mean square of a gradient's noise, in units of C.
-        price = (1.0 - share) * total / max(1, round(chosen["splits"] / blocks))
-        records = records_apart(neighboring_relation)
-        noisy = records * math.sqrt(shape.dim / (2.0 * price)) / seen.n_samples
-        chosen["step_ratio"] = min(0.9, max(0.8, 1.0 - noisy))
-    kinks = not paper and math.isinf(shape.loss.smoothness)
-    chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
-    if max_iterations is not None:
-        check_integer("max_iterations", max_iterations, low=1)
     query = ClippedGradient(seen, chosen["clip_norm"])
     chosen["clip_norm"] = query.clip_norm
+    scores = LineSearchLosses(seen, chosen["candidates"], chosen["loss_clip"])
     choice: Exponential | NoisyMax
     if paper:
-        assert budget.epsilon is not None
-        part = budget.epsilon / (2.0 * chosen["splits"])
-        price = part**2 / (4.0 * math.log(1.25 / budget.delta))
-        choice = NoisyMax.calibrate(
-            Budget(part),
-            scores,
-            neighboring_relation,
-            noise_kind=cast(Literal["exponential", "laplace"], noise),
-            minimum=True,
-            where=_CHOICE,
+        price, choice = _prices_of_paper(
+            budget, chosen["splits"], scores, neighboring_relation, noise
         )
         limit = _equation_5(budget)
         course = max(1, math.floor(_BELOW_ONE * limit / (price + _choice_price(choice))))
+        chosen["shrink"] = chosen["step_ratio"]
     else:
-        limit = math.inf
-        course = max(1, round(chosen["splits"] / blocks))
+        share = chosen["selection_share"]
+        if splits is None:
+            chosen["splits"] = _quiet_splits(scores, neighboring_relation, share * total, blocks)
+        limit, course = math.inf, max(1, round(chosen["splits"] / blocks))
+        if step_ratio is None:
+            price = (1.0 - share) * total / course
+            chosen["step_ratio"] = _ratio_for_noise(seen, neighboring_relation, price)
+        kinks = math.isinf(shape.loss.smoothness)
+        chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
         each = _BELOW_ONE * total / course
         price = (1.0 - share) * each
         choice = Exponential.calibrate(
@@ -301,6 +271,60 @@ def plan(
         ),
         adaptive=True,
     )
+
+
+def _check_paper(budget: Budget, selection_share: float | None, batch: int | None) -> None:
+    if budget.kind != "approximate":
+        raise ValueError(
+            f"budget must be Budget(epsilon, delta) for calibration='paper'; got {budget!r}."
+        )
+    if selection_share is not None:
+        raise ValueError(
+            "selection_share must be None for calibration='paper', which has its own; got "
+            f"{selection_share!r}."
+        )
+    if batch is not None:
+        raise ValueError(f"batch must be None for calibration='paper'; got {batch!r}.")
+
+
+def _blocks(batch: int, shape: ProblemShape) -> int:
+    """How many blocks of about so many rows there are."""
+    check_integer("batch", batch, low=1, high=shape.n_samples)
+    if shape.unit == "group":
+        raise ValueError(
+            f"batch must be None for groups of rows; got {batch!r}. In which block a group is "
+            "depends on the others' ids and rows, so that neighbors may differ in several."
+        )
+    return -(-shape.n_samples // batch)
+
+
+def _prices_of_paper(
+    budget: Budget, splits: int, scores: LineSearchLosses, relation: str, noise: str
+) -> tuple[float, NoisyMax]:
+    """Lee & Kifer's ρ of a gradient, and their choice: ``ε / (2 splits)`` for each."""
+    assert budget.epsilon is not None
+    part = budget.epsilon / (2.0 * splits)
+    choice = NoisyMax.calibrate(
+        Budget(part),
+        scores,
+        relation,
+        noise_kind=cast(Literal["exponential", "laplace"], noise),
+        minimum=True,
+        where=_CHOICE,
+    )
+    return part**2 / (4.0 * math.log(1.25 / budget.delta)), choice
+
+
+def _quiet_splits(scores: LineSearchLosses, relation: str, rho: float, blocks: int) -> int:
+    """As many choices as share `rho` with noise below 0.1 of a mean loss: 10 to 100."""
+    quiet = 0.1 * scores.shape.n_samples * math.sqrt(8.0 * rho) / scores.sensitivity(relation)
+    return round(min(100.0, max(10.0, blocks * quiet**2)))
+
+
+def _ratio_for_noise(shape: ProblemShape, relation: str, rho: float) -> float:
+    """Of neighboring step sizes, from a gradient's root mean square noise in units of C."""
+    noise = records_apart(relation) * math.sqrt(shape.dim / (2.0 * rho)) / shape.n_samples
+    return min(0.9, max(0.8, 1.0 - noise))
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:

@@ -35,12 +35,12 @@ from dpfast.privacy import (
     affordable,
     records_apart,
 )
-from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
 from dpfast.solvers._noisy_epochs import (
+    balanced_time,
     default_batch,
     default_sampling,
     settle_clip_norm,
@@ -141,10 +141,7 @@ def plan(
     rows = default_batch(batch, shape.n_samples)
     longest = settle_clip_norm(clip_norm, shape)
 
-    # As in dp-sgd.
-    influence = records_apart(neighboring_relation) * longest * shape.max_weight
-    time = minimizer_norm * shape.n_samples * budget_mu(budget)
-    time /= influence * math.sqrt(shape.dim)
+    time = balanced_time(shape, budget, neighboring_relation, longest, minimizer_norm)
     largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
     if steps_per_epoch == "auto":
         steps_per_epoch = max(1, round(shape.n_samples / rows))
@@ -170,6 +167,7 @@ def plan(
     )  # fmt: skip
     gradient = ClippedGradient(shape, longest)
     sums = BatchSum(shape, sampling, rows, difference, differences=True)
+    influence = records_apart(neighboring_relation) * longest * shape.max_weight
     while True:
         mechanism = Gaussian.of_query(
             relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
