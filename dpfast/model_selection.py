@@ -428,8 +428,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if noisy * held_out < _largest_of_nothing(plan):
             warn(
                 f"the best run's noisy score is {noisy:.2g} of 1, no more than noise makes of 0: "
-                "scores are low, or too few rows are held out at this budget. The parameters are as "
-                "if drawn by lot.",
+                "scores are low, or too few rows are held out at this budget. The parameters are "
+                "as if drawn by lot.",
                 QuestionableSettingWarning,
             )
         if repeated is not None:

@@ -39,8 +39,8 @@ _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
 # counts do not show, if two neighboring bins hold this part of the rows.
 _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
-# At most this share of the rows may be long.
-_MOST_LONG = 0.05
+# At most this share of the rows may be long, and so many deviations of the count's noise.
+_MOST_LONG, _DOUBT = 0.05, 1.0
 # Columns at a time, so that what is known of their laws stays in a cache.
 _AT_ONCE = 64
 
@@ -132,7 +132,7 @@ def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> boo
     largest = query.largest_factor(center)
     factor = np.where(found.believed, np.minimum(1.0 / found.deviation, largest), 0.0)
     count = float(curator.release(long_rows, center, factor)[0])
-    return count <= _MOST_LONG * query.shape.n_samples
+    return count <= _MOST_LONG * query.shape.n_samples + _DOUBT * long_rows.stddev
 
 
 def _mixtures(counts: Matrix, rows: Vector) -> Matrix:

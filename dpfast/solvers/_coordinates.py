@@ -57,7 +57,7 @@ _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
 # the center than that tells; how much wider rounds begin; how well the center is known; and how
 # much wider a scale may end.
-_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 4.0, 0.5, 10.0
+_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 2.0, 0.5, 10.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -357,9 +357,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
         guess = low ** (1.0 - tail) * high**tail
+        # Where entries are, on average, no farther from the center than their range tells.
+        near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
         if mechanism is moments[0]:
-            # Where entries are, on average, no farther from the center than their range tells.
-            near = ranged & (size - deviations / math.sqrt(_NORMAL) < _FARTHER * apart)
             narrow = np.minimum(high, np.square(_WIDER * deviations))
             guess = np.where(near, narrow, high)
             low = np.where(near, np.minimum(low, narrow), low)
@@ -369,6 +369,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             variance, doubt = measured
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
+        if mechanism is not moments[0]:  # no room for spikes
+            found = low if measured is None else np.maximum(low, measured[0])
+            guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread

@@ -101,6 +101,25 @@ def test_the_range_of_a_column_bounds_what_its_noise_may_do():
     assert np.all((found.columns.scale > 5e-4) & (found.columns.scale < 5e-3))
 
 
+def test_scales_of_columns_whose_range_is_known_leave_no_room_for_spikes():
+    """A narrow column's bounds say nothing of its spread; its scale ends near the deviation."""
+    rng = np.random.default_rng(5)
+    problem = declared(0.4 + 2e-3 * rng.standard_normal((12_000, 8)))
+    settled = plan(problem, "dp-whitened-gd", Budget(0.25, DELTA))
+    for seed in range(3):
+        found = learn(settled.settings.learning, problem.shape, curator_of(problem, settled, seed))
+        assert found.columns.ranged.all()
+        assert np.median(found.columns.scale) < 2e-3 * 2.0
+
+
+def test_noise_in_the_count_of_long_rows_is_not_taken_for_rows():
+    """Where no row is long, the ranges are believed in nearly all runs."""
+    rng = np.random.default_rng(6)
+    X = 0.4 + 2e-3 * rng.standard_normal((3_000, 2))
+    found = [learned(X, epsilon=0.3, seed=seed) for seed in range(24)]
+    assert sum(told is not None for told in found) >= 23
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_the_share_lets_rows_stand_out(relation):
     """All rows are at least ten times the noise of a count, and cost a few hundredths at most."""
