@@ -367,7 +367,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         spiky = np.zeros(d, dtype=bool)
         if measured is not None:
             variance, doubt = measured
-            guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
+            # Noise may bring what was measured of a constant column below zero.
+            most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
+            guess = np.clip(guess, variance, most)
             spiky = variance - doubt > _SPIKY * low
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
