@@ -367,7 +367,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         spiky = np.zeros(d, dtype=bool)
         if measured is not None:
             variance, doubt = measured
-            guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
+            # Noise may bring what was measured of a constant column below zero.
+            most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
+            guess = np.clip(guess, variance, most)
             spiky = variance - doubt > _SPIKY * low
         if mechanism is not moments[0]:  # no room for spikes
             found = low if measured is None else np.maximum(low, measured[0])

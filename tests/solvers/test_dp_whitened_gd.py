@@ -168,6 +168,18 @@ def test_without_anything_constant_columns_are_scaled_alone(noiseless):
     assert np.count_nonzero(found.transform) == 6
 
 
+def test_columns_that_do_not_vary_leave_the_intercept_alone():
+    """Pixels that are never lit: far from centered, they shared it, and took it away in the end."""
+    rng = np.random.default_rng(0)
+    numbers = np.clip(rng.standard_normal((10_000, 5)), -2.0, 2.0) / 2.0
+    X = np.hstack([np.zeros((10_000, 20)), numbers])
+    y = np.where(rng.logistic(size=10_000) < 4.0 * numbers[:, -1] - 4.0, 1.0, -1.0)
+    problem = Problem(X, y, "logistic", data_norm=5.0)
+    best = problem.objective(np.append(np.zeros(24), [4.0, -4.0]))
+    fits = (solve(problem, "auto", Budget(6.0, 1e-6), random_state=seed) for seed in (1, 9))
+    assert max(problem.objective(fit.w) for fit in fits) < best + 20.0
+
+
 # ---- categories ---------------------------------------------------------------------------------
 
 
