@@ -112,11 +112,15 @@ static dpfast_loss loss_of(source *s)
     dpfast_loss_info info;
     loss.id = (int)(byte_of(s) % (unsigned)(dpfast_loss_count() + !s->tame));
     loss.parameter = loss.width = 0.5;
+    info.parameter_low = 0.0;
     if (dpfast_loss_describe(loss.id, &info) == DPFAST_OK) {
         loss.parameter = positive(s, 0.9) + (info.parameter_low > 0.0 ? info.parameter_low : 0.0);
         loss.width = positive(s, 4.0);
     }
-    if (s->tame) DEMAND(dpfast_loss_valid(&loss));
+    if (s->tame) {
+        if (!dpfast_loss_valid(&loss)) loss.parameter = info.parameter_low + 0.5; /* it vanished */
+        DEMAND(dpfast_loss_valid(&loss));
+    }
     return loss;
 }
 
