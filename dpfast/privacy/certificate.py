@@ -238,6 +238,7 @@ class Certificate:
             else ["Do not release.", *self.objections()]
         )
         subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
+        but = " (but for delta)" if report.delta > 0.0 else ""
         percent = {
             f"An attacker who guesses whether the data hold a {noun} or its neighbor has an "
             "advantage of at most": attacks["membership_advantage"],
@@ -246,7 +247,7 @@ class Certificate:
                 for rate, share in attacks["true_alarms_at_false_alarms"].items()
             },
             **{
-                f"A suspicion of {float(prior):.0%} rises to at most": share
+                f"A suspicion of {float(prior):.0%} rises{but} to at most": share
                 for prior, share in attacks["belief_after_suspicion"].items()
             },
             **{
