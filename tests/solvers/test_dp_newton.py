@@ -1,6 +1,7 @@
 """Newton steps with a covariance: the law of what comes out, and what it refuses to say."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
 from dpfast.solvers import _estimation
-from dpfast.solvers._estimation import _semidefinite
+from dpfast.solvers._estimation import Start, _semidefinite
 from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, shares_of
 
 BUDGET = Budget(1.0, 1e-6)
@@ -441,3 +442,17 @@ def test_groups_of_several_rows_are_clusters(cov_type):
         plan(shape, "dp-newton", BUDGET, cov_type=cov_type)
     one = ProblemShape(50_000, 3, 1.0, unit="group", max_rows_per_group=1)
     plan(one, "dp-newton", BUDGET, cov_type=cov_type)
+
+
+def test_a_start_where_all_slopes_are_zero_stays_where_it_is():
+    """Noise can be so, however rarely: nothing is divided by its length."""
+
+    class Flat(Start):
+        def __init__(self):
+            self.ask = SimpleNamespace(dim=2)
+
+        def _slopes(self, z):
+            return np.zeros(2)
+
+    place = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(Flat().descend(place, 1.0, 4), place)
