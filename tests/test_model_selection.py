@@ -17,7 +17,7 @@ from dpfast import (
     PrivacyReport,
 )
 from dpfast.errors import CertificateNotReached, QuestionableSettingWarning
-from dpfast.model_selection import PrivateSearchCV, best_of_runs
+from dpfast.model_selection import SCORINGS, PrivateSearchCV, best_of_runs
 from dpfast.privacy import (
     ACCOUNTANTS,
     NEIGHBORING_RELATIONS,
@@ -172,6 +172,30 @@ def test_one_record_that_the_scorer_cannot_take_does_not_move_the_others_scores(
             break
     else:
         raise AssertionError("the record was never held out")
+
+
+def test_scores_of_persons_do_not_depend_on_how_many_rows_another_has(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((240, 40)), np.repeat(np.arange(120), 2)
+    y = np.where(X[:, 0] > 0.0, 1, 0)
+    honest, worst = SCORINGS["accuracy"]
+    margins = []
+
+    def scorer(model, X, y):
+        margins.append(model.decision_function(X))
+        return honest(model, X, y)
+
+    monkeypatch.setitem(SCORINGS, "accuracy", (scorer, worst))
+    model = classifier(data_norm=9.0, max_rows_per_group=2, alpha=0.1)
+    for person in range(120):  # one after another, until one is held out
+        more = [np.r_[part[-1:], part] for part in (X, y)]
+        for rows, labels, owner in ((X, y, groups), (*more, np.r_[person, groups])):
+            search(model, {"alpha": [0.1]}, mean_runs=2.0).fit(rows, labels, groups=owner)
+        first, second = margins[0], margins[-1]
+        if len(second) > len(first):
+            break
+        margins.clear()
+    np.testing.assert_array_equal(second[1:], first)
 
 
 def test_searches_repeat_with_their_seed_only(table):

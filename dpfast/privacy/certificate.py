@@ -117,11 +117,12 @@ class Certificate:
         mechanisms = sorted({event.mechanism.replace("_", " ") for event in report.events})
         accesses = sum(event.count for event in report.events)
         noun = _NOUNS[unit]
-        several = (
-            "If a person has several rows, k of them are protected with k times epsilon."
-            if unit == "row"
-            else "All rows of a person together are protected."
-        )
+        several = "If a person has several rows, k of them are protected with k times epsilon"
+        if report.delta > 0.0:
+            # Its sum of delta exp(j epsilon) over j < k.
+            several += " and with up to k exp((k - 1) epsilon) times delta"
+        if unit != "row":
+            several = "All rows of a person together are protected"
         return [
             ("Which definition of differential privacy is met?", " and ".join(variants) + "."),
             ("How strong is epsilon?", f"{_strength(report.epsilon)} See the bounds on attacks."),
@@ -132,7 +133,7 @@ class Certificate:
                 else f"{report.delta:.3g}: compare it with one over the number of {noun}s, which "
                 "must be far larger.",
             ),
-            ("What is the unit of privacy?", f"A {self.unit}. {several}"),
+            ("What is the unit of privacy?", f"A {self.unit}. {several}."),
             (
                 "When are two data sets neighbors?",
                 f"{report.neighboring_relation}: "
@@ -237,6 +238,7 @@ class Certificate:
             else ["Do not release.", *self.objections()]
         )
         subject = [f"{name.replace('_', ' ')}: {value}" for name, value in self.subject.items()]
+        but = " (but for delta)" if report.delta > 0.0 else ""
         percent = {
             f"An attacker who guesses whether the data hold a {noun} or its neighbor has an "
             "advantage of at most": attacks["membership_advantage"],
@@ -245,7 +247,7 @@ class Certificate:
                 for rate, share in attacks["true_alarms_at_false_alarms"].items()
             },
             **{
-                f"A suspicion of {float(prior):.0%} rises to at most": share
+                f"A suspicion of {float(prior):.0%} rises{but} to at most": share
                 for prior, share in attacks["belief_after_suspicion"].items()
             },
             **{

@@ -19,6 +19,7 @@ from dpfast.privacy import (
     advantage,
     belief,
     found_at,
+    gaussian_delta,
     reconstruction,
 )
 from dpfast.privacy.schemas import CERTIFICATE
@@ -115,6 +116,18 @@ class TestCertificate:
         answers = dict(certificate.questions())
         assert all(answer.endswith(".") for answer in answers.values())
         assert "2 accesses" in answers["Which mechanisms were used, and how often?"]
+
+    def test_what_delta_adds(self):
+        """With a delta, k times epsilon is not all: of Gaussian noise two rows show more."""
+        made = report(GAUSSIAN)
+        two = gaussian_delta(2.0 * made.epsilon, 2.0 * made.mu)
+        assert made.delta < two <= 2.0 * np.exp(made.epsilon) * made.delta
+        pure = report(ExponentialEvent(epsilon=0.5, **PLACE), budget=Budget(0.5))
+        for each, words in ((made, "times epsilon and with up to k exp"), (pure, "times epsilon.")):
+            assert words in dict(Certificate(each).questions())["What is the unit of privacy?"]
+        # Nor is the likelihood ratio bounded by epsilon alone.
+        assert "A suspicion of 10% rises (but for delta) to" in str(Certificate(made))
+        assert "A suspicion of 10% rises to" in str(Certificate(pure))
 
     @pytest.mark.parametrize(
         ("epsilon", "word"), [(0.5, "strong"), (4.0, "usual"), (12.0, "weak"), (50.0, "hardly")]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
 from dpfast.solvers import _estimation, _estimation_coordinates
-from dpfast.solvers._estimation import _semidefinite
+from dpfast.solvers._estimation import Start, _semidefinite
 from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, shares_of
 
 BUDGET = Budget(1.0, 1e-6)
@@ -459,3 +460,17 @@ def test_steps_are_not_too_long_for_a_rare_value_that_is_thought_too_small(monke
     X[:, 2] = rare
     errors = [fitted(X, y, SQUARED, seed).w[2] + 0.3 for seed in range(5)]
     assert np.max(np.abs(errors)) < 0.05
+
+
+def test_a_start_where_all_slopes_are_zero_stays_where_it_is():
+    """Noise can be so, however rarely: nothing is divided by its length."""
+
+    class Flat(Start):
+        def __init__(self):
+            self.ask = SimpleNamespace(dim=2)
+
+        def _slopes(self, z):
+            return np.zeros(2)
+
+    place = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(Flat().descend(place, 1.0, 4), place)
