@@ -149,9 +149,9 @@ DPFAST_INLINE void NAME(count_row)(const double *DPFAST_RESTRICT place, ptrdiff_
     ptrdiff_t j;
     for (j = 0; j < m; j++) {
         double bin = place[j];
-        bin = bin > 0.0 ? bin : 0.0;
+        bin = bin > 0.0 ? bin : 0.0; /* so is what is no number, which the analysis does not know */
         bin = bin < last ? bin : last;
-        if (line[j] >= 0) {
+        if (line[j] >= 0 && bin == bin) {
             counts[line[j] + (ptrdiff_t)bin] += count;
         }
     }
@@ -170,11 +170,14 @@ static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const
         int some = 0;
         for (j = 0; j < m; j++) {
             const ptrdiff_t k = slot[start + j];
-            const int counted = k >= 0 && k < asked;
-            from[j] = counted ? low[k] : 0.0;
-            per[j] = counted ? per_bin[k] : 0.0;
-            line[j] = counted ? k * bins : -1;
-            some |= counted;
+            from[j] = per[j] = 0.0;
+            line[j] = -1;
+            if (k >= 0 && k < asked) {
+                from[j] = low[k];
+                per[j] = per_bin[k];
+                line[j] = k * bins;
+                some = 1;
+            }
         }
         for (i = 0; some && i < rows->n; i++) {
             const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride + start;

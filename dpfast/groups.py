@@ -6,9 +6,11 @@ rows some are read; which ones depends on nothing but their number.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -130,12 +132,14 @@ def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
     start = np.append(np.flatnonzero(begins), n_rows).astype(np.int64)
     sizes = np.diff(start)
     if sizes.max() > most:
-        kept = np.concatenate(
-            [np.arange(size) if size <= most else chosen_rows(int(size), most) for size in sizes]
-        )
-        kept += np.repeat(start[:-1], np.minimum(sizes, most))
+        fewer = np.minimum(sizes, most)
+        first = np.append(0, np.cumsum(fewer)).astype(np.int64)
+        kept = np.arange(first[-1]) + np.repeat(start[:-1] - first[:-1], fewer)
+        for size in np.unique(sizes[sizes > most]):
+            places = first[:-1][sizes == size, np.newaxis] + np.arange(most)
+            kept[places] = kept[places[:, :1]] + chosen_rows(int(size), most)
         order = kept if order is None else order[kept]
-        start = np.append(0, np.cumsum(np.minimum(sizes, most))).astype(np.int64)
+        start = first
     return GroupedRows(start, order, n_rows)
 
 
@@ -157,16 +161,16 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
     if raw.dtype.kind in "iub":
         return raw
     refuse_floats(raw)
-    known: dict[Any, int] = {}
+    known: dict[Any, int] = defaultdict(count().__next__)
     try:
-        codes = [known.setdefault(value, len(known)) for value in raw.tolist()]
+        codes = np.fromiter(map(known.__getitem__, raw.tolist()), np.int64, n_rows)
     except TypeError:
         raise TypeError(
             "groups must hold values that can be hashed, such as integers or texts; at least one "
             "cannot."
         ) from None
     check_ids(known)
-    return np.array(codes, dtype=np.int64)
+    return codes
 
 
 def refuse_floats(ids: NDArray[Any]) -> None:

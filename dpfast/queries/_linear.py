@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
+from scipy.sparse import csr_array
 
 from dpfast import _kernels
 from dpfast.chunks import add_up, finish
@@ -438,7 +439,7 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     of_float32 = (dim + 16) * _FLOAT32_UNIT * reach
     measure: Callable[[Any, int, int], Vector]
     if problem.sparse and of_forms <= _FORM_SHARE * dim:
-        measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
+        measure = partial(_by_forms, matrix=_squared(transform), error=of_forms)
     elif (
         not problem.sparse
         and problem.shape.unit == "row"
@@ -456,6 +457,12 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
 
     finish(problem.map_chunks(work))
     return bounds
+
+
+def _squared(transform: Matrix) -> Matrix:
+    """``W Wᵀ``; of a W that scales and shifts columns few entries are not zero."""
+    few = np.count_nonzero(transform) <= 4 * len(transform)
+    return np.asarray((csr_array(transform) if few else transform) @ transform.T)
 
 
 def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: float) -> Vector:

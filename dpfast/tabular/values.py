@@ -305,12 +305,15 @@ def arrow_values(name: str, column: Any) -> Values:
 
 def _plain_objects(name: str, entries: list[Any]) -> Values:
     """A list of any objects as text or as a typed array."""
-    kinds = {kind for kind in map(type, entries) if not _is_null_type(kind)}
+    every = set(map(type, entries))
+    if every == {str}:
+        return entries
+    kinds = {kind for kind in every if not _is_null_type(kind)}
     if bad := sorted(kind.__name__ for kind in kinds if not issubclass(kind, _PLAIN)):
         raise DataError(
             f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
         )
-    plain = [None if is_null(x) else x for x in entries]
+    plain = [x if type(x) is str or not is_null(x) else None for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
         days = [_utc(x) if isinstance(x, datetime.datetime) else x for x in plain]
         return np.array(days, dtype="datetime64[s]")
