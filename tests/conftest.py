@@ -94,11 +94,21 @@ def noiseless(monkeypatch):
     )
 
 
-@pytest.fixture
-def classification():
-    """A small classification problem: rows of norm at most 2, labels -1 and +1."""
+def small_classification():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 6))
     X *= 2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.where(X @ np.arange(-2.0, 4.0) + rng.logistic(size=500) > 0, 1.0, -1.0)
     return X, y
+
+
+@pytest.fixture
+def classification():
+    """A small classification problem: rows of norm at most 2, labels -1 and +1."""
+    return small_classification()
+
+
+@pytest.fixture(scope="module")
+def shared_classification():
+    """The same, for fits that several tests look at: not to be written to."""
+    return small_classification()

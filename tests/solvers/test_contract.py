@@ -56,19 +56,29 @@ def served(solver, budget, relation="replace_one"):
     pytest.skip("refused, as it must be")
 
 
-@pytest.fixture(autouse=True)
-def only_what_is_served(request):
-    values = getattr(request.node, "callspec", None)
-    if values is not None and {"solver", "budget", "relation"} <= set(values.params):
-        served(values.params["solver"], values.params["budget"], values.params["relation"])
+@pytest.fixture(scope="module")
+def settled(solver, budget, relation):
+    """The plan, where there is one."""
+    served(solver, budget, relation)
+    return plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("budget", BUDGETS, ids=str)
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.fixture(scope="module")
+def runs(settled, solver, budget, relation, shared_classification):
+    """Fits with the seeds 7, 7, 8, and two without."""
+    problem = problem_for(solver, *shared_classification)
+    return [
+        solve(problem, solver, budget, neighboring_relation=relation, random_state=seed)
+        for seed in (7, 7, 8, None, None)
+    ]
+
+
+# All tests of one combination follow each other, and share its plan and its fits.
+@pytest.mark.parametrize("solver", SOLVERS, scope="module")
+@pytest.mark.parametrize("budget", BUDGETS, ids=str, scope="module")
+@pytest.mark.parametrize("relation", RELATIONS, scope="module")
 class TestEverySolver:
-    def test_planned_events_fit_the_budget(self, solver, budget, relation):
-        settled = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
+    def test_planned_events_fit_the_budget(self, settled, budget, relation):
         guarantee = planned_epsilon(settled)
         assert settled.events
         assert all(event.neighboring_relation == relation for event in settled.events)
@@ -76,18 +86,14 @@ class TestEverySolver:
             assert guarantee.epsilon <= budget.epsilon
             assert guarantee.delta <= budget.delta
 
-    def test_plan_is_pure(self, solver, budget, relation):
-        first, second = (
-            plan(SHAPES[solver], solver, budget, neighboring_relation=relation) for _ in range(2)
-        )
-        assert first.events == second.events
-        assert dict(first.expected) == dict(second.expected)
-        assert str(first) == str(second)
+    def test_plan_is_pure(self, settled, solver, budget, relation):
+        again = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
+        assert again.events == settled.events
+        assert dict(again.expected) == dict(settled.expected)
+        assert str(again) == str(settled)
 
-    def test_ledger_holds_the_planned_events(self, solver, budget, relation, classification):
-        X, y = classification
-        problem = problem_for(solver, X, y)
-        result = solve(problem, solver, budget, neighboring_relation=relation)
+    def test_ledger_holds_the_planned_events(self, runs, relation):
+        result = runs[-1]
         if not result.plan.adaptive:
             spent, planned = result.privacy.events, result.plan.events
             assert spent == planned or one_by_one(spent) == one_by_one(planned)
@@ -96,30 +102,18 @@ class TestEverySolver:
         assert result.w.shape == (7,)
         assert np.all(np.isfinite(result.w))
 
-    def test_same_seed_same_result(self, solver, budget, relation, classification):
-        X, y = classification
-        problem = problem_for(solver, X, y)
-        runs = [
-            solve(problem, solver, budget, neighboring_relation=relation, random_state=seed)
-            for seed in (7, 7, 8, None, None)
-        ]
+    def test_same_seed_same_result(self, runs):
         np.testing.assert_array_equal(runs[0].w, runs[1].w)
         assert len({run.w.tobytes() for run in runs}) == 4
         assert runs[0].privacy.reproducible
 
-    def test_every_weight_is_noisy(self, solver, budget, relation, classification):
-        X, y = classification
-        problem = problem_for(solver, X, y)
-        first, second = (
-            solve(problem, solver, budget, neighboring_relation=relation, random_state=seed).w
-            for seed in range(2)
-        )
+    def test_every_weight_is_noisy(self, runs):
+        first, second = runs[1].w, runs[2].w
         # Weights that noise alone would explain are exactly 0; the intercept is not.
         assert np.all((first != second) | (first == 0.0))
         assert np.any(first != second)
 
-    def test_an_empty_ledger_stops_it_before_data(self, solver, budget, relation):
-        settled = plan(SHAPES[solver], solver, budget, neighboring_relation=relation)
+    def test_an_empty_ledger_stops_it_before_data(self, settled, budget):
         small = Budget(1e-6, 1e-12) if budget.kind != "pure" else Budget(1e-6)
         ledger = Ledger(small, adaptive=settled.adaptive)
 

@@ -248,24 +248,6 @@ def test_choices_keep_their_claim(epsilon, delta, runs, monkeypatch):
     assert same == claim < value
 
 
-@pytest.mark.audit
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_whole_runs_keep_their_claim(epsilon, relation):
-    budget = Budget(rho=budget_filter(Budget(epsilon, 1e-3)).limit)
-    found = []
-    for problem, seed in zip(neighbors(relation), (31, 32), strict=True):
-        settled = plan(problem, "dp-agd", budget, neighboring_relation=relation, splits=2,
-                       candidates=3)  # fmt: skip
-        rng = SecureGenerator(seed)
-        found.append([
-            carry_out(settled, problem, rng, Ledger(budget, adaptive=True)).w[0]
-            for _ in range(150)
-        ])  # fmt: skip
-    assert audit_epsilon(*found, delta=1e-3).value <= epsilon
-    assert audit_mu(*found).value <= math.sqrt(2.0 * budget.rho)
-
-
 @pytest.mark.slow
 @pytest.mark.audit
 @pytest.mark.parametrize(

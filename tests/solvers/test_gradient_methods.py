@@ -98,27 +98,9 @@ def halve(monkeypatch):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("method", METHODS)
-def test_gaussian_runs_keep_their_claim(method, epsilon):
-    budget = Budget(epsilon, 1e-5)
-    a, b = last_weights(method, budget, 600, iterations=2, step=1e-3)
-    audited = audit_mu(a, b).value
-    assert audited <= gaussian_mu(epsilon, 1e-5)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("method", METHODS)
-def test_laplace_runs_keep_their_claim(method, epsilon):
-    a, b = last_weights(method, Budget(epsilon), 600, iterations=2, step=1e-3)
-    assert audit_epsilon(a, b).value <= epsilon
-
-
-@pytest.mark.audit
 @pytest.mark.parametrize("budget", [Budget(2.0), Budget(mu=2.0)], ids=str)
 def test_audits_catch_halved_noise(budget, monkeypatch):
-    """The same runs with half the noise pass the claim, so that the audits above can fail."""
+    """Runs keep their claim, and with half the noise they do not."""
     audit = audit_epsilon if budget.kind == "pure" else audit_mu
     runs = 2500 if budget.kind == "pure" else 800
     assert audit(*last_weights("dp-gd", budget, runs, iterations=1, step=1e-3)).value <= 2.0
@@ -144,14 +126,6 @@ def test_audits_catch_halved_noise_of_every_method(method, budget, iterations, r
     assert audit(*last_weights(method, budget, runs, **options)).value <= claim
     halve(monkeypatch)
     assert audit(*last_weights(method, budget, runs, **options)).value > claim
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("budget", [Budget(2.0), Budget(2.0, 1e-5)], ids=str)
-def test_runs_on_samples_keep_their_claim(budget):
-    """A sample of one of two rows, twice."""
-    a, b = last_weights("dp-gd", budget, 800, batch=1, iterations=2, step=1e-3)
-    assert audit_epsilon(a, b, delta=budget.delta).value <= 2.0
 
 
 # ---- the last iterate ---------------------------------------------------------------------------

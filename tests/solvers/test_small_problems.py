@@ -21,6 +21,10 @@ BUDGETS = (
 FEW = {
     "rrpsgd": {"steps": 300}, "privgene": {"alpha": 0.1, "generations": 2},
     "exponential": {"max_trials": 1e5}, "localized-exponential": {"max_trials": 1e5},
+    "dp-agd": {"max_iterations": 10},
+    "dp-gd": {"max_iterations": 300}, "dp-hb": {"max_iterations": 300},
+    "dp-nag": {"max_iterations": 300}, "dp-nag-opt": {"max_iterations": 300},
+    "dp-masg": {"max_iterations": 300}, "dp-masg-opt": {"max_iterations": 300},
 }  # fmt: skip
 PROBLEMS_EACH = 25
 
