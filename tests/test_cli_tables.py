@@ -495,9 +495,10 @@ class TestPlan:
         assert "40 rows are too few to learn the ranges of 1 columns" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
-        code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], "--family", "huber")
-        assert code == 2
-        assert "--family, --weight, --exposure and --person need --bounds" in err
+        for ignored in (("--family", "huber"), ("--set", "inference=true"), ("--quantile", "0.9")):
+            code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], *ignored)
+            assert code == 2
+            assert "--family, --weight, --exposure, --person, --max-rows-per-person, --quan" in err
 
 
 class TestCertify:
