@@ -403,6 +403,17 @@ class TestPredict:
         assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
 
 
+def fails_in_charging(run, monkeypatch):
+    def disk_is_full(*_):
+        raise OSError(28, "No space left on device")
+
+    def changed(fit):
+        monkeypatch.setattr("dpfast.privacy.budget_accountant.atomic_writer", disk_is_full)
+        return run(fit)
+
+    return changed
+
+
 class TestAccount:
     def test_ten_fits_add_up(self, run):
         account = ("--account", "a.json", "--account-budget", "3.8,1e-5", "--json")
@@ -456,6 +467,13 @@ class TestAccount:
         assert code == 2
         assert "Nothing was spent." in err
         assert "stays spent" not in err
+
+    def test_a_charge_that_cannot_be_written_is_not_spent(self, run, monkeypatch):
+        monkeypatch.setattr(TableFit, "run", fails_in_charging(TableFit.run, monkeypatch))
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        assert code == 2
+        assert "No space left" in err
+        assert "spent" not in err
 
     @pytest.mark.parametrize("refused", [{"target": "cost"}, {"ward": [0, 1]}, {}])
     def test_a_refused_fit_leaves_no_account_behind(self, run, refused):
