@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import hashlib
 import io
@@ -37,6 +38,7 @@ _CHUNK_ROWS = 50_000
 # Text of a CSV file that PyArrow is given at once.
 _TEXT_BYTES = 2**20
 _DEEPEST = 100
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def parse_json(text: str, allow_nan: bool = False) -> Any:
@@ -170,8 +172,11 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        # What writes to a full disk does not say where.
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(target)
         raise
     _sync_directory(target.parent)
 

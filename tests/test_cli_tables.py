@@ -403,6 +403,17 @@ class TestPredict:
         assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
 
 
+def fails_in_charging(run, monkeypatch):
+    def disk_is_full(*_):
+        raise OSError(28, "No space left on device")
+
+    def changed(fit):
+        monkeypatch.setattr("dpfast.privacy.budget_accountant.atomic_writer", disk_is_full)
+        return run(fit)
+
+    return changed
+
+
 class TestAccount:
     def test_ten_fits_add_up(self, run):
         account = ("--account", "a.json", "--account-budget", "3.8,1e-5", "--json")
@@ -457,6 +468,13 @@ class TestAccount:
         assert "Nothing was spent." in err
         assert "stays spent" not in err
 
+    def test_a_charge_that_cannot_be_written_is_not_spent(self, run, monkeypatch):
+        monkeypatch.setattr(TableFit, "run", fails_in_charging(TableFit.run, monkeypatch))
+        code, _, err = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
+        assert code == 2
+        assert "No space left" in err
+        assert "spent" not in err
+
     @pytest.mark.parametrize("refused", [{"target": "cost"}, {"ward": [0, 1]}, {}])
     def test_a_refused_fit_leaves_no_account_behind(self, run, refused):
         code, _, err = run(
@@ -495,9 +513,10 @@ class TestPlan:
         assert "40 rows are too few to learn the ranges of 1 columns" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
-        code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], "--family", "huber")
-        assert code == 2
-        assert "--family, --weight, --exposure and --person need --bounds" in err
+        for ignored in (("--family", "huber"), ("--set", "inference=true"), ("--quantile", "0.9")):
+            code, _, err = run("plan", "--rows", 40, "--columns", 3, *plan[5:], *ignored)
+            assert code == 2
+            assert "--family, --weight, --exposure, --person, --max-rows-per-person, --quan" in err
 
 
 class TestCertify:

@@ -1,3 +1,4 @@
+import errno
 import gzip
 import json
 import os
@@ -216,6 +217,14 @@ class TestAtomicWriter:
             raise error
         assert path.read_text() == "old"
         assert os.listdir(tmp_path) == ["x"]
+
+    def test_a_full_disk_is_told_with_the_name_of_the_file(self, tmp_path):
+        with pytest.raises(OSError, match="No space left") as caught, atomic_writer(tmp_path / "x"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        assert caught.value.filename == str(tmp_path / "x")
+        with pytest.raises(OSError, match="Input/output") as caught, atomic_writer(tmp_path / "x"):
+            raise OSError(errno.EIO, "Input/output error")  # of what is read meanwhile, perhaps
+        assert caught.value.filename is None
 
     def test_readers_see_the_old_file_until_the_end(self, tmp_path):
         path = tmp_path / "x"

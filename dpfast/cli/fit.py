@@ -241,10 +241,14 @@ def _fit(
     """The model, fitted and written; an error says whether the budget was spent before it."""
     # It refuses nothing that the fit's own ledger admits; it knows what was spent if that fails.
     spent = BudgetAccountant(budget, adaptive=False)
+    charges = 0 if account is None else account.charges
 
     def was_spent() -> bool:
-        # Of two accounts either may be charged first, and an interrupt come in between.
-        return bool(spent.events) or (account is not None and account.own_charges > 0)
+        # Both are charged before the data are touched, whichever first, and the file is what
+        # counts. Others may charge it meanwhile, and a charge may not be written.
+        if account is None:
+            return bool(spent.events)
+        return account.own_charges > 0 and account.charges > charges
 
     try:
         with spent, working("fitting"):

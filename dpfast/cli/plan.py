@@ -105,6 +105,10 @@ def run(arguments: argparse.Namespace) -> None:
         say(f"Picture written to {arguments.plot}.")
 
 
+# Arguments that say nothing without bounds.
+_OF_TABLES = ("weight", "exposure", "person", "max_rows_per_person", "quantile", "set")
+
+
 def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...]]:
     """The solver's plan, and all accesses to the data."""
     if arguments.bounds is None:
@@ -113,11 +117,9 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
                 "give --columns, or --bounds with --target: without bounds the number of features "
                 "is not known, and no column is."
             )
-        of_tables = (arguments.weight, arguments.exposure, arguments.person)
-        if arguments.family != "auto" or any(of_tables):
-            raise ValueError(
-                "--family, --weight, --exposure and --person need --bounds; --loss does not."
-            )
+        if arguments.family != "auto" or any(getattr(arguments, name) for name in _OF_TABLES):
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in ("family", *_OF_TABLES))
+            raise ValueError(f"{options} need --bounds; --loss does not.")
         budget = Budget(arguments.epsilon, arguments.delta)
         check_promise(budget, arguments.rows)
         data_norm = 1.0 if arguments.data_norm is None else arguments.data_norm

@@ -314,9 +314,10 @@ def plan(
     _check_groups(chosen, shape, options)
     unknown = sorted(set(options) - set(chosen.options))
     if unknown:
+        other = "" if solver != "auto" else " Name the solver that has it: 'auto' knows of none."
         raise ValueError(
             f"solver_options must be among {', '.join(chosen.options)} for {chosen.name} (keyword "
-            f"arguments of plan and solve); got {', '.join(unknown)}."
+            f"arguments of plan and solve); got {', '.join(unknown)}.{other}"
         )
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(getattr(shape, "problem", shape), "unit", "row")

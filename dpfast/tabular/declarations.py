@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +27,7 @@ from dpfast.tabular.values import day_of
 
 #: Pairs of numbers that, for a target, are labels and not a range.
 _LABELS = ((0, 1), (1, 2), (-1, 1))
+_DATE_LIKE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}\b")
 # Short, and safe for values nested too deeply for repr.
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 60
@@ -106,7 +109,14 @@ def _short_entry(name: Any, entry: Any, categorical: bool) -> tuple[str, Any]:
 
 
 def _check_quotes(name: Any, entry: Any) -> None:
-    """Refuse two numbers in quotes, which are more often a range than two categories."""
+    """Refuse two texts in quotes that are more often the ends of a range than two categories."""
+    if all(_DATE_LIKE.match(text.strip()) for text in entry):
+        shown = json.dumps([text[:20] for text in entry])
+        raise DataError(
+            f"column {name!r}: two dates in another form than 2024-12-31 may be a range or two "
+            f'categories: write {{"dates": {shown}, "format": "%d.%m.%Y"}}, with their form, or '
+            f'{{"categories": {shown}}}.'
+        )
     if all(NUMBER.fullmatch(text.strip().lower()) for text in entry):
         low, high = map(float, entry)
         if (low, high) not in _LABELS:

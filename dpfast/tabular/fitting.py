@@ -132,7 +132,6 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     """
     budget = Budget(estimator.epsilon, estimator.delta)
     # What the estimator cannot take is refused before a range is paid for.
-    estimator._resolve_targets(None)
     thread_count(estimator.n_jobs)
     shape = _shape(estimator, schema, n_samples, in_memory)
     if not schema.learns:

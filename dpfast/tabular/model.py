@@ -418,7 +418,16 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             settings["max_rows_per_group"] = self.max_rows_per_group
-        return unfitted(self.estimator, schema, settings)
+        estimator = unfitted(self.estimator, schema, settings)
+        try:
+            estimator._resolve_targets(None)
+        except ValueError as error:
+            if "target_bounds" not in str(error):
+                raise
+            raise ValueError(
+                f"{error} (Of a table these are the declared range of {schema.target.name!r}.)"
+            ) from None
+        return estimator
 
     def _with_target(self, data: Any, y: Any, schema: TableSchema) -> Any:
         """The table with its target, from the forms in which scikit-learn passes it."""

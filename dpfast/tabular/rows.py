@@ -28,6 +28,8 @@ _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit in
 # A whole number in floating point.
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 
+_FULL = "The rows of a table are kept there during a fit: make room, or set TMPDIR to elsewhere"
+
 # Codes beyond this go to a temporary file, which only this process can open.
 _MEMORY_BYTES = 2**24
 # Rows that are encoded at once: they stay in cache on the way.
@@ -166,7 +168,12 @@ class _Records:
         return self.dtype.names or ()
 
     def append(self, records: NDArray[Any]) -> None:
-        self._file.write(records.tobytes())
+        try:
+            self._file.write(records.tobytes())
+        except OSError as error:
+            raise OSError(
+                error.errno, f"{error.strerror}. {_FULL}", tempfile.gettempdir()
+            ) from None
         self.length += len(records)
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:

@@ -198,6 +198,11 @@ class TestModels:
         assert again.family == name
         assert hasattr(again, "predict_proba") == hasattr(FAMILIES[name], "predict_proba")
 
+    def test_a_range_that_a_family_cannot_have_is_told_as_that_of_the_table(self):
+        bounds = {"age": [18, 90], "cost": [0, 1e4], "target": "cost"}
+        with pytest.raises(ValueError, match=r"must be > 0 .*the declared range of 'cost'"):
+            TableModel(bounds, "gamma").plan(1000)
+
     @pytest.mark.parametrize("family", ["gamma", "poisson", "negative-binomial"])
     def test_targets_without_a_deviance_are_named(self, family, table):
         positive = family == "gamma"

@@ -1,7 +1,9 @@
 """Rows of a table in compact codes: how much memory they take, and where they lie."""
 
+import errno
 import gc
 import os
+import tempfile
 import tracemalloc
 
 import numpy as np
@@ -79,6 +81,21 @@ def test_the_file_has_no_name_and_goes(monkeypatch):
     del other
     gc.collect()
     assert len(open_files()) == len(before)
+
+
+def test_a_full_directory_for_temporary_files_is_named():
+    class Full:
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    records = rows._Records(np.dtype(np.float64))
+    records._file = Full()
+    with pytest.raises(OSError, match=r"No space left .*set TMPDIR") as caught:
+        records.append(np.zeros(3))
+    assert caught.value.filename == tempfile.gettempdir()
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
