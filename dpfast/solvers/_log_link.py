@@ -50,6 +50,8 @@ _FARTHEST = 0.7
 _WIDE, _LEAST = 0.25, 2.0
 # Below so many rows a weight correlations are left alone; and clipped slopes shorten weights.
 _CORRELATED, _CLIPPED = 40.0, 20.0
+# The least clip, in units of the spread, and in means.
+_LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
 # The largest means are below the highest target that stands out times this.
 _BEYOND = 3.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.
@@ -164,6 +166,7 @@ def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -
     share = spread.weight / shape.max_weight
     u = settings.rows_per_weight * share
     found = link.settings(u)
+    found["clip"] = max(found["clip"], _LEAST_MEANS / spread.relative)
     changes = {name: found[name] for name in link.free}
     changes["link"] = replace(link, rows=link.rows * share)
     return replace(settings, rows_per_weight=u, **changes)
@@ -177,7 +180,7 @@ def automatic_settings(u: float) -> dict[str, Any]:
     """
     step = min(1.0, (u / 2.5) ** 2) / min(2.0, max(1.0, (u / 30.0) ** 0.35))
     settings = {
-        "clip": min(2.1, max(0.35, 0.35 * (u / 30.0) ** 0.45)),
+        "clip": min(2.1, max(_LEAST_CLIP, 0.35 * (u / 30.0) ** 0.45)),
         "learning_share": min(0.15, 0.05 + 2.0 / u),
         "step": step,
         "intercept_step": step,
