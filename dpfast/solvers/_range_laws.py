@@ -28,6 +28,8 @@ _NARROWER = 0.9
 _NOT_NORMAL = 0.03
 # Deviations of the laws: from a part of a bin to a part of all bins.
 _NARROWEST, _WIDEST = 0.25, 1.0 / 3.0
+# Deviations of the parts of a pair, in bins, and the shares of the first.
+_PAIRED, _PARTS = (0.25, 1.0), (0.25, 0.5, 0.75)
 # Laws that are not likelier than this for any histogram are not mixed.
 _UNLIKELY = 1e-15
 
@@ -70,16 +72,18 @@ class Search:
 class NormalLaws:
     """Normal laws of some widths and many centers, in bins; the outer bins have the tails.
 
-    Centers are half a width apart, or half a bin.
+    Centers are half a width apart, or half a bin.  Pairs of narrow laws far from each other, if
+    they have a weight beforehand, come last: of two humps a single law would miss one.
 
     Attributes
     ----------
     center, width, weight : ndarray of shape (l,)
-        A law counts by how far apart those of its width are.  Weights add up to 1.
+        A law counts by how far apart those of its width are.  Weights add up to 1.  Of pairs
+        center and width are 0.
     shares : ndarray of shape (l, bins)
     """
 
-    def __init__(self, bins: int, widths: int) -> None:
+    def __init__(self, bins: int, widths: int, pairs: float = 0.0) -> None:
         grid = []
         for width in np.geomspace(_NARROWEST, _WIDEST * bins, widths):
             step = 0.5 * max(1.0, width)
@@ -89,6 +93,12 @@ class NormalLaws:
         self.weight /= self.weight.sum()
         ends = np.concatenate([[-math.inf], np.arange(1.0, bins), [math.inf]])
         self.shares = normal_shares(ends, self.center[:, None], self.width[:, None])
+        if pairs > 0.0:
+            more = _pairs(ends)
+            self.shares = np.concatenate([self.shares, more])
+            self.center, self.width = (np.pad(p, (0, len(more))) for p in (self.center, self.width))
+            weight = np.full(len(more), pairs / len(more))
+            self.weight = np.append((1.0 - pairs) * self.weight, weight)
         self._squares = np.square(self.shares).sum(axis=1)
 
     def likelihoods(self, counts: Matrix, rows: Vector) -> Matrix:
@@ -111,10 +121,21 @@ class NormalLaws:
         return found
 
 
+def _pairs(ends: Vector) -> Matrix:
+    """Shares of laws of two narrow parts, half of the bins or more from each other."""
+    bins = len(ends) - 1
+    first, last = np.triu_indices(bins, bins // 2)
+    found = []
+    for width in _PAIRED:
+        one = normal_shares(ends, np.arange(0.5, bins)[:, None], np.full((bins, 1), width))
+        found += [part * one[first] + (1.0 - part) * one[last] for part in _PARTS]
+    return np.concatenate(found)
+
+
 @lru_cache(maxsize=4)
-def normal_laws(bins: int, widths: int) -> NormalLaws:
-    """The laws of so many widths for so many bins."""
-    return NormalLaws(bins, widths)
+def normal_laws(bins: int, widths: int, pairs: float = 0.0) -> NormalLaws:
+    """The laws of so many widths for so many bins, with pairs of this weight."""
+    return NormalLaws(bins, widths, pairs)
 
 
 def rows_told(counts: Matrix, rows: Vector) -> tuple[Vector, Vector]:

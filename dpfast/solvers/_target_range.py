@@ -33,6 +33,8 @@ _RANGE = "range of the targets"
 ROUNDS, _BINS = 5, 33
 # Of laws: more than for columns, since noise is in proportion to the range, and rows may be many.
 _WIDTHS = 14
+# Beforehand targets are in two places far from each other with this probability.
+_PAIRS = 0.01
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -148,7 +150,7 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
     Whether these are likelier than all others, and the shares of the targets to be expected in the
     bins: by these laws alone, if they are.
     """
-    laws = normal_laws(_BINS, _WIDTHS)
+    laws = normal_laws(_BINS, _WIDTHS, _PAIRS)
     likelihoods = laws.likelihoods(counts, rows)
     filling, others = right * _filling(), (1.0 - right) * laws.weight
     is_right = bool(likelihoods @ filling > likelihoods @ others)
@@ -168,7 +170,7 @@ def _start(shares: Matrix, counts: Matrix, rows: Vector, quantile: float | None)
 
 def _filling() -> Vector:
     """Weights of the laws if the declared bounds are right."""
-    laws = normal_laws(_BINS, _WIDTHS)
+    laws = normal_laws(_BINS, _WIDTHS, _PAIRS)
     near = np.exp(-0.5 * ((laws.center / _BINS - 0.5) / _AROUND) ** 2)
     found: Vector = laws.weight * near * (laws.width >= _FILLS * _BINS)
     found /= found.sum()

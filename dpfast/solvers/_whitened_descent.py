@@ -48,9 +48,10 @@ _FORGET = 0.5
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
-# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
-# shorter in the coordinates the fewer there are, by a half at the second.
-_CURVED, _SHORT = 4.0, 2.0
+# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere, and that of
+# several classes; and rows are the shorter in the coordinates the fewer there are, by a half at the
+# last.
+_CURVED, _CURVED_SEVERAL, _SHORT = 4.0, 3.0, 2.0
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
@@ -269,10 +270,10 @@ def _without_noise(
     Steps were longer by the factor `change`.
     """
     free, several = coordinates.free, settings.classes is not None
-    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  So it is
-    # for several classes, too; but noise of flatter ground would explain strong signals, of which
-    # few steps find only a part.
-    curved = 1.0 if several else min(1.0, settings.rows_per_weight / _CURVED)
+    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  For several
+    # classes up to fewer: noise of flatter ground would explain strong signals, of which few steps
+    # find only a part.
+    curved = min(1.0, settings.rows_per_weight / (_CURVED_SEVERAL if several else _CURVED))
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
     v[:free] *= kept(v[:free], deviation, v[:free].size - several * free)
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)

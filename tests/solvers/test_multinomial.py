@@ -448,3 +448,15 @@ def test_weights_without_a_signal_are_drawn_to_zero():
     drawn = LogisticRegression(0.3, 1e-6, **declared).fit(X, y)
     noisy = LogisticRegression(0.3, 1e-6, **declared, solver_options={"james_stein": False})
     assert np.linalg.norm(drawn.coef_) < 0.9 * np.linalg.norm(noisy.fit(X, y).coef_)
+
+
+def test_without_a_signal_many_columns_and_few_rows_end_near_the_constant():
+    """Noise that few clipped steps pile up is more than where the loss is curved as usual."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3_000, 100))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.integers(0, 3, 3_000)
+    for seed in range(2):
+        model = LogisticRegression(0.3, classes=[0, 1, 2], data_norm=1.0, random_state=seed)
+        told = model.fit(X, y).predict_proba(X)[np.arange(3_000), y]
+        assert -np.mean(np.log(told)) < math.log(3.0) + 0.1

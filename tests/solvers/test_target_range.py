@@ -19,16 +19,21 @@ from dpfast import (
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers._range_laws import normal_laws
-from dpfast.solvers._target_range import _filling, _likely, learn_range, share
+from dpfast.solvers._target_range import _PAIRS, _filling, _likely, learn_range, share
 
 
-def learned(y, epsilon, seed=0, intercept=1.0):
-    """Center and half the width, found among declared bounds of -1 and 1."""
+def placed(y, epsilon, seed=0, intercept=1.0):
+    """What is found among declared bounds of -1 and 1."""
     X = np.zeros((len(y), 1))
     problem = Problem(X, y, "huber", data_norm=1.0, intercept=intercept)
     settled = plan(problem, "dp-whitened-gd", Budget(epsilon, 1e-6))
     curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
-    return learn_range(settled.settings.target_range, curator)[:2]
+    return learn_range(settled.settings.target_range, curator)
+
+
+def learned(*arguments, **options):
+    """Its center and half the width."""
+    return placed(*arguments, **options)[:2]
 
 
 @pytest.mark.parametrize("width", [1e-2, 0.1, 0.9])
@@ -66,10 +71,18 @@ def test_a_thousandth_of_the_bounds_is_found_by_few_rows(place, epsilon):
 
 def test_declared_bounds_are_right_until_counts_say_otherwise():
     nothing, filled, narrow = np.zeros((3, 1, 33))
-    filled[:], narrow[0, 3] = 5.0 * _filling() @ normal_laws(33, 14).shares, 5.0
+    filled[:], narrow[0, 3] = 5.0 * _filling() @ normal_laws(33, 14, _PAIRS).shares, 5.0
     rows = np.array([5.0])
     assert [_likely(counts, rows, 0.75)[0] for counts in (nothing, filled, narrow)] == [1, 1, 0]
     assert not _likely(filled, rows, 0.0)[0]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.4])
+def test_a_descent_begins_between_two_places_far_apart(epsilon):
+    """One narrow law explains half of the rows as well as none, and misses the other half."""
+    y = np.where(np.arange(1_000) < 550, -1.0, 1.0)
+    starts = [placed(y, epsilon, seed).start for seed in range(20)]
+    assert np.mean(np.square(starts - y.mean())) < 0.1 * y.var()
 
 
 @pytest.mark.parametrize("rows", [1, 6, 12, 25])
