@@ -291,8 +291,9 @@ def plan(
     elif target_rounds > 0:
         for_targets = _target_range.share(rows)
         for_tails = _target_tails.share(rows) if is_mean(shape.loss) else 0.0
-    # The count of long rows takes as much as a round.
-    for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
+    for_ranges = _column_ranges.cost(range_rounds, a_round)
+    if learning_share == "auto":
+        options["learning_share"] -= _column_ranges.from_moments(for_ranges)
     left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.
