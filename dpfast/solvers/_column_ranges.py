@@ -36,6 +36,9 @@ _WIDTHS = 10
 # then, and up to the most; the count of long rows as much, but no more than the last.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST, _MOST_FOR_LONG = 1e-4, 0.003, 0.025, 0.008
+# Where fewer rows are behind a weight, times µ, the model stays near a constant anyway, and that is
+# the most of a round, too.
+_HOPELESS = 2.5
 # What all of it costs beyond the first is to this part taken from the columns' moments.
 _CHEAP, _FROM_MOMENTS = 0.032, 0.5
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
@@ -73,16 +76,18 @@ class ColumnRanges:
     rounds: int
 
 
-def share(rows: float, columns: int) -> float:
+def share(rows: float, columns: int, u: float) -> float:
     """Of the budget, in units of mu², of one round; 0 if it would cost too much.
 
-    `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root.
+    `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root; `u`
+    are the rows behind one weight, times µ.
     """
     if columns == 0:
         return 0.0
     needed = columns * (_LEAST_SEEN / rows) ** 2
     ample = columns * (_AMPLE / rows) ** 2
-    return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
+    most = _MOST if u >= _HOPELESS else _MOST_FOR_LONG
+    return max(needed, min(ample, _USUAL), _LEAST) if needed <= most else 0.0
 
 
 def cost(rounds: int, share: float) -> float:

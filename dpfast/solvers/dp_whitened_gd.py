@@ -281,7 +281,7 @@ def plan(
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     target_rounds = _check_target_rounds(target_rounds, shape)
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
+    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric), u)
     range_rounds = _check_range_rounds(range_rounds, a_round)
     for_targets = for_tails = 0.0
     if linked:
