@@ -33,14 +33,9 @@ ROUNDS, _BINS = 3, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; the count of long rows as much, but no more than the last.
+# then, and up to the most; and so does the count of long rows.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
-_LEAST, _USUAL, _MOST, _MOST_FOR_LONG = 1e-4, 0.003, 0.025, 0.008
-# Where fewer rows are behind a weight, times µ, the model stays near a constant anyway, and that is
-# the most of a round, too.
-_HOPELESS = 2.5
-# What all of it costs beyond the first is to this part taken from the columns' moments.
-_CHEAP, _FROM_MOMENTS = 0.032, 0.5
+_LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
 # counts do not show, if two neighboring bins hold this part of the rows.
 _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
@@ -76,28 +71,16 @@ class ColumnRanges:
     rounds: int
 
 
-def share(rows: float, columns: int, u: float) -> float:
+def share(rows: float, columns: int) -> float:
     """Of the budget, in units of mu², of one round; 0 if it would cost too much.
 
-    `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root; `u`
-    are the rows behind one weight, times µ.
+    `rows` is ``µ n / √k``, and a count's noise ``√columns`` over it and over the share's root.
     """
     if columns == 0:
         return 0.0
     needed = columns * (_LEAST_SEEN / rows) ** 2
     ample = columns * (_AMPLE / rows) ** 2
-    most = _MOST if u >= _HOPELESS else _MOST_FOR_LONG
-    return max(needed, min(ample, _USUAL), _LEAST) if needed <= most else 0.0
-
-
-def cost(rounds: int, share: float) -> float:
-    """Of so many rounds, and of the count of long rows."""
-    return rounds * share + min(share, _MOST_FOR_LONG) if rounds > 0 else 0.0
-
-
-def from_moments(cost: float) -> float:
-    """How much less the columns' moments cost, since they have less to find."""
-    return _FROM_MOMENTS * max(0.0, cost - _CHEAP)
+    return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
 
 
 def planned(
@@ -109,7 +92,7 @@ def planned(
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(min(share, _MOST_FOR_LONG), LongRows(shape), _LONG_ROWS)
+    long_rows = release(share, LongRows(shape), _LONG_ROWS)
     return ColumnRanges(histogram, long_rows, rounds)
 
 

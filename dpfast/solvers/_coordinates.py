@@ -55,12 +55,9 @@ _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
-# the center than that tells, in the first round and later; how much wider rounds begin; how well
-# the center is known; and how much wider a scale may end.
-_FARTHER, _HARDLY_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 1.0, 2.0, 0.5, 10.0
-# And how much wider their scale is than counts say where noise hides their mean absolute value, and
-# the part of that value which noise has where it is half of this.
-_AT_MOST, _HIDDEN = 1.5, 0.12
+# the center than that tells; how much wider rounds begin; how well the center is known; and how
+# much wider a scale may end.
+_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 2.0, 0.5, 10.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -361,10 +358,8 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         low, high = _variance_bounds(size, mean, apart, scale, height)
         guess = low ** (1.0 - tail) * high**tail
         # Where entries are, on average, no farther from the center than their range tells.
-        first = mechanism is moments[0]
-        farther = (_FARTHER if first else _HARDLY_FARTHER) * apart
-        near = ranged & (scale * (size - farther) < deviations / math.sqrt(_NORMAL))
-        if first:
+        near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
+        if mechanism is moments[0]:
             narrow = np.minimum(high, np.square(_WIDER * deviations))
             guess = np.where(near, narrow, high)
             low = np.where(near, np.minimum(low, narrow), low)
@@ -374,10 +369,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             variance, doubt = measured
             guess = np.clip(guess, variance, variance + _BELIEF_IN_SQUARES * doubt)
             spiky = variance - doubt > _SPIKY * low
-        if not first:
+        if mechanism is not moments[0]:  # no room for spikes
             found = low if measured is None else np.maximum(low, measured[0])
-            found = _without_spikes(found, deviations, apart / np.maximum(size, apart))
-            guess = np.where(near, np.minimum(guess, found), guess)
+            guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread
@@ -419,18 +413,6 @@ def _variance_bounds(
     high = np.maximum(size, _UNSEEN * noise) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
-
-
-def _without_spikes(variance: Vector, deviations: Vector, doubt: Vector) -> Vector:
-    """Squares of the scales of columns that have no room for spikes.
-
-    Coordinates have the usual mean square then; where noise is a large part of the mean absolute
-    values, `doubt`, they are nearly as short as the deviations that counts told make them.
-    """
-    usual = variance / _SQUARE
-    trust = np.square(doubt) / (np.square(doubt) + _HIDDEN**2)
-    wider = np.maximum(1.0, np.square(_AT_MOST * deviations) / usual)
-    return np.asarray(usual * wider**trust, dtype=np.float64)
 
 
 def _rareness(

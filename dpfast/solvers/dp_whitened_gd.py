@@ -281,7 +281,7 @@ def plan(
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     target_rounds = _check_target_rounds(target_rounds, shape)
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric), u)
+    a_round = 0.0 if grouped else _column_ranges.share(rows, len(numeric))
     range_rounds = _check_range_rounds(range_rounds, a_round)
     for_targets = for_tails = 0.0
     if linked:
@@ -291,9 +291,8 @@ def plan(
     elif target_rounds > 0:
         for_targets = _target_range.share(rows)
         for_tails = _target_tails.share(rows) if is_mean(shape.loss) else 0.0
-    for_ranges = _column_ranges.cost(range_rounds, a_round)
-    if learning_share == "auto":
-        options["learning_share"] -= _column_ranges.from_moments(for_ranges)
+    # The count of long rows takes as much as a round.
+    for_ranges = (range_rounds + 1) * a_round if range_rounds > 0 else 0.0
     left = _left(options, for_targets + for_ranges + for_tails)
 
     # With a log link slopes are in units that the run learns.

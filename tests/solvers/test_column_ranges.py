@@ -120,29 +120,6 @@ def test_noise_in_the_count_of_long_rows_is_not_taken_for_rows():
     assert sum(told is not None for told in found) >= 23
 
 
-def test_far_too_wide_bounds_at_a_tiny_budget_do_not_hide_a_signal():
-    """Ranges are worth several hundredths of the budget, in part those of the moments."""
-    rng = np.random.default_rng(7)
-    z = rng.standard_normal((10_000, 10))
-    y = np.where(rng.logistic(size=10_000) < z @ np.linspace(-1.0, 1.0, 10), 1.0, -1.0)
-    problem = declared(0.3 + 2e-3 * z, y)
-    budget, relation = Budget(0.1, DELTA), {"neighboring_relation": "add_or_remove_one"}
-    settled = plan(problem, "dp-whitened-gd", budget, **relation).settings
-    assert settled.learning.ranges is not None
-    assert settled.learning_share < min(0.2, 0.05 + 2.5 / settled.rows_per_weight)
-    for seed in range(2):
-        w = solve(problem, "dp-whitened-gd", budget, **relation, random_state=seed).w
-        assert problem.objective(w) / 10_000 < 0.6
-
-
-def test_ranges_are_not_worth_much_where_weights_stay_near_zero():
-    shape = ProblemShape(2_000, 400, data_norm=20.0, loss=Loss("logistic"))
-    assert _column_ranges.share(120.0, 3, 5.0) > 0.008
-    assert _column_ranges.share(120.0, 3, 2.0) == 0.0
-    settled = plan(shape, "dp-whitened-gd", Budget(1.0, DELTA))
-    assert settled.settings.learning.ranges is None
-
-
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_the_share_lets_rows_stand_out(relation):
     """All rows are at least ten times the noise of a count, and cost a few hundredths at most."""
