@@ -609,6 +609,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"prior must have a target for each row and {shape.n_features} columns, as the "
                 f"private rows; got {X.shape} and {len(y)} targets."
             )
+        if len(np.unique(y)) == 1:
+            # They would say that others are impossible, and a fit with few rows believe it.
+            raise ValueError(
+                "prior must have rows of different targets; got one target. Such rows tell nothing "
+                "of the weights."
+            )
         length = np.maximum(row_lengths(X) / shape.data_norm, 1.0)
         return X / length[:, None], y
 

@@ -185,6 +185,7 @@ def test_a_prior_is_cloned_with_its_estimator():
         ({"prior": (np.ones((3, 5)),)}, ValueError, r"prior must be a pair \(X, y\)"),
         ({"prior": (np.ones((3, 4)), [0, 1, 0])}, ValueError, "prior must have a target for each"),
         ({"prior": (np.ones((3, 5)), [0, 1])}, ValueError, "prior must have a target for each"),
+        ({"prior": (np.ones((3, 5)), [1, 1, 1])}, ValueError, "rows of different targets"),
         ({"prior": (np.full((3, 5), np.nan), [0, 1, 0])}, ValueError, r"prior\[0\] contains NaN"),
         ({"prior": (np.ones((2, 5)), [0, 7])}, ValueError, "y must hold only the declared classes"),
         ({"alpha": 0.1}, ValueError, "nothing else is asked of it"),
