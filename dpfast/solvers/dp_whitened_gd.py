@@ -333,7 +333,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if linked else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range),
+        regime=regime(options["step"], target_range, grouped and shape.loss.kind == "regression"),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         link=link,
