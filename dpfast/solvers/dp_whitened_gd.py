@@ -300,7 +300,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range),
+        regime=regime(options["step"], target_range, grouped and shape.loss.kind == "regression"),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,

@@ -186,6 +186,11 @@ def test_the_plan_says_whether_targets_are_found_in_wide_bounds():
 
     assert "not to find targets" in regime(60)
     assert regime(5_000) == "all weights"
+    of_persons = Problem(
+        np.zeros((9, 1)), np.zeros(9), "huber", data_norm=1.0, groups=[0, 1, 1] * 3
+    )
+    said = plan(of_persons, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
+    assert said.endswith("targets are taken to fill their bounds")
 
 
 def test_only_numbers_have_a_range():
