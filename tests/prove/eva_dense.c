@@ -4,15 +4,15 @@
 static void check(dpfast_loss loss, ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar scalar,
                   int sign)
 {
-    const ptrdiff_t dim = dimension_of(d, sign);
+    const ptrdiff_t dim = dimension_of(d, sign), classes = n * d < 400 ? 5 : 1;
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
     const double *w = any_doubles(dim);
     double *per_row = any_doubles(n), *gradient = any_doubles(dim), sum;
     double *curvature_rows = any_doubles(n * dim);
     dpfast_dense_row_norms(&rows, per_row);
     dpfast_dense_margins(&rows, w, per_row);
-    dpfast_dense_class_margins(&rows, 5, any_doubles(5 * dim), any_doubles(5 * n));
-    dpfast_dense_add_class_rows(&rows, 5, any_doubles(5 * n), any_doubles(5 * dim));
+    dpfast_dense_class_margins(&rows, classes, any_doubles(classes * dim), any_doubles(classes * n));
+    dpfast_dense_add_class_rows(&rows, classes, any_doubles(classes * n), any_doubles(classes * dim));
     dpfast_dense_objective(&rows, &loss, w, any_double(), &sum);
     dpfast_dense_gradient(&rows, &loss, w, any_double(), any_double(), gradient, &sum);
     dpfast_dense_curvature_rows(&rows, &loss, w, any_int(-2, 2), curvature_rows);
