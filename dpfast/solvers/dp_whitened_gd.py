@@ -292,6 +292,7 @@ def plan(
     left = _left(options, slopes.share + for_ranges + for_tails)
 
     target_range = slopes.learned.get("target_range")
+    of_groups = clips_groups(shape) and shape.loss.kind == "regression"
     settings = Settings(
         **options,
         **slopes.learned,
@@ -300,7 +301,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range, grouped and shape.loss.kind == "regression"),
+        regime=regime(options["step"], target_range, of_groups),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
