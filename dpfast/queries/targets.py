@@ -20,6 +20,9 @@ Vector = NDArray[np.float64]
 class _Counts(Query):
     """Rows by the place of their target, each by its weight: one count for each of the places."""
 
+    # Whether a group contributes the mean over its rows.
+    by_group = False
+
     def __init__(self, shape: ProblemShape, count: int) -> None:
         self.shape, self.dimension = shape, count
 
@@ -39,7 +42,7 @@ class _Counts(Query):
         places that depend on where it looked before, that is on other rows.
         """
         edges, total = np.sort(edges), np.zeros(self.dimension)
-        for part in prepared.map_blocks(partial(_counts, edges=edges)):
+        for part in prepared.map_blocks(partial(_counts, edges=edges, by_group=self.by_group)):
             total += part
         return total
 
@@ -129,9 +132,12 @@ class TargetHistogram(_Counts):
     """Rows by their target, in bins of equal width, each by its weight.
 
     The arguments are the lower end of the first bin and the upper end of the last one, which also
-    count what lies below and above.
+    count what lies below and above.  A group of rows contributes the mean over them, whatever their
+    weights are.
 
-    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`.
+    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`; of groups ``√k``:
+    what a group adds has no negative entry and adds up to 1, so two groups are no farther apart
+    than two rows of weight 1.
 
     Parameters
     ----------
@@ -139,6 +145,21 @@ class TargetHistogram(_Counts):
     count : int
         How many bins there are.
     """
+
+    def __init__(self, shape: ProblemShape, count: int) -> None:
+        super().__init__(shape, count)
+        self.by_group = shape.several_rows
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        """Return the l2 distance that the docstring proves."""
+        apart = math.sqrt(records_apart(neighboring_relation))
+        return apart if self.by_group else apart * self.shape.max_weight
+
+    def rounding_error(self) -> float:
+        """Return the error of the additions of weights, or of shares of groups."""
+        if not self.by_group:
+            return super().rounding_error()
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * self.shape.n_samples
 
     def check_point(self, *point: Any) -> None:
         """Refuse bins without a width.
@@ -203,10 +224,11 @@ class TargetTails(_Counts):
         return self.count(prepared, np.concatenate([place - far[-2::-1], place + far]))
 
 
-def _counts(problem: RowAccess, edges: Vector) -> Vector:
+def _counts(problem: RowAccess, edges: Vector, by_group: bool = False) -> Vector:
     """The counts of some rows."""
     octave = np.searchsorted(edges[:-1], problem.target)
-    return np.bincount(octave, problem.sample_weight, len(edges)).astype(np.float64)
+    weight = problem.row_shares() if by_group else problem.sample_weight
+    return np.bincount(octave, weight, len(edges)).astype(np.float64)
 
 
 def _cut_sum(problem: RowAccess, top: float) -> float:

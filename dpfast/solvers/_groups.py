@@ -6,7 +6,9 @@ rows.  How long such vectors are depends on how many rows there are, and on how 
 
 1. releases counts of the groups by size, from a small share of the budget, and makes the steps that
    fit the mean size; clipping, steps and momentum follow, since every row helps against the noise;
-2. releases with every gradient how alike groups pull (:class:`~dpfast.queries.GroupGradient`),
+2. releases counts of the targets, of the mean over a group's rows, for losses of residuals: where
+   these lie in bounds that may be far too wide tells where to begin, and how long gradients are;
+3. releases with every gradient how alike groups pull (:class:`~dpfast.queries.GroupGradient`),
    and sets the radius of the next gradient by it.
 
 Coordinates are learned from the means over the groups' rows, which cost what single rows do.
@@ -156,16 +158,25 @@ class Pace:
     shape : ProblemShape
     row_norm : float
         To which single rows' gradients are clipped.
+    half : float, default=1.0
+        Half the width of the targets' range, in units of which the descent is.
     """
 
     def __init__(
-        self, groups: Groups, mechanism: Gaussian, shape: ProblemShape, row_norm: float
+        self,
+        groups: Groups,
+        mechanism: Gaussian,
+        shape: ProblemShape,
+        row_norm: float,
+        half: float = 1.0,
     ) -> None:
         assert isinstance(mechanism.query, GroupGradient)
         assert groups.mean is not None
         part = 1.0 / (shape.max_rows_per_group or 1)
         self.rows = groups.mean * part  # behind one group, in units of what one counts at most
-        self._row_norm, self._unit = row_norm, row_norm * part * shape.max_weight
+        # Slopes of residuals are in proportion to them.
+        self._row_norm, self._half = half * row_norm, half
+        self._unit = self._row_norm * part * shape.max_weight
         self._gauge, self._largest = groups.power(0.5), groups.largest
         self._weight = mechanism.query.weight * shape.n_samples
         # The guess is worth as much as a release of this deviation.
@@ -180,13 +191,18 @@ class Pace:
         return self._unit * max(1.0, _RADIUS * self._gauge / share)
 
     @property
+    def change(self) -> float:
+        """By which factor noise in the weights is larger than planned."""
+        return self.norm / (self._half * self.rows)
+
+    @property
     def point(self) -> tuple[float, float, float]:
         """What the next gradient is asked with."""
         return _ROW * self._row_norm, self.norm, self._gauge
 
     def gradient(self, answer: Vector) -> Vector:
         """The gradient of a noisy answer, whose alikeness the next one follows."""
-        gradient: Vector = answer[:-1] * self.norm
+        gradient: Vector = answer[:-1] * (self.norm / self._half)
         total = self._precision + self._each
         self._share += (answer[-1] / self._weight - self._share) * self._each / total
         self._precision = total

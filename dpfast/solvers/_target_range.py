@@ -116,7 +116,9 @@ def planned(
     With a `tail`, the range need not hold this share of the rows on either side.
     """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
-    rows, centered = shape.n_samples * shape.max_weight, shape.intercept != 0.0
+    # A group of rows counts one, whatever the weights of its rows.
+    rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
+    centered = shape.intercept != 0.0
     return TargetRange(histogram, bound, rounds, rows, centered, tail * rows, quantile)
 
 

@@ -159,7 +159,8 @@ def descend(
     last = v
     pace = None
     if settings.groups is not None:
-        pace = _groups.Pace(settings.groups, mechanism, shape, settings.clip_norm)
+        clip = settings.clip_norm
+        pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.weights)
         step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
@@ -205,7 +206,7 @@ def descend(
             total, points, told = total + v, points + z, told + noisy
     mean = total / (steps - first)
     if pace is not None:
-        change = pace.norm / pace.rows
+        change = pace.change
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
     if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
@@ -246,10 +247,12 @@ class _Units:
         if spread is None:
             return cls(settings.ridge)
         if isinstance(spread, Place):
-            half = spread.half
+            half, begin = spread.half, spread.start / spread.half
+            if settings.groups is not None:  # their gradients are of the loss as it was declared
+                return cls(settings.ridge, half, half, intercept=begin)
             scale = spread.stretch(loss)
             ridge = settings.ridge * half / scale
-            return cls(ridge, half, scale, (scale, half), intercept=spread.start / half)
+            return cls(ridge, half, scale, (scale, half), intercept=begin)
         # Slopes are in units of the spread, and the curvature is that at the mean.
         planned = settings.clip_norm / math.sqrt(shape.dim)
         relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned

@@ -208,12 +208,12 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
-def regime(step: float, target_range: TargetRange | None, groups_of_numbers: bool = False) -> str:
-    """What the budget is enough for; the range of targets of groups of rows is not learned."""
+def regime(step: float, target_range: TargetRange | None, in_bounds: bool = False) -> str:
+    """What the budget is enough for; `in_bounds` if no range of the targets is learned."""
     said = "near a constant prediction" if step < _FULL_STEP else "all weights"
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
-    if groups_of_numbers:
+    if in_bounds:
         said += "; targets are taken to fill their bounds"
     return said
 

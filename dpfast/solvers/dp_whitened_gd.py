@@ -212,9 +212,9 @@ def plan(
         Stein 1961).
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
-        of numbers without a log link, which has its own, and none for classes.  With any of them, a
-        loss that is quadratic in the whole range has the tails counted, too, if there are rows
-        enough to see them.
+        of numbers without a log link, which has its own, and none for classes; of groups of rows,
+        for the squared and Huber's loss alone.  With any of them, a loss that is quadratic in the
+        whole range has the tails counted, too, if there are single rows enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
@@ -283,16 +283,17 @@ def plan(
         slopes = _in_units_of_spread(shape, clip_norm, limit, u, link)
     elif target_rounds > 0:
         slopes = _in_units_of_range(shape, clip_norm, limit, target_rounds, u, rows, release)
-    elif clips_groups(shape):
+    if clips_groups(shape):
         query = _groups.gradient_query(shape, limit, neighboring_relation)
         groups = _groups.planned(release, shape, free, automatic, u)
-        slopes = _Slopes(_groups.SIZES_SHARE, query, {"groups": groups})
-    counts_tails = target_rounds > 0 and is_mean(shape.loss)
+        share, learned = slopes.share + _groups.SIZES_SHARE, {"groups": groups}
+        slopes = _Slopes(share, query, slopes.learned | learned)
+    counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
     left = _left(options, slopes.share + for_ranges + for_tails)
 
     target_range = slopes.learned.get("target_range")
-    of_groups = clips_groups(shape) and shape.loss.kind == "regression"
+    in_bounds = shape.loss.kind == "regression" and clips_groups(shape) and target_rounds == 0
     settings = Settings(
         **options,
         **slopes.learned,
@@ -301,7 +302,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range, of_groups),
+        regime=regime(options["step"], target_range, in_bounds),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
@@ -358,16 +359,18 @@ def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> f
 
 
 def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
-    grouped = clips_groups(shape)
     numbers = shape.loss.kind == "regression" and not shape.loss.log_link
+    # Of groups the loss is as declared: a corner would be too wide for a narrower range.
+    able = numbers and (shape.loss.even or not clips_groups(shape))
     if target_rounds == "auto":
-        return _target_range.ROUNDS if numbers and not grouped else 0
+        return _target_range.ROUNDS if able else 0
     rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if rounds > 0 and (grouped or not numbers):
-        whose = "groups of rows" if grouped else f"the loss {shape.loss.name!r}"
+    if rounds > 0 and not able:
+        whose = " of groups of rows" if numbers else ""
         raise ValueError(
-            f"target_rounds must be 0 for {whose}; got {rounds}. Only single numbers without a "
-            "log link have a range that is learned."
+            f"target_rounds must be 0 for the loss {shape.loss.name!r}{whose}; got {rounds}. Only "
+            "numbers without a log link have a range that is learned, of groups with the squared "
+            "or Huber's loss."
         )
     return rounds
 

@@ -438,6 +438,16 @@ def group_cases() -> list[Case]:
         )
     ]
     for most in (None, 3):
+        cases.append(
+            Case(
+                f"targets in bins, at most {most} rows",
+                lambda size, most=most: TargetHistogram(group_shape(HUBER, size, most), 6),
+                lambda query: [(-1.0, 1.0)],
+                persons(3, NUMBERS),
+                grouped(problem_of(HUBER, max_rows_per_group=most), mixed),
+                both,
+            )
+        )
         limited = partial(problem, max_rows_per_group=most)
         orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
@@ -522,8 +532,6 @@ def _cases_of_parts() -> list[Case]:
         ("losses of candidates", LOGISTIC, SIGNS,
          lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
-        ("targets in bins", HUBER, NUMBERS, lambda shape: TargetHistogram(shape, 6),
-         lambda query: [(-1.0, 1.0)], 0.99),
         ("tails of targets", HUBER, NUMBERS, lambda shape: TargetTails(shape, 3),
          lambda query: [(0.1, 0.01, 1.1)], 0.99),
         ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),

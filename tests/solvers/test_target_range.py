@@ -186,11 +186,30 @@ def test_the_plan_says_whether_targets_are_found_in_wide_bounds():
 
     assert "not to find targets" in regime(60)
     assert regime(5_000) == "all weights"
-    of_persons = Problem(
-        np.zeros((9, 1)), np.zeros(9), "huber", data_norm=1.0, groups=[0, 1, 1] * 3
-    )
-    said = plan(of_persons, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
-    assert said.endswith("targets are taken to fill their bounds")
+    of_persons = {
+        loss: Problem(np.zeros((9, 1)), np.zeros(9), loss, data_norm=1.0, groups=[0, 1, 1] * 3)
+        for loss in ("huber", "pinball")
+    }
+    said = {
+        loss: plan(problem, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
+        for loss, problem in of_persons.items()
+    }
+    assert "not to find targets" in said["huber"]
+    assert said["pinball"].endswith("targets are taken to fill their bounds")
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, HuberRegressor])
+def test_targets_of_persons_are_found_in_wide_bounds(kind):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(1200), rng.integers(1, 9, 1200))
+    X = rng.uniform(-1.0, 1.0, (len(groups), 3))
+    y = 13.0 + X @ [6.0, -4.0, 3.0] + rng.normal(0.0, 3.0, 1200)[groups]
+    model = kind(
+        epsilon=1.0, delta=1e-6, data_norm=math.sqrt(3.0), target_bounds=(0.0, 500.0),
+        max_rows_per_group=8, random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    best = np.var(y - 13.0 - X @ [6.0, -4.0, 3.0]) / np.var(y)
+    assert np.mean((y - model.predict(X)) ** 2) / np.var(y) < best + 0.03
 
 
 def test_only_numbers_have_a_range():
