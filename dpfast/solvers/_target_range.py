@@ -45,6 +45,8 @@ _RIGHT, _FILLS, _AROUND, _TELL = 0.75, 0.1, 0.05, 20.0
 # there on no more than leaves as much for all else, in units of mu.
 _ROWS_SEEN, _LEAST, _MOST = 20.0 * SEEN * math.sqrt(8.5), 0.01, 0.1
 _ALL_SEEN, _MOST_FOR_FEW, _HOPELESS = 7.5, 0.5, 7.0
+# Rows weigh less than they may if their counts are so many deviations fewer.
+_LIGHTER = 4.0
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
 
@@ -129,7 +131,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
-        rows = target.rows * row
+        rows = _weighing(counts, target.rows * row)
         declared = high - low == 2.0 * target.bound
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
@@ -144,6 +146,12 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
             search.narrow(first, last)
             low, high = float(search.low[0]), float(search.high[0])
     return Place(0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start)
+
+
+def _weighing(counts: Matrix, rows: Vector) -> Vector:
+    """What all rows weigh: as much as they may, unless their counts are surely fewer."""
+    told, noise = np.sum(counts, axis=1), math.sqrt(_BINS)
+    return np.where(rows - told > _LIGHTER * noise, np.maximum(told, noise), rows)
 
 
 def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Matrix]:

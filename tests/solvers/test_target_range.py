@@ -217,3 +217,14 @@ def test_only_numbers_have_a_range():
     with pytest.raises(ValueError, match="target_rounds must be 0 for the loss 'logistic'"):
         plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6), target_rounds=2)
     assert math.isfinite(share(1e-6))
+
+
+def test_rows_that_weigh_less_than_they_may_are_found_in_wide_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (6000, 3))
+    y = 13.0 + X @ [6.0, -4.0, 3.0] + rng.normal(0.0, 3.0, 6000)
+    model = LinearRegression(
+        epsilon=2.0, delta=1e-6, data_norm=math.sqrt(3.0), target_bounds=(0.0, 500.0),
+        max_weight=10.0, random_state=0,
+    ).fit(X, y, sample_weight=np.ones(6000))  # fmt: skip
+    assert np.mean((y - model.predict(X)) ** 2) < 1.05 * 3.0**2
