@@ -13,7 +13,7 @@ import pytest
 from audit.worst_cases import Cell, Pair, WorstCase, canaries, cells, perturbed, whole_fits
 from solvers import test_contract
 
-from dpfast import Budget, Problem, ProblemShape, plan
+from dpfast import Budget, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.optimizers import OPTIMIZERS
@@ -93,11 +93,15 @@ def test_ledger_skipped(monkeypatch, classification):
 
     monkeypatch.setattr(Curator, "release", for_free)
     contract = test_contract.TestEverySolver().test_ledger_holds_the_planned_events
-    given = "dp-gd", Budget(1.0, 1e-6), "replace_one", classification
-    assert fails(contract, *given)
+
+    def given():
+        problem = test_contract.problem_for("dp-gd", *classification)
+        return [solve(problem, "dp-gd", Budget(1.0, 1e-6))], "replace_one"
+
+    assert fails(lambda: contract(*given()))
     assert refuted(cell(OUTPUT.format("replace_one")), 2000)
     monkeypatch.undo()
-    assert not fails(contract, *given)
+    assert not fails(lambda: contract(*given()))
 
 
 @pytest.mark.parametrize("solver", ["output-perturbation", "dp-nag", "dp-whitened-gd", "privgene"])
@@ -107,7 +111,8 @@ def test_spent_after_the_data_was_touched(solver, monkeypatch):
     (diffprivlib's accountant checks before a fit and spends after it.)
     """
     contract = test_contract.TestEverySolver().test_an_empty_ledger_stops_it_before_data
-    given = solver, Budget(1.0, 1e-6), "replace_one"
+    budget = Budget(1.0, 1e-6)
+    given = plan(test_contract.SHAPES[solver], solver, budget), budget
     assert not fails(contract, *given)
     honest = Curator.release
 
@@ -151,10 +156,14 @@ def test_noise_reused(monkeypatch, classification):
         return drawn[scale, n]
 
     contract = test_contract.TestEverySolver().test_every_weight_is_noisy
-    given = "dp-gd", Budget(1.0, 1e-6), "replace_one", classification
-    assert not fails(contract, *given)
+    problem, budget = test_contract.problem_for("dp-gd", *classification), Budget(1.0, 1e-6)
+
+    def runs():
+        return [solve(problem, "dp-gd", budget) for _ in range(3)]
+
+    assert not fails(contract, runs())
     monkeypatch.setattr(SecureGenerator, "discrete_gaussian", again)
-    assert fails(contract, *given)
+    assert fails(contract, runs())
     assert refuted(cell(EDGE), 500)
 
 
