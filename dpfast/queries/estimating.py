@@ -4,14 +4,16 @@ A row's score is its loss's slope ``ψ_i`` times the row, its curvature ``ψ'_i`
 products with itself.  Both are weighted by the same public function of the row *without its
 target*,
 
-    ``ω_i = min(1, C / (M_i l_i), 1.4 K / (κ_i h_i²))``,
+    ``ω_i = min(1, C / (M_i l_i))``,
 
-with ``M_i`` the largest slope that any target could have at the row's margin, ``l_i`` the length of
-the row in coordinates, ``κ_i`` the largest curvature at the margin, and ``h_i`` the length in
-coordinates of the curvature's own; lengths are at least 1.  Slopes of mean zero given the row stay
-of mean zero under such weights: nothing is clipped by its target, so the weighted scores have their
-root where the unweighted ones do, if the model holds.  Curvatures are cut further, to ``K / (κ_i
-h_i²)``: a step is as much too long at most, which is less than what would lead away from the root.
+with ``M_i`` the largest slope that any target could have at the row's margin, and ``l_i`` the
+length of the row in coordinates, at least 1.  Slopes of mean zero given the row stay of mean zero
+under such weights: nothing is clipped by its target, so the weighted scores have their root where
+the unweighted ones do, if the model holds.  Curvatures are cut further, to ``K / (κ_i h_i²)`` with
+``κ_i`` the largest curvature at the margin and ``h_i`` the length in coordinates of their own: what
+is cut makes the covariance larger and leaves the root alone, but steps longer.  Residuals have no
+first curvature, which tells what the coordinates stretched too far, so their ``ω_i`` are ``1.4 K /
+(κ_i h_i²)`` at most: no step is more than 1.4 times too long.
 
 The slope of a logistic loss is bounded by itself.  That of the squared loss and of Huber's is a
 residual, which is cut at a scale ``τ`` and counted in units of it: ``ψ = clip(z - y, ± τ) / τ``
@@ -31,12 +33,13 @@ scores are bounded, those in which curvatures are, and the weights of the margin
 row.
 
 Groups.  Where a record is a group of rows, with weights ``c_i`` times the part, all that bounds a
-row's contribution is added up over the group before anything else is: if the sum of ``c_i ω_i
-max(M_i l_i / C, κ_i h_i² / 1.4 K)`` is beyond c, the largest weight, the weights of the whole group
-are lowered in the same proportion, and so with ``Σ_i c_i ω'_i κ_i h_i²`` and ``K c``; for scores
-with a log link the bound of ``c_i ψ_i`` takes the place of ``c_i M_i``.  A group of many rows
-counts less, whatever their targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its
-rows if each of them has, however alike its targets are.
+row's contribution is added up over the group before anything else is: if ``Σ_i c_i ω_i M_i l_i``
+is beyond ``C c``, c the largest weight, the weights of the whole group are lowered in the same
+proportion, and so with ``Σ_i c_i ω'_i κ_i h_i²`` and ``K c``; of residuals, what they may add to
+their curvature counts with the first sum where it is more.  For scores with a log link the bound of
+``c_i ψ_i`` takes the place of ``c_i M_i``.  A group of many rows counts less, whatever their
+targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its rows if each of them has,
+however alike its targets are.
 
 Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
 stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
@@ -74,7 +77,7 @@ Indices = NDArray[np.int64]
 _LEAST_SCALE = 2.0**-8
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
-# A row's curvature as it is, over what of it is released, is at most this.
+# A residual's curvature as it is, over what of it is released, is at most this.
 _SHORT = 1.4
 # Around the scale the curvature falls from 1 to 0 over this share of it.
 _FALL = 0.4
@@ -229,12 +232,13 @@ class _Weighted(InCoordinates):
         """``ω_i``, lowered by groups."""
         loss = self.shape.loss
         lengths = np.sqrt(np.maximum(_squares(rows.z[:, : self.shape.dim]), 1.0))
-        # A row's score and its curvature, over what a record's may be.
-        score = largest_slope(loss, rows.margin) * lengths / self.score_radius
-        bend = self._bend(rows) / (_SHORT * self.curvature_bound)
-        cut: Vector = 1.0 / np.maximum(1.0, np.maximum(score, bend))
-        parts = np.maximum(score * _bounds(loss, rows), bend * rows.counts)
-        return _lowered(cut, parts, rows.first, self.shape.max_weight)
+        # A row's score, and for residuals its curvature, over what a record's may be.
+        part = largest_slope(loss, rows.margin) * lengths / self.score_radius
+        whole = part * _bounds(loss, rows)
+        if loss.even:
+            bend = self._bend(rows) / (_SHORT * self.curvature_bound)
+            part, whole = np.maximum(part, bend), np.maximum(whole, bend * rows.counts)
+        return _lowered(1.0 / np.maximum(1.0, part), whole, rows.first, self.shape.max_weight)
 
     def _bend(self, rows: Records) -> Vector:
         """``κ_i h_i²``."""
