@@ -81,10 +81,9 @@ static dpfast_status shifted_points(const dpfast_loss *loss, int classification,
     return status;
 }
 
-ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_classes)
+ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes)
 {
     const ptrdiff_t block = n < DPFAST_OBJECTIVE_BLOCK ? n : DPFAST_OBJECTIVE_BLOCK;
-    (void)dim;
     return (n_classes + 1) * block;
 }
 

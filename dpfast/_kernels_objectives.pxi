@@ -18,7 +18,7 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_csr_shifted(
         const dpfast_csr *rows, const dpfast_loss *loss, double shift, double rounding,
         const double *w, double *scratch, double *gradient, double *loss_sum, double *pull)
-    ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t n_classes)
+    ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes)
     dpfast_status dpfast_dense_multinomial(
         const dpfast_dense *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
         double *scratch, double *gradient, double *loss_sum)
@@ -173,7 +173,7 @@ def multinomial_sum(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] lab
     if label.shape[0] != stop - start:
         raise ValueError(f"label must have {stop - start} entries; got {label.shape[0]}.")
     cdef double[::1] scratch = np.empty(
-        dpfast_multinomial_scratch(stop - start, rows.dim, n_classes))
+        dpfast_multinomial_scratch(stop - start, n_classes))
     if isinstance(rows, DenseRows):
         dense = (<DenseRows>rows)._slice(start, stop)
         dense.target = &label[0]

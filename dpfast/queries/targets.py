@@ -28,12 +28,17 @@ class _Counts(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation)) * self.shape.record_weight
+        return math.sqrt(records_apart(neighboring_relation)) * self._single
 
     def rounding_error(self) -> float:
-        """Return the error of n additions of weights."""
+        """Return the error of n additions of weights, or of shares of groups."""
         n = self.shape.n_samples
-        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
+        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self._single
+
+    @property
+    def _single(self) -> float:
+        """What a record's rows count together, at most."""
+        return 1.0 if self.by_group else self.shape.record_weight
 
     def count(self, prepared: RowSums, edges: Vector) -> Vector:
         """The counts up to the first edge, from there up to the second, and so on.
@@ -149,17 +154,6 @@ class TargetHistogram(_Counts):
     def __init__(self, shape: ProblemShape, count: int) -> None:
         super().__init__(shape, count)
         self.by_group = shape.several_rows
-
-    def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        apart = math.sqrt(records_apart(neighboring_relation))
-        return apart if self.by_group else apart * self.shape.max_weight
-
-    def rounding_error(self) -> float:
-        """Return the error of the additions of weights, or of shares of groups."""
-        if not self.by_group:
-            return super().rounding_error()
-        return 1.01 * UNIT * (self.shape.most_rows + 8.0) * self.shape.n_samples
 
     def check_point(self, *point: Any) -> None:
         """Refuse bins without a width.

@@ -299,6 +299,24 @@ def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: s
         )
 
 
+def check_shape(
+    name: str, shape: ProblemShape, lacking: str | None, most: float = math.inf, remedy: str = ""
+) -> None:
+    """Refuse a loss that is `lacking` something for a solver, and more weights than it takes.
+
+    Raises
+    ------
+    ValueError
+    """
+    if lacking is not None:
+        raise ValueError(f"loss must be {lacking}, for {name}; got {shape.loss.name!r}.")
+    if shape.dim > most:
+        raise ValueError(
+            f"X must have at most {most} columns, the intercept's included, for {name}, which "
+            f"works on matrices of that size; got {shape.dim}. {remedy}"
+        )
+
+
 _WRITTEN = {
     "pure": "Budget(epsilon)",
     "approximate": "Budget(epsilon, delta)",

@@ -38,7 +38,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ProductSums, symmetric
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
@@ -111,14 +111,8 @@ def plan(
     TypeError, ValueError
         If an argument is out of range, or the loss is not the squared one.
     """
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > MAX_DIM:
-        raise ValueError(
-            f"X must have at most {MAX_DIM} columns for {NAME}; got {shape.n_features}. "
-            "The huber loss with a large threshold is solved by other solvers."
-        )
+    other = "The huber loss with a large threshold is solved by other solvers."
+    check_shape(NAME, shape, refusal(shape.loss), MAX_DIM, other)
     ridge = check_alpha(alpha, shape)
     target_bound = check_real("target_bound", target_bound, low=1e-100, high=1e100)
     floor = check_real("floor", floor, low=0.0, low_open=True, high=1e100)

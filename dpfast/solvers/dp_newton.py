@@ -99,7 +99,7 @@ from dpfast.queries import (
 from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._shares import Release, releases
 
 Vector = NDArray[np.float64]
@@ -495,14 +495,7 @@ def _check_cov_type(shape: ProblemShape, cov_type: str) -> None:
 
 def _check_served(shape: ProblemShape) -> None:
     """Refuse other losses, and more columns than a matrix is worth."""
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > MAX_DIM:
-        raise ValueError(
-            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
-            f"releases a matrix of that size; got {shape.dim}."
-        )
+    check_shape(NAME, shape, refusal(shape.loss), MAX_DIM, "Choose fewer, beforehand.")
     least, _ = scales(shape.loss)
     if shape.loss.even and _largest_scale(shape.loss) < least:
         raise ValueError(

@@ -74,7 +74,7 @@ from dpfast.solvers import (
     _target_tails,
 )
 from dpfast.solvers._column_ranges import ColumnRanges
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import (
     CATEGORY_EFFECT,
     Columns,
@@ -237,7 +237,10 @@ def plan(
         If an argument is out of range, or the loss is not convex, or its slope or its curvature is
         unbounded.
     """
-    _check_shape(shape)
+    check_shape(
+        NAME, shape, refusal(shape.loss), MAX_DIM,
+        "solver='objective-perturbation' and 'output-perturbation' take more.",
+    )  # fmt: skip
     ridge = check_alpha(alpha, shape)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
@@ -323,18 +326,6 @@ def plan(
         settings=settings,
         expected=_expected(settings, shape),
     )
-
-
-def _check_shape(shape: ProblemShape) -> None:
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
-    if shape.dim > MAX_DIM:
-        raise ValueError(
-            f"X must have at most {MAX_DIM} columns, the intercept's included, for {NAME}, which "
-            f"works on matrices of that size; got {shape.dim}. solver='objective-perturbation' and "
-            "'output-perturbation' take more."
-        )
 
 
 def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
@@ -469,6 +460,7 @@ def _checked(
 
 
 def _linked_settings(automatic: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
+    """What "auto" stands for with a log link."""
     return automatic(u) | _log_link.automatic_settings(u)
 
 

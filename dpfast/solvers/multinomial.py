@@ -167,6 +167,7 @@ def _check_served(
     neighboring_relation: str,
     options: Mapping[str, Any],
 ) -> None:
+    """Refuse what a plan of several classes cannot be made for."""
     check_integer("n_classes", n_classes, low=2, high=2**20)
     if not shape.loss.multiclass:
         raise ValueError(f"loss must be 'logistic' for several classes; got {shape.loss.name!r}.")

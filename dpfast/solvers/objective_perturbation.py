@@ -46,7 +46,7 @@ from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 
 NAME = "objective-perturbation"
 
@@ -131,9 +131,7 @@ def plan(
     if not callable(optimizer):
         check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
     check_choice("noise", noise, ("auto", *_NOISES))
-    reason = refusal(shape.loss)
-    if reason is not None:
-        raise ValueError(f"loss must be {reason}, for {NAME}; got {shape.loss.name!r}.")
+    check_shape(NAME, shape, refusal(shape.loss))
     if minimizer_norm is None:
         minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)

@@ -118,7 +118,7 @@ def check_columns(found: Sequence[str], wanted: Collection[str]) -> None:
         raise DataError(f"the table has the columns {show_names(repeated)} more than once.")
 
 
-def check_ids(data: Any, name: str) -> None:
+def check_persons(data: Any, name: str) -> None:
     """Refuse a column of persons that holds numbers and text: 7 may be the person "007".
 
     Files have one type a column.

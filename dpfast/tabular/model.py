@@ -33,7 +33,7 @@ from dpfast.tabular.families import (
 from dpfast.tabular.fitting import FitPlan, TableFit, block_rows, plan_fit
 from dpfast.tabular.frames import (
     Chunk,
-    check_ids,
+    check_persons,
     chunks,
     column_names,
     is_path,
@@ -450,7 +450,7 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[RowCoder, Iterator[Chunk]]:
         """What makes codes of the table's rows, and the rows."""
         if schema.person is not None:
-            check_ids(data, schema.person)
+            check_persons(data, schema.person)
         return RowCoder(schema, fit=True), chunks(data, schema.columns_read(fit=True), progress)
 
     def _say(self, tally: Tally) -> None:

@@ -441,7 +441,7 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
         free(e.w);
         e.w = numbers(s, classes * dim);
         e.gradient = buffer(classes * dim, sizeof(double));
-        e.scratch = buffer(dpfast_multinomial_scratch(n, dim, classes), sizeof(double));
+        e.scratch = buffer(dpfast_multinomial_scratch(n, classes), sizeof(double));
         for (i = 0; i < n; i++)
             if (s->tame || byte_of(s) > 4) e.target[i] = (double)size_of(s, 0, classes - 1);
         status = EITHER(p, multinomial, classes, e.w, e.clip, e.scratch, e.gradient, &loss_sum);

@@ -110,7 +110,7 @@ static void check_multinomial(problem p, unsigned state)
     double *expected = calloc((size_t)(CLASSES * dim), sizeof *expected), loss = 0.0;
     double *out = malloc((size_t)(CLASSES * dim) * sizeof *out);
     double *scratch =
-        malloc((size_t)dpfast_multinomial_scratch(n, dim, CLASSES) * sizeof *scratch);
+        malloc((size_t)dpfast_multinomial_scratch(n, CLASSES) * sizeof *scratch);
     float *inverse = malloc((size_t)n * sizeof *inverse);
     ptrdiff_t i, j;
     int k, sparse;

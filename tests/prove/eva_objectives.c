@@ -13,7 +13,7 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
     dpfast_dense_row_sum(&rows, any_doubles(n), scratch, gradient);
     dpfast_dense_tilted(&rows, &loss, any_double(), w, scratch, gradient, &a, &b);
     dpfast_dense_shifted(&rows, &loss, any_double(), any_double(), w, scratch, gradient, &a, &b);
-    scratch = any_doubles(dpfast_multinomial_scratch(n, dim, n_classes));
+    scratch = any_doubles(dpfast_multinomial_scratch(n, n_classes));
     dpfast_dense_multinomial(&rows, n_classes, weights, any_double(), scratch, gradients, &a);
 }
 
@@ -31,7 +31,7 @@ static void check_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t more,
     dpfast_csr_row_sum(&rows, any_doubles(n), scratch, gradient);
     dpfast_csr_tilted(&rows, &loss, any_double(), w, scratch, gradient, &a, &b);
     dpfast_csr_shifted(&rows, &loss, any_double(), any_double(), w, scratch, gradient, &a, &b);
-    scratch = any_doubles(dpfast_multinomial_scratch(n, dim, n_classes));
+    scratch = any_doubles(dpfast_multinomial_scratch(n, n_classes));
     dpfast_csr_multinomial(&rows, n_classes, weights, any_double(), scratch, gradients, &a);
 }
 
@@ -40,7 +40,7 @@ static void check_blocks(void)
 {
     const dpfast_dense rows = any_dense(9, 1100, 0, DPFAST_FLOAT64, 0);
     const double *weights = any_doubles(2 * 1100);
-    double *scratch = any_doubles(dpfast_multinomial_scratch(9, 1100, 2)), sum;
+    double *scratch = any_doubles(dpfast_multinomial_scratch(9, 2)), sum;
     dpfast_dense_multinomial(&rows, 2, weights, any_double(), scratch, any_doubles(2 * 1100), &sum);
 }
 

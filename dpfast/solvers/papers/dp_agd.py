@@ -274,6 +274,7 @@ def plan(
 
 
 def _check_paper(budget: Budget, selection_share: float | None, batch: int | None) -> None:
+    """Refuse what the paper's calibration has no place for."""
     if budget.kind != "approximate":
         raise ValueError(
             f"budget must be Budget(epsilon, delta) for calibration='paper'; got {budget!r}."
