@@ -1,7 +1,8 @@
 r"""The minimizer of an objective with a random linear term that stays secret, perturbed once more.
 
-The release is close to ``w(b) = argmin Σ ℓ_i + (Λ/2)‖w‖² + <b, w>``, the sum form of the problem
-with ridge ``α = Λ/n``.  Two events pay for it:
+The release is close to ``w(b) = argmin Σ ℓ_i + (Λ/2)‖w‖² + Σ_j (r_j/2) w_j² + <b, w>``, the sum
+form of the problem with ridge ``α = Λ/n``; single weights may have more, ``r >= 0``, which is
+public and makes the objective no less convex.  Two events pay for it:
 
 1. ``w(b)`` itself, exactly, for Gaussian ``b`` (the accountant "objective") or l2-Laplace ``b``
    (the accountant "pure").  The slope of a loss that is monotone in the margin has a known sign,
@@ -39,7 +40,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
@@ -83,6 +84,8 @@ class PerturbedMinimizer(Access[Vector]):
         Standard deviation or scale of the output's noise.
     optimizer : str or callable, default="auto"
         As for :class:`~dpfast.queries.CertifiedMinimizer`.
+    more_ridge : array-like of shape (dim,), default=0.0
+        ``r / n``.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class PerturbedMinimizer(Access[Vector]):
         tolerance: float,
         output_noise: float,
         optimizer: str | Callable[..., Any] = "auto",
+        more_ridge: ArrayLike = 0.0,
     ) -> None:
         reason = refusal(shape.loss)
         if reason is not None:
@@ -125,6 +129,7 @@ class PerturbedMinimizer(Access[Vector]):
             single_rows=False,
             what="objectives with a linear term",
         )
+        self.more_ridge = np.asarray(more_ridge, dtype=np.float64)
         # The one-sided rounding of products is absorbed: the event's ridge is never above that of
         # the objective, which strong convexity and Jacobian are bounded by.
         ridge = self.alpha * n / ROUND_UP
@@ -152,7 +157,7 @@ class PerturbedMinimizer(Access[Vector]):
             If no optimizer's point can be certified.
         """
         linear = self.draw(rng) / self.shape.n_samples
-        objective = LinearTerm(Erm(prepared, self.alpha), linear)
+        objective = LinearTerm(Erm(prepared, self.alpha), linear, self.more_ridge)
         w = certified_minimizer(objective, self.tolerance, self.optimizer).w
         return self.output.perturb(w, rng)
 

@@ -28,6 +28,7 @@ EXPECTED = {
 
 SETTINGS = {
     "alpha_added": "ridge that the proof needs beyond the one asked for",
+    "category_alpha": "ridge of declared categories, which unseen ones are held by",
     "analysis": "how the privacy of all iterations is added up",
     "average": "share of the last iterates that are averaged",
     "batch": "rows of a batch",

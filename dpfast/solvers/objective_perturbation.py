@@ -47,6 +47,7 @@ from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
+from dpfast.solvers._coordinates import declared
 
 NAME = "objective-perturbation"
 
@@ -64,13 +65,17 @@ _OUTPUT_RISK = 0.01
 # Guesses that set the ridge: the norm of the best weights as the margin of a longest row, and the
 # curvature in a typical direction as a share of the largest trace over the dimension.  Margins of 8
 # to 12 and shares of 0.05 to 0.1 came within some 20 % of the best ridge's excess log-loss on three
-# public tables at ε from 0.1 to 8; smaller ridges are the greater risk.
-_TYPICAL_MARGIN = 10.0
+# public tables at ε from 0.1 to 8; smaller ridges are the greater risk.  Numbers, which estimators
+# scale to bounds of ±1, have smaller ones: with 10 they lose twice as much, with 1 a bit more.
+_TYPICAL_MARGIN, _TYPICAL_NUMBER = 10.0, 3.0
 _TYPICAL_CURVATURE = 0.05
 # Where noise costs this share of what losses differ by, it costs twice as much as to second order.
 # Between 0.015 and 0.03 log-losses hardly changed; without it weights are worse than a constant
 # prediction where it matters at all (Bank, replace_one, ε = 0.05).
 _SMALL_NOISE = 0.02
+# Where the rows say nothing, as of empty categories, noise may move a declared category's weight by
+# this share of the typical margin.
+_UNSEEN = 0.15
 # The ridge never gets so small that the Jacobian would cost more than this.
 _MAX_JACOBIAN = 60.0
 
@@ -85,6 +90,7 @@ class Settings:
     optimizer: str | Callable[..., Any]
     gradient_tolerance: float
     alpha_added: float
+    category_alpha: float | None
 
 
 def plan(
@@ -116,8 +122,8 @@ def plan(
         Of the linear term, and of the output.  "auto" takes the smaller :func:`excess_risk_guess`;
         l2-Laplace when ``δ = 0``.
     minimizer_norm : float or None
-        Guess of the norm of the best weights, for the ridge; None is 10 over the row norm.  A wrong
-        guess costs accuracy, never privacy.
+        Guess of the norm of the best weights, for the ridge; None is 10 over the row norm, 3 for
+        losses of numbers.  A wrong guess costs accuracy, never privacy.
 
     Returns
     -------
@@ -133,7 +139,8 @@ def plan(
     check_choice("noise", noise, ("auto", *_NOISES))
     check_shape(NAME, shape, refusal(shape.loss))
     if minimizer_norm is None:
-        minimizer_norm = _TYPICAL_MARGIN / shape.row_norm
+        labels = shape.loss.kind == "classification"
+        minimizer_norm = (_TYPICAL_MARGIN if labels else _TYPICAL_NUMBER) / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
     floor = check_alpha(alpha, shape) or 0.0
     laws = [
@@ -381,6 +388,8 @@ def _settle(
     ridge = alpha * n / ROUND_UP
     shape = law.shape.with_alpha(alpha)
     scale = law.scale(ridge)
+    categories = np.zeros(shape.dim, dtype=bool)
+    categories[: shape.n_features] = declared(shape, "one-hot")
     for attempt in range(60):
         stddev = law.stddev(scale)
         guess = excess_risk_guess(shape, ridge, stddev, minimizer_norm)
@@ -388,6 +397,7 @@ def _settle(
         wanted = min(_OUTPUT_NOISE * scale / ridge, math.sqrt(_OUTPUT_RISK * guess / unit_risk))
         noise = max(wanted, law.least_output(ridge, scale))
         loss = law.output_loss(ridge, scale)
+        least = stddev / (_UNSEEN * minimizer_norm * shape.row_norm) / n
         access = PerturbedMinimizer(
             shape,
             law.relation,
@@ -396,6 +406,7 @@ def _settle(
             tolerance=(0.5 * noise * loss * ridge - law.deviation(scale)) / n,
             output_noise=noise,
             optimizer=optimizer,
+            more_ridge=np.where(categories, max(0.0, least - alpha), 0.0),
         )
         if _fits(access.events(), law):
             break
@@ -419,13 +430,15 @@ def _settle(
             optimizer=access.optimizer,
             gradient_tolerance=access.tolerance,
             alpha_added=max(alpha - floor, 0.0),
+            category_alpha=max(alpha, least) if categories.any() else None,
         ),
         expected=MappingProxyType(
             {
                 "noise_stddev_per_weight": math.hypot(stddev / ridge, law.stddev(noise)),
                 "excess_risk_guess": guess + output_risk,
                 "excess_risk_bound": output_risk
-                + excess_risk_bound(shape, ridge, stddev, minimizer_norm),
+                + excess_risk_bound(shape, ridge, stddev, minimizer_norm)
+                + 0.5 * float(np.max(access.more_ridge)) * minimizer_norm**2,
                 **_seconds.whole_fit(
                     shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM
                 ),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast import Budget, CertificateNotReached, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
 from dpfast.fused import PerturbedMinimizer
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
@@ -49,6 +50,31 @@ class TestLinearTerm:
         result = OPTIMIZERS[optimizer](LinearTerm(erm, b), tolerance=1e-10)
         assert result.converged
         np.testing.assert_allclose(erm.value_and_gradient(result.w)[1], -b, atol=1e-9)
+
+    @pytest.mark.parametrize("optimizer", ["lbfgs", "newton"])
+    def test_a_ridge_of_single_weights(self, classification, optimizer):
+        X, y = classification
+        erm = Erm(Problem(X, y, data_norm=2.0), 0.1)
+        b, w = np.linspace(-1.0, 1.0, 7), np.linspace(0.3, -0.2, 7)
+        ridge = np.array([0.0, 0.2, 0.0, 1.0, 0.0, 0.0, 3.0])
+        plain, term = LinearTerm(erm, b), LinearTerm(erm, b, ridge)
+        (value, gradient), (least, flat) = (f.value_and_gradient(w) for f in (term, plain))
+        assert value == pytest.approx(least + 0.5 * ridge @ w**2, rel=1e-14)
+        np.testing.assert_allclose(gradient, flat + ridge * w, rtol=1e-14)
+        np.testing.assert_allclose(term.hessian(w), plain.hessian(w) + np.diag(ridge))
+        assert term.strong_convexity == erm.strong_convexity
+        assert term.smoothness == erm.smoothness + 3.0
+        assert term.gradient_error(2.0) > plain.gradient_error(2.0)
+        found = OPTIMIZERS[optimizer](term, tolerance=1e-10)
+        assert found.converged
+        at_minimum = erm.value_and_gradient(found.w)[1]
+        np.testing.assert_allclose(at_minimum, -b - ridge * found.w, atol=1e-9)
+
+    @pytest.mark.parametrize("bad", [np.ones(3), np.full(7, -1.0), np.full(7, np.inf)])
+    def test_bad_ridges(self, classification, bad):
+        X, y = classification
+        with pytest.raises(ValueError, match="ridge must hold 7 finite numbers >= 0"):
+            LinearTerm(Erm(Problem(X, y, data_norm=2.0), 0.1), np.zeros(7), bad)
 
     @pytest.mark.parametrize("bad", [np.zeros(3), np.full(7, np.nan), np.full(7, np.inf)])
     def test_bad_coefficients(self, classification, bad):
@@ -96,6 +122,47 @@ def test_a_given_ridge_is_a_lower_bound(epsilon):
     assert (large.shape.alpha, large.settings.alpha_added) == (10.0, 0.0)
     # Privacy alone needs this much.
     assert free.shape.alpha * 1000 > SHAPE.smoothness / math.expm1(epsilon)
+
+
+def with_categories(n=4_000, first=None):
+    """Labels that depend on a number and on five categories, of which the last is empty."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1.0, 1.0, n), np.eye(5)[rng.integers(0, 4, n)]])
+    y = (X @ [1.0, -1.0, 0.0, 0.5, 1.0, 0.0] + rng.logistic(size=n) > 0.0) * 2.0 - 1.0
+    if first is not None:
+        X[0], y[0] = first
+    columns = (ColumnBlock("number", 0, 1), ColumnBlock("one-hot", 1, 6))
+    return Problem(X, y, data_norm=1.5, columns=columns)
+
+
+def test_empty_categories_have_no_large_weights():
+    """Without a ridge of their own they have ones of 10 to 30."""
+    problem = with_categories()
+    for budget in (Budget(16.0), Budget(16.0, 1e-6)):
+        settled = plan(problem, NAME, budget)
+        assert settled.settings.category_alpha > 5.0 * settled.shape.alpha
+        assert "category_alpha" in str(settled)
+        rng, ledger = SecureGenerator, Ledger
+        runs = [carry_out(settled, problem, rng(k), ledger(budget)).w for k in range(8)]
+        assert np.sqrt(np.mean([w[5] ** 2 for w in runs])) < 3.0
+        assert np.allclose(np.mean(runs, axis=0)[0], 1.0, atol=0.2)
+    assert plan(SHAPE, NAME, Budget(1.0)).settings.category_alpha is None
+
+
+def test_a_ridge_of_single_weights_leaves_neighbors_as_near_as_charged():
+    """The linear terms that lead to the same minimizer, and the volumes around them."""
+    rare, common = np.eye(6)[5], np.eye(6)[1] + np.eye(6)[0]
+    near, far = with_categories(40, (rare, 1.0)), with_categories(40, (common, -1.0))
+    access = plan(near, NAME, Budget(16.0)).settings.access
+    event, ridge = access.events()[0], np.diag(access.more_ridge)
+    assert np.any(ridge > 0.0)
+    rng = np.random.default_rng(2)
+    for w in rng.standard_normal((50, 7)) * np.geomspace(0.01, 10.0, 50)[:, None]:
+        risks = [Erm(problem, access.alpha) for problem in (near, far)]
+        terms = [-40.0 * (risk.value_and_gradient(w)[1] + ridge @ w) for risk in risks]
+        assert np.linalg.norm(terms[0] - terms[1]) <= event.sensitivity
+        volumes = [np.linalg.slogdet(risk.hessian(w) + ridge)[1] for risk in risks]
+        assert abs(volumes[0] - volumes[1]) <= event.log_jacobian
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-8])
