@@ -2,7 +2,10 @@ r"""The minimizer of an objective with a random linear term that stays secret, p
 
 The release is close to ``w(b) = argmin Σ ℓ_i + (Λ/2)‖w‖² + Σ_j (r_j/2) w_j² + <b, w>``, the sum
 form of the problem with ridge ``α = Λ/n``; single weights may have more, ``r >= 0``, which is
-public and makes the objective no less convex.  Two events pay for it:
+public and makes the objective no less convex.  Of a loss of numbers the release may be in other
+units that are public: with a `center` and a `half`, ``w = half w' + center e``, e the weights of a
+constant 1, ``w'`` minimizes the same with the targets ``(y - center) / half``, whose slopes and
+curvatures have the same bounds, whatever targets are.  Two events pay for it:
 
 1. ``w(b)`` itself, exactly, for Gaussian ``b`` (the accountant "objective") or l2-Laplace ``b``
    (the accountant "pure").  The slope of a loss that is monotone in the margin has a known sign,
@@ -16,6 +19,10 @@ public and makes the objective no less convex.  Two events pay for it:
    released with Gaussian or l2-Laplace noise on a grid.
 
 So nothing rests on ``b̃`` being exact: its deviation is charged in η.
+
+In other units the objective is minimized over w, times ``half`` and the stretch of the slopes: the
+linear term is rounded once more, beside a center at most `farthest` halves away from 0, and so is
+``w'``; both are charged in r.
 
 Gaussian: with ``K1``, ``K2`` exact discrete Gaussians of scale 2^32, ``K = 2^26 K1 + K2`` is a
 discrete Gaussian of variance ``2^116 + 2^64``, and that is the randomized rounding, with a Gaussian
@@ -86,6 +93,9 @@ class PerturbedMinimizer(Access[Vector]):
         As for :class:`~dpfast.queries.CertifiedMinimizer`.
     more_ridge : array-like of shape (dim,), default=0.0
         ``r / n``.
+    farthest : float or None, default=None
+        How far the center of other units may be from 0, over their half; None if the release is in
+        those of the targets.
 
     Raises
     ------
@@ -106,6 +116,7 @@ class PerturbedMinimizer(Access[Vector]):
         output_noise: float,
         optimizer: str | Callable[..., Any] = "auto",
         more_ridge: ArrayLike = 0.0,
+        farthest: float | None = None,
     ) -> None:
         reason = refusal(shape.loss)
         if reason is not None:
@@ -134,22 +145,52 @@ class PerturbedMinimizer(Access[Vector]):
         # the objective, which strong convexity and Jacobian are bounded by.
         ridge = self.alpha * n / ROUND_UP
         self.linear = linear_event(shape, neighboring_relation, noise, ridge, scale)
-        distance = (tolerance * n + deviation(noise, dim, scale)) / ridge * ROUND_UP
+        self.farthest = farthest
+        if farthest is not None:
+            check_real("farthest", farthest, low=0.0, high=2.0**30)
+            if shape.loss.kind != "regression":
+                raise ValueError(f"farthest must be None for the loss {shape.loss.name!r}.")
+        distance = (tolerance * n + deviation(shape, noise, ridge, scale, farthest)) / ridge
+        distance *= ROUND_UP
+        reach = minimizer_reach(shape, noise, ridge, scale, farthest)
         mechanism: type[Gaussian | L2Laplace] = Gaussian if noise == "gaussian" else L2Laplace
         self.output = mechanism(
             output_noise,
             sensitivity=2.0 * distance,
             dimension=dim,
             neighboring_relation=neighboring_relation,
-            bound=minimizer_reach(shape, noise, ridge, scale) + distance,
+            bound=reach + distance,
         )
 
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return those of the exact minimizer and of the distance to it, `count` times."""
         return (self.linear, self.output.event(_OUTPUT)) * count
 
+    def check(self, *point: Any) -> None:
+        """Refuse units that the proof does not cover.
+
+        Raises
+        ------
+        ValueError
+        """
+        if self.farthest is None and not point:
+            return
+        if self.farthest is None or len(point) != 2:
+            raise ValueError(
+                f"a center and a half are taken with farthest, or nothing without; got {point} "
+                f"with {self.farthest}. Nothing was spent."
+            )
+        center, half = point
+        if not (0.0 < half < math.inf and abs(center) <= self.farthest * half):
+            raise ValueError(
+                f"half must be positive and center at most {self.farthest:g} times it; got {half} "
+                f"and {center}. Nothing was spent."
+            )
+        if center != 0.0 and self.shape.intercept == 0.0:
+            raise ValueError(f"center must be 0 without an intercept; got {center}.")
+
     def answer(self, prepared: RowSums, rng: SecureGenerator, *point: Any) -> Vector:
-        """The perturbed minimizer.
+        """The perturbed minimizer; of targets in units of `point`, a center and a half.
 
         Raises
         ------
@@ -157,9 +198,21 @@ class PerturbedMinimizer(Access[Vector]):
             If no optimizer's point can be certified.
         """
         linear = self.draw(rng) / self.shape.n_samples
-        objective = LinearTerm(Erm(prepared, self.alpha), linear, self.more_ridge)
-        w = certified_minimizer(objective, self.tolerance, self.optimizer).w
-        return self.output.perturb(w, rng)
+        if not point:
+            objective = LinearTerm(Erm(prepared, self.alpha), linear, self.more_ridge)
+            w = certified_minimizer(objective, self.tolerance, self.optimizer).w
+            return self.output.perturb(w, rng)
+        (center, half), start = point, np.zeros(self.shape.dim)
+        if center != 0.0:
+            start[-1] = center / self.shape.intercept
+        loss = self.shape.loss.zoomed(half)
+        stretch = loss.lipschitz / self.shape.loss.lipschitz
+        ridge, more = (r * (stretch / half) for r in (self.alpha, self.more_ridge))
+        linear = stretch * linear - (ridge + more) * start
+        objective = LinearTerm(Erm(prepared.with_loss(loss), ridge), linear, more)
+        tolerance = self.tolerance * stretch * (1.0 - 2.0**-50)
+        w = certified_minimizer(objective, tolerance, self.optimizer, w0=start).w
+        return self.output.perturb((w - start) / half, rng)
 
     def draw(self, rng: SecureGenerator) -> Vector:
         """Coefficients of the linear term, in the unit of the gradient sum; see the module."""
@@ -202,22 +255,38 @@ def standard_deviation(noise: str, dim: int, scale: float) -> float:
     return math.sqrt(dim + 1.0) * scale if noise == "l2-laplace" else scale
 
 
-def deviation(noise: str, dim: int, scale: float) -> float:
-    """η: bound of the distance between the drawn linear term and an exact draw."""
+def deviation(
+    shape: ProblemShape, noise: str, ridge: float, scale: float, farthest: float | None = None
+) -> float:
+    """η: bound of the distance between the drawn linear term and an exact draw.
+
+    And of what other units, up to `farthest` halves away, round in the unit of the linear term.
+    """
+    dim = shape.dim
     if noise == "l2-laplace":
-        return 2.0**-48 * math.sqrt(dim) * scale * (dim + 40.0 * math.sqrt(dim) + 800.0)
-    return 2.0**-45 * math.sqrt(dim) * scale
+        found = 2.0**-48 * math.sqrt(dim) * scale * (dim + 40.0 * math.sqrt(dim) + 800.0)
+    else:
+        found = 2.0**-45 * math.sqrt(dim) * scale
+    if farthest is None:
+        return found
+    reach = minimizer_reach(shape, noise, ridge, scale, farthest)
+    return found + 2.0**-49 * ridge * (farthest / (abs(shape.intercept) or 1.0) + reach)
 
 
-def minimizer_reach(shape: ProblemShape, noise: str, ridge: float, scale: float) -> float:
+def minimizer_reach(
+    shape: ProblemShape, noise: str, ridge: float, scale: float, farthest: float | None = None
+) -> float:
     """Bound of the minimizer's norm, in all but one of e^700 draws.
 
-    The minimizer moves by at most ``‖b‖/Λ`` with b.
+    The minimizer moves by at most ``‖b‖/Λ`` with b.  In other units the targets have no bounds, and
+    the slopes alone tell how far it is.
     """
     norm = standard_deviation(noise, shape.dim, scale) * (math.sqrt(shape.dim) + 40.0)
     if noise == "l2-laplace":
         norm += 800.0 * scale
-    return shape.minimizer_norm(ridge / shape.n_samples) + norm / ridge
+    alpha = ridge / shape.n_samples
+    far = shape.minimizer_norm(alpha) if farthest is None else shape.lipschitz / alpha
+    return far + norm / ridge
 
 
 def refusal(loss: Loss) -> str | None:

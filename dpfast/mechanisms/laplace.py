@@ -89,6 +89,11 @@ class Laplace(PureMechanism):
     norm = "l1"
     _event = LaplaceEvent
 
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a coordinate's noise."""
+        return math.sqrt(2.0) * self.scale
+
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         resolution = resolution_for(self.dimension * (noise / self.sensitivity))
         return Grid.for_noise(self.noise_name, noise, bound, resolution)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,15 @@ class _Counts(Query):
 
     # Whether a group contributes the mean over its rows.
     by_group = False
+    norm: Literal["l2", "l1"] = "l2"
 
     def __init__(self, shape: ProblemShape, count: int) -> None:
         self.shape, self.dimension = shape, count
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        return math.sqrt(records_apart(neighboring_relation)) * self._single
+        """Return the distance that the docstring proves."""
+        records = records_apart(neighboring_relation)
+        return (records if self.norm == "l1" else math.sqrt(records)) * self._single
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weights, or of shares of groups."""
@@ -140,19 +142,22 @@ class TargetHistogram(_Counts):
     count what lies below and above.  A group of rows contributes the mean over them, whatever their
     weights are.
 
-    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`; of groups ``√k``:
-    what a group adds has no negative entry and adds up to 1, so two groups are no farther apart
-    than two rows of weight 1.
+    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`, in l1 ``k c``; of
+    groups with 1 in the place of c: what a group adds has no negative entry and adds up to 1, so
+    two groups are no farther apart than two rows of weight 1.
 
     Parameters
     ----------
     shape : ProblemShape
     count : int
         How many bins there are.
+    norm : {"l2", "l1"}, default="l2"
+        The norm that the sensitivity is for.
     """
 
-    def __init__(self, shape: ProblemShape, count: int) -> None:
+    def __init__(self, shape: ProblemShape, count: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, count)
+        self.norm = norm
         self.by_group = shape.several_rows
 
     def check_point(self, *point: Any) -> None:

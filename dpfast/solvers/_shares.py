@@ -1,11 +1,11 @@
-"""How the releases of a run share a budget of Gaussian noise."""
+"""How the releases of a run share a budget."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from dpfast.mechanisms import Gaussian, Query
+from dpfast.mechanisms import Gaussian, Laplace, Query
 from dpfast.privacy import Budget
 
 #: Calibrates a release from its share of the budget, its query, and its name in the ledger.
@@ -18,5 +18,15 @@ def releases(mu: float, neighboring_relation: str) -> Release:
     def release(share: float, query: Query, where: str) -> Gaussian:
         budget = Budget(mu=mu * math.sqrt(share))
         return Gaussian.calibrate(budget, query, neighboring_relation, where=where)
+
+    return release
+
+
+def pure_releases(epsilon: float, neighboring_relation: str) -> Callable[..., Laplace]:
+    """The releases with Laplace noise that share a pure budget; shares are of ε and add up."""
+
+    def release(share: float, query: Query, where: str) -> Laplace:
+        budget = Budget(epsilon * share)
+        return Laplace.calibrate(budget, query, neighboring_relation, where=where)
 
     return release

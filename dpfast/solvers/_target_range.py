@@ -12,15 +12,16 @@ and a descent begins near its middle: few rows in known bounds lose nothing to a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian
+from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
@@ -30,7 +31,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _RANGE = "range of the targets"
-ROUNDS, _BINS = 5, 33
+ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
 # Of laws: more than for columns, since noise is in proportion to the range, and rows may be many.
 _WIDTHS = 14
 # Beforehand targets are in two places far from each other with this probability.
@@ -58,6 +59,12 @@ def share(rows: float) -> float:
     return max(_LEAST, min(asked, 1.0 - (_HOPELESS / rows) ** 2))
 
 
+def pure_share(rows: float) -> float:
+    """Of a pure budget, for its fewer rounds; `rows` is ``ε n / (√2 k)``."""
+    usual = min(_MOST, max(_LEAST, PURE_ROUNDS * _ROWS_SEEN / rows))
+    return min(_MOST_FOR_FEW, max(usual, PURE_ROUNDS * _ALL_SEEN / rows))
+
+
 class Place(NamedTuple):
     """Where targets are: center and half the width of their range, and where a descent begins."""
 
@@ -76,7 +83,7 @@ class TargetRange:
 
     Attributes
     ----------
-    histogram : Gaussian
+    histogram : Gaussian or Laplace
     bound : float
         Targets lie in ``[-bound, bound]``.
     rounds : int
@@ -90,7 +97,7 @@ class TargetRange:
         Of the targets, where a descent begins; None: at their mean.
     """
 
-    histogram: Gaussian
+    histogram: Gaussian | Laplace
     bound: float
     rounds: int
     rows: float
@@ -109,15 +116,16 @@ def planned(
     bound: float,
     rounds: int,
     share: float,
-    release: Release,
+    release: Release | Callable[..., Laplace],
     tail: float = 0.0,
     quantile: float | None = None,
+    norm: Literal["l2", "l1"] = "l2",
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
 
     With a `tail`, the range need not hold this share of the rows on either side.
     """
-    histogram = release(share / rounds, TargetHistogram(shape, _BINS), _RANGE)
+    histogram = release(share / rounds, TargetHistogram(shape, _BINS, norm), _RANGE)
     # A group of rows counts one, whatever the weights of its rows.
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     centered = shape.intercept != 0.0

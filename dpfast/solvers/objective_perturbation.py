@@ -6,6 +6,9 @@ is bent by the curvature of the data: directions in which the rows say much are 
 The noise that covers the optimizer's tolerance is at most a hundredth of that, and costs next to
 nothing.
 
+Numbers with a pure budget may be far from filling their declared bounds: their range is counted
+first, with Laplace noise (`dpfast/solvers/_target_range.py`), and the release is in units of it.
+
 Sources: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2; Kifer, Smith & Thakurta 2012; Iyengar et
 al. 2019; Redberg, Koskela & Wang 2023.
 """
@@ -14,14 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import PerturbedMinimizer
 from dpfast.fused.perturbed_minimizer import (
@@ -45,9 +48,11 @@ from dpfast.privacy import (
 from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _seconds
+from dpfast.solvers import _seconds, _target_range
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import declared
+from dpfast.solvers._shares import pure_releases
+from dpfast.solvers._target_range import TargetRange, learn_range
 
 NAME = "objective-perturbation"
 
@@ -76,6 +81,13 @@ _SMALL_NOISE = 0.02
 # Where the rows say nothing, as of empty categories, noise may move a declared category's weight by
 # this share of the typical margin.
 _UNSEEN = 0.15
+# Share of the targets, on either side, that a range need not hold: of kinks, and of residuals.
+_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
+# From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
+# are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
+_WIDER_FROM = 20_000.0
+# Ranges of targets are learned up to so many halves away from 0.
+_FARTHEST = 2.0**12
 # The ridge never gets so small that the Jacobian would cost more than this.
 _MAX_JACOBIAN = 60.0
 
@@ -91,6 +103,8 @@ class Settings:
     gradient_tolerance: float
     alpha_added: float
     category_alpha: float | None
+    target_range: TargetRange | None = None
+    widening: float = 1.0
 
 
 def plan(
@@ -103,6 +117,7 @@ def plan(
     optimizer: str | Callable[..., Any] = "auto",
     noise: str = "auto",
     minimizer_norm: float | None = None,
+    target_rounds: int | str = "auto",
 ) -> Plan[Settings]:
     """Settle ridge, linear term, tolerance and output noise from public quantities.
 
@@ -124,6 +139,9 @@ def plan(
     minimizer_norm : float or None
         Guess of the norm of the best weights, for the ridge; None is 10 over the row norm, 3 for
         losses of numbers.  A wrong guess costs accuracy, never privacy.
+    target_rounds : int or "auto"
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for losses
+        of numbers with a pure budget, and none for others.
 
     Returns
     -------
@@ -143,8 +161,12 @@ def plan(
         minimizer_norm = (_TYPICAL_MARGIN if labels else _TYPICAL_NUMBER) / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
     floor = check_alpha(alpha, shape) or 0.0
+    rows = _rows_of(budget, shape, neighboring_relation)
+    target_range, left = _target_range_planned(
+        target_rounds, shape, budget, rows, neighboring_relation
+    )
     laws = [
-        law(shape, budget, neighboring_relation)
+        law(shape, left, neighboring_relation, None if target_range is None else _FARTHEST)
         for law in (_LAWS[name] for name in _noises(noise, budget, accountant))
     ]
     ridges = [_best_ridge(law, shape, floor * shape.n_samples, minimizer_norm) for law in laws]
@@ -152,7 +174,20 @@ def plan(
         zip(laws, ridges, strict=True),
         key=lambda pair: pair[0].risk(pair[1], pair[0].approximate(pair[1]), minimizer_norm),
     )
-    return _settle(law, ridge, floor, optimizer, minimizer_norm)
+    settled = _settle(law, ridge, floor, optimizer, minimizer_norm)
+    if target_range is None:
+        return settled
+    first = (target_range.histogram, target_range.rounds)
+    return replace(
+        settled,
+        budget=budget,
+        accesses=(first, *settled.accesses),
+        settings=replace(
+            settled.settings,
+            target_range=target_range,
+            widening=max(1.0, (rows / _WIDER_FROM) ** 0.25) if shape.loss.even else 1.0,
+        ),
+    )
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -165,7 +200,15 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
-    return Outcome(curator.release(plan.settings.access))
+    access, target_range = plan.settings.access, plan.settings.target_range
+    if target_range is None:
+        return Outcome(curator.release(access))
+    place = learn_range(target_range, curator)
+    half = max(plan.settings.widening * place.half, abs(place.center) / _FARTHEST)
+    w = half * curator.release(access, place.center, half)
+    if place.center != 0.0:
+        w[-1] += place.center / plan.shape.intercept
+    return Outcome(w)
 
 
 def excess_risk_bound(
@@ -228,8 +271,14 @@ class _Law:
 
     noise: str
 
-    def __init__(self, shape: ProblemShape, budget: Budget, neighboring_relation: str) -> None:
-        self.shape = shape
+    def __init__(
+        self,
+        shape: ProblemShape,
+        budget: Budget,
+        neighboring_relation: str,
+        farthest: float | None = None,
+    ) -> None:
+        self.shape, self.farthest = shape, farthest
         self.budget = budget
         self.relation = neighboring_relation
         self.records = records_apart(neighboring_relation)
@@ -257,9 +306,9 @@ class _Law:
         """Standard deviation of a coordinate."""
         return standard_deviation(self.noise, self.shape.dim, scale)
 
-    def deviation(self, scale: float) -> float:
+    def deviation(self, ridge: float, scale: float) -> float:
         """η: bound of the distance between the drawn vector and an exact draw."""
-        return deviation(self.noise, self.shape.dim, scale)
+        return deviation(self.shape, self.noise, ridge, scale, self.farthest)
 
     def risk(self, ridge: float, stddev: float, minimizer_norm: float) -> float:
         """:func:`excess_risk_guess`, and what the least possible output noise adds to it."""
@@ -270,9 +319,10 @@ class _Law:
     def least_output(self, ridge: float, scale: float) -> float:
         """Scale of the output noise for the smallest tolerance that can be certified."""
         distance = (_least_tolerance(self, ridge, scale) * self.shape.n_samples) / ridge
-        distance += self.deviation(scale) / ridge
+        distance += self.deviation(ridge, scale) / ridge
         least = 2.0 * distance / self.output_loss(ridge, scale)
-        return max(least, 2.0**-40 * minimizer_reach(self.shape, self.noise, ridge, scale))
+        reach = minimizer_reach(self.shape, self.noise, ridge, scale, self.farthest)
+        return max(least, 2.0**-40 * reach)
 
 
 class _GaussianLaw(_Law):
@@ -345,6 +395,35 @@ def _noises(noise: str, budget: Budget, accountant: str) -> list[str]:
     return [noise]
 
 
+def _rows_of(budget: Budget, shape: ProblemShape, relation: str) -> float:
+    """Rows in units of the noise of a count that has all of a pure budget."""
+    return budget_epsilon(budget) * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
+
+
+def _target_range_planned(
+    target_rounds: int | str, shape: ProblemShape, budget: Budget, rows: float, relation: str
+) -> tuple[TargetRange | None, Budget]:
+    """How the targets' range is learned, and the budget that it leaves."""
+    able = shape.loss.kind == "regression" and budget.kind == "pure"
+    if target_rounds == "auto":
+        rounds = _target_range.PURE_ROUNDS if able else 0
+    else:
+        rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if rounds == 0:
+        return None, budget
+    if not able:
+        raise ValueError(
+            f"target_rounds must be 0 for the loss {shape.loss.name!r} with {budget!r}; got "
+            f"{rounds}. Only ranges of numbers are learned, with a pure budget."
+        )
+    epsilon, share = budget_epsilon(budget), _target_range.pure_share(rows)
+    release = pure_releases(epsilon, relation)
+    tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+    found = _target_range.planned(shape, 1.0, rounds, share, release, tail, norm="l1")
+    spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
+    return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
+
+
 def _best_ridge(law: _Law, shape: ProblemShape, floor: float, minimizer_norm: float) -> float:
     """Ridge of the sum, at least `floor`, that minimizes the risk that the law expects."""
     # Half of ε left over, and the two-term optimum with it, bracket the solution generously.
@@ -403,10 +482,11 @@ def _settle(
             law.relation,
             noise=law.noise,
             scale=scale,
-            tolerance=(0.5 * noise * loss * ridge - law.deviation(scale)) / n,
+            tolerance=(0.5 * noise * loss * ridge - law.deviation(ridge, scale)) / n,
             output_noise=noise,
             optimizer=optimizer,
             more_ridge=np.where(categories, max(0.0, least - alpha), 0.0),
+            farthest=law.farthest,
         )
         if _fits(access.events(), law):
             break
@@ -461,6 +541,8 @@ def _least_tolerance(law: _Law, ridge: float, scale: float) -> float:
     noise_norm = law.stddev(scale) * (math.sqrt(shape.dim) + 6.0)
     # Where the minimizer is likely to be.
     norm = 2.0 * (shape.minimizer_norm(ridge / n) + noise_norm / ridge)
+    if law.farthest is not None:
+        norm += law.farthest / (abs(shape.intercept) or 1.0)
     return 4.0 * (shape.gradient_error(norm) + 2.0**-51 * noise_norm / n)
 
 

@@ -1,5 +1,7 @@
 """The minimizer with a secret linear term: its law, its charges, what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import kstest
@@ -7,6 +9,7 @@ from scipy.stats import kstest
 from dpfast import Budget, BudgetExceeded, Ledger, Problem, ProblemShape, plan
 from dpfast.curator import Curator
 from dpfast.fused import PerturbedMinimizer
+from dpfast.losses import Loss
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.random import SecureGenerator
@@ -71,6 +74,57 @@ def test_the_released_point_is_near_the_exact_minimizer(classification):
         exact = OPTIMIZERS["newton"](LinearTerm(Erm(problem, alpha), b / 500), tolerance=1e-12).w
         released = carry_out(settled, problem, SecureGenerator(5), Ledger(budget)).w
         assert 0.0 < np.linalg.norm(released - exact) < 20 * output.noise + output.sensitivity
+
+
+NUMBERS = ProblemShape(300, 3, 2.0, "huber", alpha=0.05)
+
+
+def with_numbers(center=0.0, half=1.0):
+    """Numbers in a narrow range, in units of it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (300, 3))
+    y = 0.8 + 0.01 * (X @ [1.0, -1.0, 0.5] + rng.standard_normal(300))
+    return Problem(X, (y - center) / half, "huber", data_norm=2.0)
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "lbfgs"])
+@pytest.mark.parametrize("loss", ["huber", "pinball"])
+def test_other_units_are_those_of_targets_that_were_scaled(loss, optimizer):
+    """A release at a center and a half is that of the problem with the targets moved and scaled."""
+    center, half = 0.8, 0.03
+    loss = Loss(loss, 0.3, 0.2) if loss == "pinball" else Loss(loss)
+    shape = replace(NUMBERS, loss=loss)
+    settings = {"noise": "l2-laplace", "scale": 0.5, "tolerance": 1e-9, "output_noise": 1e-6}
+    more = np.array([0.0, 0.3, 0.0, 0.0])
+    access = PerturbedMinimizer(
+        shape, "replace_one", more_ridge=more, farthest=100.0, optimizer=optimizer, **settings
+    )
+    moved = access.answer(with_numbers().with_loss(loss), SecureGenerator(1), center, half)
+    plain = PerturbedMinimizer(shape, "replace_one", more_ridge=more, **settings)
+    scaled = plain.answer(with_numbers(center, half).with_loss(loss), SecureGenerator(1))
+    np.testing.assert_allclose(moved, scaled, atol=2e-5)
+    # What is charged does not depend on the units; for rounding it is a bit more.
+    assert access.events()[0] == plain.events()[0]
+    first, other = access.events()[1].sensitivity, plain.events()[1].sensitivity
+    assert other < first < 1.001 * other + 2.0**-45 * 100.0
+
+
+def test_units_that_are_not_covered_are_refused():
+    access = made(NUMBERS, farthest=100.0)
+    access.check(0.5, 0.1)
+    for point, message in [
+        ((), "taken with farthest"), ((0.5,), "taken with farthest"),
+        ((0.5, 0.001), "center at most 100 times"), ((0.5, 0.0), "half must be positive"),
+        ((np.nan, 1.0), "center at most"), ((0.0, np.inf), "half must be positive"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            access.check(*point)
+    with pytest.raises(ValueError, match="taken with farthest"):
+        made(NUMBERS).check(0.5, 0.1)
+    with pytest.raises(ValueError, match="without an intercept"):
+        made(replace(NUMBERS, intercept=0.0), farthest=100.0).check(0.5, 0.1)
+    with pytest.raises(ValueError, match="farthest must be None for the loss 'logistic'"):
+        made(farthest=100.0)
 
 
 def made(shape=None, relation="replace_one", **changes):

@@ -438,16 +438,19 @@ def group_cases() -> list[Case]:
         )
     ]
     for most in (None, 3):
-        cases.append(
+        cases += [
             Case(
-                f"targets in bins, at most {most} rows",
-                lambda size, most=most: TargetHistogram(group_shape(HUBER, size, most), 6),
+                f"targets in bins, at most {most} rows, {norm}",
+                lambda size, most=most, norm=norm: TargetHistogram(
+                    group_shape(HUBER, size, most), 6, norm
+                ),
                 lambda query: [(-1.0, 1.0)],
                 persons(3, NUMBERS),
                 grouped(problem_of(HUBER, max_rows_per_group=most), mixed),
                 both,
             )
-        )
+            for norm in ("l2", "l1")
+        ]
         limited = partial(problem, max_rows_per_group=most)
         orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
@@ -817,17 +820,18 @@ def _cases() -> list[Case]:
         )
         for name, query in RANGES.items()
     ]
-    cases.append(
+    cases += [
         Case(
-            "targets in bins",
-            lambda size: TargetHistogram(shape_of(HUBER, size, 3), 6),
+            f"targets in bins, {norm}",
+            lambda size, norm=norm: TargetHistogram(shape_of(HUBER, size, 3), 6, norm),
             lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
             ball(3, NUMBERS, count=1),
             problem_of(HUBER),
             dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-    )
+        for norm in ("l2", "l1")
+    ]
     cases.append(
         Case(
             "tails of targets",
