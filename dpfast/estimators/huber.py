@@ -40,8 +40,9 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
     threshold : float, default=0.2
         Residual from which the loss grows linearly, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
-        these where most targets are, if the solver learns it ("dp-whitened-gd", which "auto" takes
-        for budgets with a δ). Unlike scikit-learn, the fit does not estimate a residual scale.
+        these where most targets are, if the solver learns it (those that "auto" takes: with a δ
+        "dp-whitened-gd", without one "objective-perturbation", for rows). Unlike scikit-learn, the
+        fit does not estimate a residual scale.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.

@@ -28,6 +28,7 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     where many targets are at one end and some far from it. "dp-whitened-gd", which "auto" takes for
     budgets with a δ, learns where targets are, and how far out residuals are worth the noise that
     they cost: it estimates the mean of skewed targets, too, the better the more rows there are.
+    "objective-perturbation", which "auto" takes for pure budgets, learns where targets are.
     ``solver="dp-adassp"`` keeps the squares and perturbs sums of products instead, which costs more
     accuracy on most data. ``inference=True``, whose coefficients have standard errors, keeps them,
     too.

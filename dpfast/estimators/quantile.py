@@ -12,8 +12,8 @@ from dpfast.losses import Loss
 
 # A quantile's loss that is rounded off over so many units of the target is questioned.
 _BLURRED = 1000.0
-# Solvers that learn the range of the targets if a delta > 0 allows it.
-_LEARNING = ("auto", "dp-whitened-gd")
+# Who learns the range of the targets without a delta, and who does with one.
+_LEARNING = ("objective-perturbation", "dp-whitened-gd")
 
 
 @documented
@@ -47,10 +47,11 @@ class QuantileRegressor(PrivateLinearRegressor):
     width : float or None, default=None
         Half the width of the rounded-off part of the loss, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
-        these where most targets are, if the solver learns it ("dp-whitened-gd", what "auto" takes
-        for budgets with a δ). The curvature is ``1 / (2 width)``, so a small one costs accuracy
-        under privacy. None is 0.1, which "dp-whitened-gd" narrows step by step, the more the more
-        rows a weight has and the larger epsilon is, to 0.01 at least; the plan says to what.
+        these where most targets are, if the solver learns it (those that "auto" takes: with a δ
+        "dp-whitened-gd", without one "objective-perturbation", for rows). The curvature is ``1 / (2
+        width)``, so a small one costs accuracy under privacy. None is 0.1, which "dp-whitened-gd"
+        narrows step by step, the more the more rows a weight has and the larger epsilon is, to 0.01
+        at least; the plan says to what.
     {solver_options}
     optimizer : str, default="auto"
         Non-private inner optimizer, for solvers that have one.
@@ -100,8 +101,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     width: float | None = None
 
     def _question_bounds(self) -> None:
-        # Whitened descent learns the range of the targets, and rounds off in units of that.
-        if self.target_bounds is None or (self.delta > 0.0 and self.solver in _LEARNING):
+        # These solvers learn the range of the targets, and round off in units of that.
+        if self.target_bounds is None or (self.solver in ("auto", _LEARNING[self.delta > 0.0])):
             return
         unit = self._resolve_targets(None)[0][-1].unit
         if (blur := (self._loss().width or 0.0) * unit) < _BLURRED:
@@ -111,7 +112,7 @@ class QuantileRegressor(PrivateLinearRegressor):
             f"target_bounds = ({low:g}, {high:g}) are wide: quantiles are blurred over {blur:.3g} "
             "units of the target either way, and noise is in proportion, too. If most targets "
             "differ by less, the model is useless: declare narrower bounds or a smaller width, or "
-            'have the range learned (TableModel, "learn": true, or delta > 0 with solver="auto").',
+            'have the range learned (TableModel, "learn": true, or solver="auto").',
             QuestionableSettingWarning,
         )
 

@@ -177,16 +177,19 @@ class TestBounds:
     def test_quantiles_in_wide_bounds_are_questioned(self, data):
         X = data[0]
         with pytest.warns(QuestionableSettingWarning, match=r"blurred over 1e\+04 units") as caught:
-            QuantileRegressor(data_norm=2.0, target_bounds=(-1e5, 1e5), delta=0.0).fit(X, X[:, 0])
+            QuantileRegressor(
+                data_norm=2.0, target_bounds=(-1e5, 1e5), delta=0.0, solver="output-perturbation"
+            ).fit(X, X[:, 0])
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for settings in (
                 {"target_bounds": (0, 1e4)},
                 {"target_bounds": (0, 1e6), "width": 1e-3},
-                {"target_bounds": (0, 1e6), "delta": 1e-6},  # the range is learned
+                {"target_bounds": (0, 1e6), "solver": "auto"},  # the range is learned
+                {"target_bounds": (0, 1e6), "solver": "auto", "delta": 1e-6},
             ):
-                settings = {"delta": 0.0, **settings}
+                settings = {"delta": 0.0, "solver": "output-perturbation", **settings}
                 QuantileRegressor(data_norm=2.0, epsilon=5.0, **settings)._question_bounds()
 
     @pytest.mark.parametrize("learn", [False, True])
@@ -197,7 +200,9 @@ class TestBounds:
         bounds = {"x": [0, 1], "y": {"range": [-1e5, 1e5], "learn": learn}, "target": "y"}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            TableModel(bounds, "quantile", epsilon=2.0, delta=0.0).fit(table)
+            TableModel(
+                bounds, "quantile", epsilon=2.0, delta=0.0, solver="output-perturbation"
+            ).fit(table)
         assert len(caught) == (not learn)
 
     @pytest.mark.parametrize(

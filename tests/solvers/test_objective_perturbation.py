@@ -149,6 +149,40 @@ def test_empty_categories_have_no_large_weights():
     assert plan(SHAPE, NAME, Budget(1.0)).settings.category_alpha is None
 
 
+@pytest.mark.parametrize("intercept", [1.0, 0.0])
+@pytest.mark.parametrize("loss", ["huber", "pinball"])
+def test_pure_budgets_learn_where_numbers_lie(loss, intercept):
+    """In bounds a thousand times too wide, where noise would be hundreds of times their range."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (3_000, 3))
+    y = 0.4 * intercept + 1e-3 * (X @ [1.0, -1.0, 0.5] + 0.3 * rng.standard_normal(3_000))
+    problem = Problem(X, y, loss, data_norm=2.0, intercept=intercept)
+    settled = plan(problem, NAME, Budget(2.0))
+    assert ACCOUNTANTS["pure"].spent(settled.events, Budget(2.0)) == pytest.approx(2.0, abs=1e-6)
+    errors = []
+    for seed in range(5):
+        ledger = Ledger(Budget(2.0))
+        w = carry_out(settled, problem, SecureGenerator(seed), ledger).w
+        errors.append(problem.margins(w) - 0.4 * intercept - 1e-3 * (X @ [1.0, -1.0, 0.5]))
+        assert ACCOUNTANTS["pure"].spent(ledger.events, Budget(2.0)) <= 2.0
+    assert np.sqrt(np.mean(np.square(errors))) < 0.5e-3
+    if loss == "pinball":
+        return
+    # In fits without it errors are as long as the range of all targets, or longer.
+    unlearned = plan(problem, NAME, Budget(2.0), target_rounds=0)
+    w = carry_out(unlearned, problem, SecureGenerator(0), Ledger(Budget(2.0))).w
+    assert np.std(problem.margins(w)) > 3e-3
+
+
+def test_ranges_are_learned_of_numbers_with_a_pure_budget():
+    numbers = ProblemShape(1000, 4, 1.0, "huber")
+    assert plan(numbers, NAME, Budget(1.0)).settings.target_range is not None
+    for shape, budget in [(SHAPE, Budget(1.0)), (numbers, Budget(1.0, 1e-6))]:
+        assert plan(shape, NAME, budget).settings.target_range is None
+        with pytest.raises(ValueError, match="target_rounds must be 0"):
+            plan(shape, NAME, budget, target_rounds=2)
+
+
 def test_a_ridge_of_single_weights_leaves_neighbors_as_near_as_charged():
     """The linear terms that lead to the same minimizer, and the volumes around them."""
     rare, common = np.eye(6)[5], np.eye(6)[1] + np.eye(6)[0]
