@@ -200,9 +200,8 @@ class TestBounds:
         bounds = {"x": [0, 1], "y": {"range": [-1e5, 1e5], "learn": learn}, "target": "y"}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            TableModel(
-                bounds, "quantile", epsilon=2.0, delta=0.0, solver="output-perturbation"
-            ).fit(table)
+            quantile = QuantileRegressor(solver="output-perturbation")
+            TableModel(bounds, quantile, epsilon=2.0, delta=0.0).fit(table)
         assert len(caught) == (not learn)
 
     @pytest.mark.parametrize(
