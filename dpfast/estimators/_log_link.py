@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._arrays import vector_in
-from dpfast._validation import check_real
+from dpfast._validation import check_real, warn
 from dpfast.blocks import Executor, is_dask
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.estimators._targets import LogMean, Targets
@@ -46,6 +47,16 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         (targets,), _ = self._resolve_targets(None)
         assert isinstance(targets, LogMean)
         return targets
+
+    def _question_bounds(self) -> None:
+        if self.delta == 0.0:
+            warn(
+                "delta = 0 for counts and costs: no solver learns their mean without a delta, so "
+                "noise is in proportion to the highest target that is declared, and with wide "
+                "target_bounds models are far worse than a constant. Take delta=1e-6, or narrow "
+                "bounds.",
+                QuestionableSettingWarning,
+            )
 
     def _targets_in(self, low: float, high: float) -> Targets:
         family = self._family()

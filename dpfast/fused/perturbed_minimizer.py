@@ -148,7 +148,7 @@ class PerturbedMinimizer(Access[Vector]):
         self.farthest = farthest
         if farthest is not None:
             check_real("farthest", farthest, low=0.0, high=2.0**30)
-            if shape.loss.kind != "regression":
+            if shape.loss.kind != "regression" or shape.loss.log_link:
                 raise ValueError(f"farthest must be None for the loss {shape.loss.name!r}.")
         distance = (tolerance * n + deviation(shape, noise, ridge, scale, farthest)) / ridge
         distance *= ROUND_UP

@@ -35,6 +35,7 @@ from dpfast.fused.perturbed_minimizer import (
     refusal,
     standard_deviation,
 )
+from dpfast.losses import Loss
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -71,8 +72,9 @@ _OUTPUT_RISK = 0.01
 # curvature in a typical direction as a share of the largest trace over the dimension.  Margins of 8
 # to 12 and shares of 0.05 to 0.1 came within some 20 % of the best ridge's excess log-loss on three
 # public tables at ε from 0.1 to 8; smaller ridges are the greater risk.  Numbers, which estimators
-# scale to bounds of ±1, have smaller ones: with 10 they lose twice as much, with 1 a bit more.
-_TYPICAL_MARGIN, _TYPICAL_NUMBER = 10.0, 3.0
+# scale to bounds of ±1, have smaller ones: with 10 they lose twice as much, with 1 a bit more; and
+# so have logarithms of means.
+_TYPICAL_MARGIN, _TYPICAL_NUMBER, _TYPICAL_LOG = 10.0, 3.0, 1.0
 _TYPICAL_CURVATURE = 0.05
 # Where noise costs this share of what losses differ by, it costs twice as much as to second order.
 # Between 0.015 and 0.03 log-losses hardly changed; without it weights are worse than a constant
@@ -138,10 +140,10 @@ def plan(
         l2-Laplace when ``δ = 0``.
     minimizer_norm : float or None
         Guess of the norm of the best weights, for the ridge; None is 10 over the row norm, 3 for
-        losses of numbers.  A wrong guess costs accuracy, never privacy.
+        losses of numbers, 1 with a log link.  A wrong guess costs accuracy, never privacy.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for losses
-        of numbers with a pure budget, and none for others.
+        of numbers without a log link, with a pure budget, and none for others.
 
     Returns
     -------
@@ -157,8 +159,7 @@ def plan(
     check_choice("noise", noise, ("auto", *_NOISES))
     check_shape(NAME, shape, refusal(shape.loss))
     if minimizer_norm is None:
-        labels = shape.loss.kind == "classification"
-        minimizer_norm = (_TYPICAL_MARGIN if labels else _TYPICAL_NUMBER) / shape.row_norm
+        minimizer_norm = _typical_margin(shape.loss) / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
     floor = check_alpha(alpha, shape) or 0.0
     rows = _rows_of(budget, shape, neighboring_relation)
@@ -375,6 +376,12 @@ class _L2LaplaceLaw(_Law):
 _LAWS: dict[str, type[_Law]] = {law.noise: law for law in (_GaussianLaw, _L2LaplaceLaw)}
 
 
+def _typical_margin(loss: Loss) -> float:
+    if loss.log_link:
+        return _TYPICAL_LOG
+    return _TYPICAL_MARGIN if loss.kind == "classification" else _TYPICAL_NUMBER
+
+
 def _noises(noise: str, budget: Budget, accountant: str) -> list[str]:
     """The noises that are allowed and that the accountant prices in the budget's unit."""
     priced = [name for name in _NOISES if accountant in _NOISES[name]]
@@ -404,7 +411,8 @@ def _target_range_planned(
     target_rounds: int | str, shape: ProblemShape, budget: Budget, rows: float, relation: str
 ) -> tuple[TargetRange | None, Budget]:
     """How the targets' range is learned, and the budget that it leaves."""
-    able = shape.loss.kind == "regression" and budget.kind == "pure"
+    numbers = shape.loss.kind == "regression" and not shape.loss.log_link
+    able = numbers and budget.kind == "pure"
     if target_rounds == "auto":
         rounds = _target_range.PURE_ROUNDS if able else 0
     else:
@@ -414,7 +422,7 @@ def _target_range_planned(
     if not able:
         raise ValueError(
             f"target_rounds must be 0 for the loss {shape.loss.name!r} with {budget!r}; got "
-            f"{rounds}. Only ranges of numbers are learned, with a pure budget."
+            f"{rounds}. Only ranges of numbers without a log link are learned, with a pure budget."
         )
     epsilon, share = budget_epsilon(budget), _target_range.pure_share(rows)
     release = pure_releases(epsilon, relation)

@@ -19,6 +19,7 @@ from dpfast import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     QuantileRegressor,
     TableModel,
 )
@@ -191,6 +192,14 @@ class TestBounds:
             ):
                 settings = {"delta": 0.0, "solver": "output-perturbation", **settings}
                 QuantileRegressor(data_norm=2.0, epsilon=5.0, **settings)._question_bounds()
+
+    def test_counts_without_a_delta_are_questioned(self):
+        given = {"data_norm": 2.0, "target_bounds": (0, 50)}
+        with pytest.warns(QuestionableSettingWarning, match="delta = 0 for counts and costs"):
+            PoissonRegressor(delta=0.0, **given)._question_bounds()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            PoissonRegressor(**given)._question_bounds()
 
     @pytest.mark.parametrize("learn", [False, True])
     def test_of_a_table_unless_the_range_is_learned(self, learn):

@@ -10,6 +10,7 @@ import pytest
 from dpfast import Budget, CertificateNotReached, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.column_blocks import ColumnBlock
 from dpfast.fused import PerturbedMinimizer
+from dpfast.losses import Loss
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy import ACCOUNTANTS
@@ -177,7 +178,10 @@ def test_pure_budgets_learn_where_numbers_lie(loss, intercept):
 def test_ranges_are_learned_of_numbers_with_a_pure_budget():
     numbers = ProblemShape(1000, 4, 1.0, "huber")
     assert plan(numbers, NAME, Budget(1.0)).settings.target_range is not None
-    for shape, budget in [(SHAPE, Budget(1.0)), (numbers, Budget(1.0, 1e-6))]:
+    counts = ProblemShape(1000, 4, 1.0, Loss("poisson", 10.0))
+    for shape, budget in [
+        (SHAPE, Budget(1.0)), (counts, Budget(1.0)), (numbers, Budget(1.0, 1e-6)),
+    ]:  # fmt: skip
         assert plan(shape, NAME, budget).settings.target_range is None
         with pytest.raises(ValueError, match="target_rounds must be 0"):
             plan(shape, NAME, budget, target_rounds=2)
