@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -273,9 +272,7 @@ def plan(
             keep_iterates=keep_iterates,
             accesses=accesses,
         ),
-        expected=MappingProxyType(
-            {EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))}
-        ),
+        expected={EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))},
     )
 
 
@@ -347,7 +344,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     history: dict[str, NDArray[np.float64]] = {"gradient_norm": norms, "step": steps}
     if settings.keep_iterates:
         history["iterates"] = iterates
-    return Outcome(total / kept if kept else w, MappingProxyType(history))
+    return Outcome(total / kept if kept else w, history)
 
 
 def gradient_method(

@@ -273,15 +273,13 @@ def plan(
             limit=stack_limit(shape),
             ridge=ridge or 0.0,
         ),
-        expected=MappingProxyType(
-            {
-                "width_ratio": ratio,
-                "rows_for_coverage": rows_for_coverage(shape, by_row),
-                "seconds": _seconds.preparation(shape)
-                + _seconds.whitening(shape, _ROUNDS, True)
-                + looks * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
-            }
-        ),
+        expected={
+            "width_ratio": ratio,
+            "rows_for_coverage": rows_for_coverage(shape, by_row),
+            "seconds": _seconds.preparation(shape)
+            + _seconds.whitening(shape, _ROUNDS, True)
+            + looks * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+        },
     )
 
 
@@ -432,7 +430,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
     refused = steps.refused(found, covariance, peaks, _bend(shape.loss), settings.course.hidden)
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
-    return Outcome(transform @ found.v, MappingProxyType(history))
+    return Outcome(transform @ found.v, history)
 
 
 def _begun(start: _estimation.Start, asked: Mechanisms, shape: ProblemShape, cut: float) -> Vector:

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -243,12 +242,10 @@ def plan(
             noise=best.access.noise,
             noise_multiplier=best.access.noise_multiplier,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_mean_gradient": best.deviation,
-                "noise_and_time_bound": best.bound,
-            }
-        ),
+        expected={
+            "noise_stddev_of_mean_gradient": best.deviation,
+            "noise_and_time_bound": best.bound,
+        },
     )
 
 

@@ -45,7 +45,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -534,7 +533,7 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
     return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
 
 
-def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, float]:
+def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
@@ -546,14 +545,12 @@ def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, 
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
     )
-    return MappingProxyType(
-        {
-            "excess_loss_by_noise": by_noise,
-            "excess_risk_guess": excess_risk_guess(shape, by_noise),
-            "seconds": seconds,
-            "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
-        }
-    )
+    return {
+        "excess_loss_by_noise": by_noise,
+        "excess_risk_guess": excess_risk_guess(shape, by_noise),
+        "seconds": seconds,
+        "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
+    }
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -594,12 +591,12 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         )
     else:
         w = unit * coordinates.weights(v, noise)
-    history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance *= unit**2
-    return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
+    said = lengths_told(shape, coordinates.columns)
+    return Outcome(w, {"gradient_norm": norms}, said, covariance), coordinates
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

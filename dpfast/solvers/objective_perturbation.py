@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -420,17 +419,13 @@ def _settle(
             gradient_tolerance=access.tolerance,
             alpha_added=max(alpha - floor, 0.0),
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_per_weight": math.hypot(stddev / ridge, law.stddev(noise)),
-                "excess_risk_guess": guess + output_risk,
-                "excess_risk_bound": output_risk
-                + excess_risk_bound(shape, ridge, stddev, minimizer_norm),
-                **_seconds.whole_fit(
-                    shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM
-                ),
-            }
-        ),
+        expected={
+            "noise_stddev_per_weight": math.hypot(stddev / ridge, law.stddev(noise)),
+            "excess_risk_guess": guess + output_risk,
+            "excess_risk_bound": output_risk
+            + excess_risk_bound(shape, ridge, stddev, minimizer_norm),
+            **_seconds.whole_fit(shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM),
+        },
     )
 
 

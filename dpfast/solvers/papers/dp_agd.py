@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -261,14 +260,12 @@ def plan(
             limit=limit,
             accesses=Accesses(query, price, first, choice),
         ),
-        expected=MappingProxyType(
-            {
-                # Of one gradient for all that gradients may cost.
-                "gradient_noise_stddev": by_noise,
-                "first_gradient_noise_stddev": first.stddev / seen.n_samples,
-                "choice_noise_scale": choice.scale / seen.n_samples,
-            }
-        ),
+        expected={
+            # Of one gradient for all that gradients may cost.
+            "gradient_noise_stddev": by_noise,
+            "first_gradient_noise_stddev": first.stddev / seen.n_samples,
+            "choice_noise_scale": choice.scale / seen.n_samples,
+        },
         adaptive=True,
     )
 
@@ -352,7 +349,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     descent = _Descent(plan, curator)
     (_by_points if plan.settings.blocks == 1 else _by_blocks)(plan, curator, descent)
     history = {name: np.array(values) for name, values in descent.history.items()}
-    return Outcome(descent.w, MappingProxyType(history))
+    return Outcome(descent.w, history)
 
 
 def _by_points(plan: Plan[Settings], curator: Curator, descent: _Descent) -> None:

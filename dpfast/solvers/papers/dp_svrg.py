@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -204,13 +203,11 @@ def plan(
             step=size,
             noise=steps.noise,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
-                "noise_stddev_of_mean_difference": steps.stddev / rows,
-                "noise_and_time_bound": bound,
-            }
-        ),
+        expected={
+            "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
+            "noise_stddev_of_mean_difference": steps.stddev / rows,
+            "noise_and_time_bound": bound,
+        },
     )
 
 

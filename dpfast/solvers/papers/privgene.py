@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -151,9 +150,7 @@ def plan(
             radius=radius,
         ),
         # The chosen score is worse than the best by scale * log(population) at most, on average.
-        expected=MappingProxyType(
-            {"noise_in_mean_loss": mechanism.scale * math.log(population) / shape.n_samples}
-        ),
+        expected={"noise_in_mean_loss": mechanism.scale * math.log(population) / shape.n_samples},
     )
 
 

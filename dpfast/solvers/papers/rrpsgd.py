@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -172,14 +171,12 @@ def plan(
             noise_multiplier=access.noise_multiplier,
             gradient_variance=variance,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_a_gradient": deviation,
-                "gradient_norm_bound": gradient_norm_bound(
-                    size, schedule, n_steps, smoothness, variance, initial_gap
-                ),
-            }
-        ),
+        expected={
+            "noise_stddev_of_a_gradient": deviation,
+            "gradient_norm_bound": gradient_norm_bound(
+                size, schedule, n_steps, smoothness, variance, initial_gap
+            ),
+        },
     )
 
 
@@ -221,7 +218,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     )
     walk = Walk(step_sizes(settings.step, settings.schedule), alpha=alpha)
     state = curator.release(settings.access, State(np.zeros(plan.shape.dim)), walk, rounds)
-    return Outcome(state.w, MappingProxyType({"rounds": np.array([rounds])}))
+    return Outcome(state.w, {"rounds": np.array([rounds])})
 
 
 def gradient_norm_bound(
