@@ -234,11 +234,14 @@ def plan(
     length, error = schedule.iterations, first_error(ridge)
     shape = shape.with_alpha(ridge)
     response, certified = choice.response(ridge, schedule, error)
+    accesses: tuple[Access[Vector], ...]
     if hidden:
         w_radius = w_radius or max(float(np.linalg.norm(start)), shape.minimizer_norm(ridge))
-        accesses, variance = _only_the_last(
-            shape, neighboring_relation, price, schedule, start, w_radius
-        )
+        last = LastIterate(
+            shape, neighboring_relation, mu=price, step=schedule.stages[0].step,
+            iterations=length, radius=w_radius, start=start,
+        )  # fmt: skip
+        accesses, variance = (last,), np.full(length, last.stddev**2)
     else:
         shares = np.full(length, 1.0 / length)
         if split == "optimal":
@@ -274,28 +277,6 @@ def plan(
         ),
         expected={EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))},
     )
-
-
-def _only_the_last(
-    shape: ProblemShape,
-    neighboring_relation: str,
-    mu: float,
-    schedule: Schedule,
-    start: Vector,
-    radius: float,
-) -> tuple[tuple[Access[Vector], ...], Vector]:
-    """The one access to a descent of which the last iterate alone is released, and its noise."""
-    length = schedule.iterations
-    last = LastIterate(
-        shape,
-        neighboring_relation,
-        mu=mu,
-        step=schedule.stages[0].step,
-        iterations=length,
-        radius=radius,
-        start=start,
-    )
-    return (last,), np.full(length, last.stddev**2)
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:

@@ -185,19 +185,11 @@ def plan(
 
     def course(longest: float, bias: float) -> _Course:
         time = balanced_time(shape, budget, neighboring_relation, longest, minimizer_norm)
-        largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
-        # Without smoothness: steps whose sampling noise is as large as what is left to gain.
-        if largest == 0.0:
-            largest = minimizer_norm / (longest * shape.max_weight)
+        largest = _largest_step(shape, longest, minimizer_norm)
         n_steps = _n_steps(steps, epochs, shape.n_samples / rows, time / largest)
         size = _first_step(step, schedule, n_steps, time, largest, shape.alpha) * (
             1.0 if step != "auto" else 1.0 - momentum
         )
-        multiplier = None
-        if calibration == "advanced":
-            multiplier = sgd_advanced_stddev(
-                budget, 1.0, steps=n_steps, batch=rows, n_samples=shape.n_samples
-            )
         access = least_noisy_steps(
             BatchSum(shape, sampling, rows, longest),
             budget,
@@ -205,7 +197,7 @@ def plan(
             neighboring_relation,
             n_steps=n_steps,
             noise=noise,
-            multiplier=multiplier,
+            multiplier=_multiplier(calibration, budget, n_steps, rows, shape.n_samples),
         )
         deviation = access.stddev / rows
         gained = _time(size, schedule, n_steps) / (1.0 - momentum)
@@ -302,6 +294,23 @@ def _n_steps(steps: int | str, epochs: float | str, per_epoch: float, wanted: fl
     else:
         passes = min(max(wanted / per_epoch, 1.0), _MAX_EPOCHS)
     return check_integer("steps", max(1, round(passes * per_epoch)), low=1, high=_MAX_STEPS)
+
+
+def _largest_step(shape: ProblemShape, longest: float, minimizer_norm: float) -> float:
+    """What smoothness allows; without it, steps whose sampling noise is what is left to gain."""
+    curvature = shape.smoothness + (shape.alpha or 0.0)
+    if math.isinf(curvature):
+        return minimizer_norm / (longest * shape.max_weight)
+    return 1.0 / curvature
+
+
+def _multiplier(
+    calibration: str, budget: Budget, n_steps: int, batch: int, n_samples: int
+) -> float | None:
+    """Noise to begin with; None leaves it to the accountant."""
+    if calibration == "accountant":
+        return None
+    return sgd_advanced_stddev(budget, 1.0, steps=n_steps, batch=batch, n_samples=n_samples)
 
 
 def _time(size: float, schedule: str, n_steps: int) -> float:

@@ -160,28 +160,19 @@ def plan(
     # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² inner / z² of
     # the differences, at the rate q, and 1 / (r z)² of the snapshot.
     relative = math.sqrt((1.0 - share) / (share * inner)) / (rows / shape.n_samples)
-    multiplier = noise_multiplier(
-        budget, accountant, unit_events,
-        neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
-    )  # fmt: skip
-    gradient = ClippedGradient(shape, longest)
-    sums = BatchSum(shape, sampling, rows, difference, differences=True)
-    influence = records_apart(neighboring_relation) * longest * shape.max_weight
-    while True:
-        mechanism = Gaussian.of_query(
-            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
-        )
-        steps = SampledSteps(
-            sums, multiplier, neighboring_relation, n_steps=inner * epochs, noise=noise
-        )
-        differences = tuple(steps.part(0, inner, _where(epoch)) for epoch in range(epochs))
-        accesses = tuple(access for part in differences for access in ((mechanism, 1), (part, 1)))
-        events = tuple(event for access, _ in accesses for event in access.events())
-        if affordable(events, budget, accountant):
-            break
-        multiplier *= 1.0 + 1e-4
-    noise_variance = (mechanism.stddev / shape.n_samples) ** 2 * inner
-    noise_variance += (steps.stddev / rows) ** 2
+    snapshot, differences = _least_noisy(
+        longest,
+        BatchSum(shape, sampling, rows, difference, differences=True),
+        budget,
+        accountant,
+        neighboring_relation,
+        epochs=epochs,
+        inner=inner,
+        relative=relative,
+        noise=noise,
+    )
+    deviation = differences[0].stddev / rows
+    noise_variance = (snapshot.stddev / shape.n_samples) ** 2 * inner + deviation**2
     gained = size * inner * epochs
     bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * size * shape.dim * noise_variance
     return Plan(
@@ -189,9 +180,9 @@ def plan(
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=accesses,
+        accesses=tuple(access for part in differences for access in ((snapshot, 1), (part, 1))),
         settings=Settings(
-            snapshot=mechanism,
+            snapshot=snapshot,
             differences=differences,
             sampling=sampling,
             batch=rows,
@@ -201,14 +192,44 @@ def plan(
             difference_clip_norm=difference,
             snapshot_share=share,
             step=size,
-            noise=steps.noise,
+            noise=differences[0].noise,
         ),
         expected={
-            "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
-            "noise_stddev_of_mean_difference": steps.stddev / rows,
+            "noise_stddev_of_snapshot_gradient": snapshot.stddev / shape.n_samples,
+            "noise_stddev_of_mean_difference": deviation,
             "noise_and_time_bound": bound,
         },
     )
+
+
+def _least_noisy(
+    clip_norm: float,
+    sums: BatchSum,
+    budget: Budget,
+    accountant: str,
+    neighboring_relation: str,
+    *,
+    epochs: int,
+    inner: int,
+    relative: float,
+    noise: str,
+) -> tuple[Gaussian, tuple[SampledSteps, ...]]:
+    """A snapshot and the steps of every epoch, with the least noise that a ledger admits."""
+    shape, n_steps = sums.shape, inner * epochs
+    key = (neighboring_relation, sums.sampling, sums.batch, shape.n_samples, n_steps)
+    multiplier = noise_multiplier(budget, accountant, unit_events, *key, epochs, relative)
+    influence = records_apart(neighboring_relation) * clip_norm * shape.max_weight
+    gradient = ClippedGradient(shape, clip_norm)
+    while True:
+        snapshot = Gaussian.of_query(
+            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
+        )
+        steps = SampledSteps(sums, multiplier, neighboring_relation, n_steps=n_steps, noise=noise)
+        differences = tuple(steps.part(0, inner, _where(epoch)) for epoch in range(epochs))
+        events = (event for part in differences for event in (snapshot.event(), *part.events()))
+        if affordable(tuple(events), budget, accountant):
+            return snapshot, differences
+        multiplier *= 1.0 + 1e-4
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
