@@ -43,7 +43,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     balanced_time,
@@ -52,7 +52,6 @@ from dpfast.solvers._noisy_epochs import (
     least_noisy_steps,
     parts,
     settle_clip_norm,
-    settle_ridge,
     step_sizes,
 )
 
@@ -179,7 +178,7 @@ def plan(
     if minimizer_norm is None:
         minimizer_norm = min(_LARGEST_MARGIN / shape.row_norm, radius)
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = settle_ridge(alpha, shape)
+    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
     sampling = default_sampling(sampling, neighboring_relation)
     rows = default_batch(batch, shape.n_samples)
 
