@@ -245,15 +245,16 @@ def plan(
         bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
     mu = budget_mu(budget, accountant)
     by_row = mu / records_apart(neighboring_relation)
-    reach = automatic_clip(shape, by_row)
-    if clip != "auto":
-        reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
+    adaptive = clip == "auto"
+    if adaptive:
+        clip = automatic_clip(shape, by_row)
+    clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     course = _course(shape.loss)
-    shares = shares_of(shape, cov_type, adaptive=clip == "auto")
-    ratio = width_ratio(shape, reach, by_row, shares["scores"])
+    shares = shares_of(shape, cov_type, adaptive)
+    ratio = width_ratio(shape, clip, by_row, shares["scores"])
 
     release = releases(mu, neighboring_relation)
-    mechanisms = _mechanisms(shape, shares, course, reach, by_row, release)
+    mechanisms = _mechanisms(shape, shares, course, clip, by_row, release)
     accesses = mechanisms.in_order(course)
     looks = sum(count for _, count in accesses)
     return Plan(
@@ -268,8 +269,8 @@ def plan(
             shares=MappingProxyType(shares),
             cov_type=cov_type,
             column_bound=min(bound, shape.data_norm),
-            clip=reach,
-            price=(ratio**2 - 1.0) / reach**2,
+            clip=clip,
+            price=(ratio**2 - 1.0) / clip**2,
             limit=stack_limit(shape),
             ridge=ridge or 0.0,
         ),
