@@ -38,6 +38,8 @@ _CHUNK_ROWS = 50_000
 # Text of a CSV file that PyArrow is given at once.
 _TEXT_BYTES = 2**20
 _DEEPEST = 100
+# Names that an error message shows of many.
+_SHOWN = 12
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -631,10 +633,10 @@ def _refuse_row(path: str | os.PathLike[str], index: int, width: int, expected: 
     )
 
 
-def show_names(names: Sequence[str], limit: int = 12) -> str:
+def show_names(names: Sequence[str]) -> str:
     """The names in quotes, cut short, for an error message."""
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def read_json(

@@ -40,7 +40,7 @@ from dpfast.privacy import (
 from dpfast.privacy.accountants import AdditiveAccountant
 from dpfast.privacy.ledger import merged
 
-MOST = 6  # claims of a test that are compared, spread over it; DPFAST_OPINIONS=all compares all
+MOST_CLAIMS = 6  # of a test that are compared, spread over it; DPFAST_OPINIONS=all compares all
 ERROR = 2e-3  # of the interval, relative to epsilon
 
 
@@ -307,7 +307,7 @@ LEAST_DELTA, LARGEST = 1e-10, 100.0
 #: Points of a lattice of losses, about: where a claim is tiny beside them, it is a coarse one.
 LATTICE = 4e4
 #: Of equal releases so many are priced: what is below the price of a part is below that of all.
-MOST = 1000
+MOST_EQUAL = 1000
 
 
 @cache
@@ -349,7 +349,7 @@ def instances_of(events, share):
         if one.kind == "gaussian" and one.rate == 1.0:
             square += event.count * one.size**2
         else:
-            counted[one] = min(MOST, counted.get(one, 0) + event.count)
+            counted[one] = min(MOST_EQUAL, counted.get(one, 0) + event.count)
     if square > 0.0:
         counted[Instance("gaussian", math.sqrt(square))] = 1
     return tuple(sorted(counted.items(), key=repr))
@@ -391,7 +391,7 @@ class Claims:
             ledger.guarantee()
         new = {key: claim for key, claim in self._kept.items() if key not in self._compared}
         if os.environ.get("DPFAST_OPINIONS") != "all":
-            spread = -(-len(new) // MOST)
+            spread = -(-len(new) // MOST_CLAIMS)
             new = dict(list(new.items())[:: max(1, spread)])
         self._compared |= new.keys()
         found = (refuted(key[0], claim) for key, claim in new.items())

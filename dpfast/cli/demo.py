@@ -91,6 +91,18 @@ def run(arguments: argparse.Namespace) -> None:
         f"Experiment: {len(train):,} person-years to learn from, {len(test):,} others to test on, "
         f"{X.shape[1]} features.\n"
     )
+    _show(means, others)
+    say(f"The privacy report of one model with epsilon = {_REPORT_EPSILON:g}:\n")
+    show_report(report)
+    say(
+        "Here one record is one person in one year. A person has up to five records, and this "
+        "guarantee is about each of them, not about all together: these data do not say whose row "
+        "each is. Where yours do, give --person, and it is about all rows of a person."
+    )
+
+
+def _show(means: dict[float, Scores], others: dict[str, Scores]) -> None:
+    """A table of the scores, and what they are."""
     screen = Table()
     for name in ("epsilon", "max. factor", "test accuracy", "test log-loss"):
         screen.add_column(name, justify="right")
@@ -115,13 +127,6 @@ def run(arguments: argparse.Namespace) -> None:
         "data only one of them could be released at its epsilon. The test scores themselves are "
         "computed without noise and no guarantee covers them; that is fine here because the data "
         "are public.\n"
-    )
-    say(f"The privacy report of one model with epsilon = {_REPORT_EPSILON:g}:\n")
-    show_report(report)
-    say(
-        "Here one record is one person in one year. A person has up to five records, and this "
-        "guarantee is about each of them, not about all together: these data do not say whose row "
-        "each is. Where yours do, give --person, and it is about all rows of a person."
     )
 
 

@@ -14,11 +14,7 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import (
-    check_array,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import (
     fitted_or_as_before,
@@ -26,19 +22,20 @@ from dpfast._arrays import (
     vector_in,
 )
 from dpfast._validation import check_flag, check_real, warn
-from dpfast.blocks import Block, BlockProblem, Executor, from_dask, is_dask
+from dpfast.blocks import BlockProblem, Executor, from_dask, is_dask
 from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
+from dpfast.estimators._margins import affine, affine_of_block
 from dpfast.estimators._messages import (
     hints,
     unknown_parameters,
     with_promise,
 )
 from dpfast.estimators._one_vs_rest import planned
-from dpfast.estimators._prior import CoefficientPrior, check_order
+from dpfast.estimators._prior import CoefficientPrior, check_order, plan_with_prior
 from dpfast.estimators._targets import Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -47,12 +44,11 @@ from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
 from dpfast.problem import Problem
 from dpfast.random import SecureGenerator
-from dpfast.rows import by_rows, row_lengths
+from dpfast.rows import by_rows
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
-from dpfast.solvers.prior import known_rows, plan_refit, tells_more
-from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
+from dpfast.solvers.prior import known_rows
 from dpfast.sums import RowSums, as_vector
 
 Vector = NDArray[np.float64]
@@ -74,9 +70,6 @@ class FitParameters(TypedDict, total=False):
 _OF_ROWS = ("sample_weight", "groups")
 # The solver that fits with a prior.
 _WITH_PRIOR = "dp-whitened-gd"
-# Rows that are as long as the bound but for rounding are left as they are.
-_ROUNDED = 1e-9
-_LARGEST = float(np.finfo(np.float64).max)
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
@@ -556,7 +549,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.prior is None:
             return None
         settings = self._settings()
-        relation, accountant = settings.pop("neighboring_relation"), settings.pop("accountant")
+        how = {name: settings.pop(name) for name in ("neighboring_relation", "accountant")}
         if parts > 1 or self.solver not in ("auto", _WITH_PRIOR) or settings != {"alpha": "auto"}:
             raise ValueError(
                 f"prior must be None unless there are one or two classes, solver is 'auto' or "
@@ -570,53 +563,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         (targets,), _ = self._resolve_targets(None)
         check_order(self.prior, self)
-        how = {"neighboring_relation": relation, "accountant": accountant}
-        if isinstance(self.prior, tuple):
-            X, y = self._public_rows(shape)
-            if shape.dim > MOST_KNOWN:
-                return None
-            plan = plan_with_rows(shape, from_rows(shape, X, targets(y)), budget, **how)
-            return plan if plan.settings.rows_per_weight < FEW else None
-        prior = self.prior
-        if isinstance(prior, PrivateLinearModel):
-            if not hasattr(prior, "coef_"):
-                raise ValueError(
-                    f"prior must be a fitted model; got a {type(prior).__name__} that is not "
-                    "fitted. Fit it to earlier data; in a grid of scikit-learn, whose copies are "
-                    "not fitted, write model.as_prior()."
-                )
-            prior = prior.as_prior()
-        if not isinstance(prior, CoefficientPrior):
-            raise TypeError(
-                "prior must be None, a pair (X, y) of public rows and their targets, a "
-                f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
-            )
-        known = prior.coefficients(shape, targets)
-        return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
-
-    def _public_rows(self, shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
-        """The rows of the prior, made no longer than private ones may be, and their targets."""
-        assert isinstance(self.prior, tuple)
-        if len(self.prior) != 2:
-            raise ValueError(
-                "prior must be a pair (X, y) of public rows and their targets; got "
-                f"{len(self.prior)} values."
-            )
-        X = check_array(self.prior[0], dtype=np.float64, input_name="prior[0]")
-        y = column_or_1d(self.prior[1])
-        if X.shape != (len(y), shape.n_features):
-            raise ValueError(
-                f"prior must have a target for each row and {shape.n_features} columns, as the "
-                f"private rows; got {X.shape} and {len(y)} targets."
-            )
-        if len(np.unique(y)) == 1:
-            # They would say that others are impossible, and a fit with few rows believe it.
-            raise ValueError(
-                "prior must have rows of different targets; got one target. Such rows tell nothing "
-                "of the weights."
-            )
-        length = np.maximum(row_lengths(X) / shape.data_norm, 1.0)
-        return X / length[:, None], y
+        return plan_with_prior(self.prior, shape, targets, budget, **how)
 
     def _counts_classes(self) -> bool:
         """Whether a fit begins with a private count of the classes."""
@@ -785,7 +732,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             X = from_dask(X)
         bound = vars(self).get("_row_bound", math.inf)
         if not isinstance(X, Executor):
-            return _affine_map(self._validated(X, reset=False), coef, intercept, bound)
+            return affine(self._validated(X, reset=False), coef, intercept, bound)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -796,7 +743,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"X must have the columns {[*names]}, in the order of fit; got {[*given]}. Give "
                 "them in that order."
             )
-        on_rows = partial(_on_rows, coef=coef, intercept=intercept, bound=bound)
+        on_rows = partial(affine_of_block, coef=coef, intercept=intercept, bound=bound)
         return np.concatenate(list(X.map(on_rows)))
 
 
@@ -823,35 +770,3 @@ def _named(name: str, options: Any) -> dict[str, Any]:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise TypeError(f"{name} must be None or a dict of options by name; got {options!r}.")
     return dict(options)
-
-
-def _on_rows(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
-    """``X @ coef + intercept`` of one block, as below."""
-    return _affine_map(block.X, coef, intercept, bound)
-
-
-def _affine_map(X: Any, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
-    """``X @ coef + intercept`` of rows that are cut to this length, as a fit cuts them.
-
-    Beyond float64 it is the largest number, with the right sign.
-    """
-    with np.errstate(all="ignore"):
-        margins = _product(X, coef, bound) + intercept
-        beyond = ~np.isfinite(margins)
-        if beyond.any():
-            product = _product(X * 2.0**-600, coef, bound * 2.0**-600) * 2.0**600
-            margins = np.where(beyond, np.clip(product + intercept, -_LARGEST, _LARGEST), margins)
-    return margins
-
-
-def _product(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
-    """``X @ coef`` of rows that are cut to this length; NaN where a length is beyond float64."""
-    product = X @ coef
-    if bound == math.inf:
-        return product
-    lengths = row_lengths(X)
-    long = lengths > bound * (1.0 + _ROUNDED)
-    if not long.any():
-        return product
-    lengths[np.isinf(lengths)] = np.nan
-    return np.where(long, product.T / lengths * bound, product.T).T

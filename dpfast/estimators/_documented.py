@@ -25,8 +25,14 @@ intercept_scaling : float, default=1.0
     constant counts in the row norm.
 neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
     Which data sets are neighbors: one record is replaced by any other, or is absent.
+target_bounds : tuple of two floats or None, default=None
+    Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
+    are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
+    takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
 solver_options : dict or None, default=None
     Further options of the solver.
+optimizer : str, default="auto"
+    Non-private inner optimizer, for solvers that have one.
 accountant : str, default="auto"
     How privacy is added up; "auto" takes the smallest valid ε.
 random_state : None, int or NumPy generator, default=None
@@ -56,6 +62,14 @@ cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
     Kind of standard errors, with `inference`. "robust" ones hold even if the model does not,
     which takes a release of products of scores; "nonrobust" ones trust the model; "cluster"
     ones allow for any dependence within a group, and are required if groups have several rows.
+prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+    Public rows with their targets, in the form of the private ones; or coefficients with a
+    covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+    budget on them. See the guide to priors.
+coef_ : ndarray of shape (n_features,)
+    Private weights.
+intercept_ : float
+    Private intercept; 0.0 without `fit_intercept`.
 bse_, pvalues_ : ndarray of shape (n_features + 1,)
     Standard errors, and p-values of the tests that a coefficient is 0, the intercept's last;
     with `inference`. NaN where the released statistics show that they would not hold.
@@ -71,7 +85,34 @@ max_exposure : float or None, default=None
     ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target divided
     by the exposure. `max_weight` is then required only if `fit` also gets a `sample_weight`.
 """
-_BY_NAME = {re.split(r"\W", text)[0]: text for text in re.split(r"\n(?=\S)", _DESCRIPTIONS.strip())}
+#: What is said otherwise with a log link, and notes on every estimator.
+_OTHERS = {
+    "log_link_alpha": """\
+alpha : float or "auto", default="auto"
+    Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
+    choose it from public quantities.""",
+    "log_link_bounds": """\
+target_bounds : tuple of two floats or None, default=None
+    Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
+    between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.""",
+    "log_link_prior": """\
+prior : None, default=None
+    Losses with a log link take none.""",
+    "log_link_coef_": """\
+coef_ : ndarray of shape (n_features,)
+    Private weights: how the logarithm of the mean changes.""",
+    "log_link_intercept_": """\
+intercept_ : float
+    Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.""",
+    "notes": """\
+The number of rows and the shape of X are treated as public.
+
+There is no `partial_fit`: every call would have to pay, and noise added many times hurts more
+than noise added once. Fit on all rows at once.""",
+}
+_BY_NAME = _OTHERS | {
+    re.split(r"\W", text)[0]: text for text in re.split(r"\n(?=\S)", _DESCRIPTIONS.strip())
+}
 
 
 def documented(estimator: type[Estimator]) -> type[Estimator]:

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_array, column_or_1d
 
 from dpfast._files import show_names
 from dpfast._validation import check_real
 from dpfast.estimators._targets import Targets
+from dpfast.privacy import Budget
+from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
-from dpfast.solvers.prior import Coefficients
+from dpfast.solvers import Plan
+from dpfast.solvers.prior import Coefficients, plan_refit, tells_more
+from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -97,6 +102,63 @@ class CoefficientPrior:
                 "matrix. What is known exactly has a small variance, not 0."
             )
         return 0.5 * (full + full.T)
+
+
+def plan_with_prior(
+    prior: Any, shape: ProblemShape, targets: Targets, budget: Budget, **how: str
+) -> Plan[Any] | None:
+    """Plan of a fit that begins with what a prior tells; None if that would not help.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no prior, or none for this problem.
+    """
+    if isinstance(prior, tuple):
+        X, y = _public_rows(prior, shape)
+        if shape.dim > MOST_KNOWN:
+            return None
+        plan = plan_with_rows(shape, from_rows(shape, X, targets(y)), budget, **how)
+        return plan if plan.settings.rows_per_weight < FEW else None
+    if hasattr(prior, "as_prior"):
+        if not hasattr(prior, "coef_"):
+            raise ValueError(
+                f"prior must be a fitted model; got a {type(prior).__name__} that is not fitted. "
+                "Fit it to earlier data; in a grid of scikit-learn, whose copies are not fitted, "
+                "write model.as_prior()."
+            )
+        prior = prior.as_prior()
+    if not isinstance(prior, CoefficientPrior):
+        raise TypeError(
+            "prior must be None, a pair (X, y) of public rows and their targets, a "
+            f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
+        )
+    known = prior.coefficients(shape, targets)
+    return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
+
+
+def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:
+    """The rows of a prior, made no longer than private ones may be, and their targets."""
+    if len(prior) != 2:
+        raise ValueError(
+            "prior must be a pair (X, y) of public rows and their targets; got "
+            f"{len(prior)} values."
+        )
+    X = check_array(prior[0], dtype=np.float64, input_name="prior[0]")
+    y = column_or_1d(prior[1])
+    if X.shape != (len(y), shape.n_features):
+        raise ValueError(
+            f"prior must have a target for each row and {shape.n_features} columns, as the "
+            f"private rows; got {X.shape} and {len(y)} targets."
+        )
+    if len(np.unique(y)) == 1:
+        # They would say that others are impossible, and a fit with few rows believe it.
+        raise ValueError(
+            "prior must have rows of different targets; got one target. Such rows tell nothing "
+            "of the weights."
+        )
+    length = np.maximum(row_lengths(X) / shape.data_norm, 1.0)
+    return X / length[:, None], y
 
 
 def check_order(prior: Any, model: Any) -> None:

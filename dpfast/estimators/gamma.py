@@ -26,9 +26,7 @@ class GammaRegressor(PrivateTweedieRegressor):
     {epsilon}
     {delta}
     {solver}
-    alpha : float or "auto", default="auto"
-        Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
-        choose it from public quantities.
+    {log_link_alpha}
     {data_norm}
     fit_intercept : bool, default=True
     {intercept_scaling}
@@ -37,8 +35,7 @@ class GammaRegressor(PrivateTweedieRegressor):
         Public lowest and highest target, > 0; targets beyond are clipped, and predictions stay in
         between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     {solver_options}
-    optimizer : str, default="auto"
-        Non-private inner optimizer, for solvers that have one.
+    {optimizer}
     {accountant}
     {random_state}
     {n_jobs}
@@ -50,15 +47,12 @@ class GammaRegressor(PrivateTweedieRegressor):
     {cov_type}
     {max_rows_per_group}
     {max_exposure}
-    prior : None, default=None
-        Losses with a log link take none.
+    {log_link_prior}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        Private weights: how the logarithm of the mean changes.
-    intercept_ : float
-        Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    {log_link_coef_}
+    {log_link_intercept_}
     {bse_}
     {cov_params_}
     n_features_in_ : int
@@ -67,10 +61,7 @@ class GammaRegressor(PrivateTweedieRegressor):
 
     Notes
     -----
-    The number of rows and the shape of X are treated as public.
-
-    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
-    times hurts more than noise that is added once. Fit on all rows at a time.
+    {notes}
 
     Examples
     --------

@@ -45,13 +45,9 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     fit_intercept : bool, default=True
     {intercept_scaling}
     {neighboring_relation}
-    target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
-        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
-        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    {target_bounds}
     {solver_options}
-    optimizer : str, default="auto"
-        Non-private inner optimizer, for solvers that have one.
+    {optimizer}
     {accountant}
     {random_state}
     {n_jobs}
@@ -62,17 +58,12 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
     {inference}
     {cov_type}
     {max_rows_per_group}
-    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows with their targets, in the form of the private ones; or coefficients with a
-        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
-        budget on them. See the guide to priors.
+    {prior}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        Private weights.
-    intercept_ : float
-        Private intercept; 0.0 without `fit_intercept`.
+    {coef_}
+    {intercept_}
     {bse_}
     {cov_params_}
     n_features_in_ : int
@@ -81,10 +72,7 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
 
     Notes
     -----
-    The number of rows and the shape of X are treated as public.
-
-    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
-    times hurts more than noise that is added once. Fit on all rows at a time.
+    {notes}
 
     Examples
     --------

@@ -56,8 +56,7 @@ class LinearSVC(PrivateLinearClassifier):
         twentieth of the budget; with public shares p_k of K classes give ``1 / (K p_k)``. For
         rare classes see the guide to rare events: weights cost more accuracy than they bring.
     {solver_options}
-    optimizer : str, default="auto"
-        Non-private inner optimizer, for solvers that have one.
+    {optimizer}
     {accountant}
     {random_state}
     {n_jobs}
@@ -66,10 +65,7 @@ class LinearSVC(PrivateLinearClassifier):
     {max_weight}
     {column_blocks}
     {max_rows_per_group}
-    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows and their targets, like the private ones; or coefficients with a covariance,
-        such as those of an earlier model of dpfast: the fit begins with what they tell, and does
-        not pay for it. See the guide to priors.
+    {prior}
 
     Attributes
     ----------
@@ -86,10 +82,7 @@ class LinearSVC(PrivateLinearClassifier):
 
     Notes
     -----
-    The number of rows and the shape of X are treated as public.
-
-    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
-    times hurts more than noise that is added once. Fit on all rows at a time.
+    {notes}
 
     More than two classes are learned one against the rest. Each row is in all of these problems, so
     their privacy losses add up: with Gaussian noise each problem gets ``1/√k`` of the budget in

@@ -95,10 +95,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         is said to be impossible. "auto" is one over the number of rows, times epsilon if that is
         less than 1: smaller shares of the rows hide in the noise, and far rows have margins that
         nothing supports. 0 leaves probabilities as the margins tell them.
-    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows with their targets, in the form of the private ones; or coefficients with a
-        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
-        budget on them. See the guide to priors.
+    {prior}
 
     Attributes
     ----------
@@ -118,10 +115,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     Notes
     -----
-    The number of rows and the shape of X are treated as public.
-
-    There is no `partial_fit`: every call would have to pay, and noise added many times hurts more
-    than noise added once. Fit on all rows at once.
+    {notes}
 
     With ``multi_class="ovr"``, each row is in the problem of every class, so the privacy losses add
     up. With Gaussian noise, each of k problems gets ``1/√k`` of the budget in units of µ (about

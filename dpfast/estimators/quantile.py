@@ -38,10 +38,7 @@ class QuantileRegressor(PrivateLinearRegressor):
     fit_intercept : bool, default=True
     {intercept_scaling}
     {neighboring_relation}
-    target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
-        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
-        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    {target_bounds}
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
     width : float or None, default=None
@@ -53,8 +50,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         narrows step by step, the more the more rows a weight has and the larger epsilon is, to 0.01
         at least; the plan says to what.
     {solver_options}
-    optimizer : str, default="auto"
-        Non-private inner optimizer, for solvers that have one.
+    {optimizer}
     {accountant}
     {random_state}
     {n_jobs}
@@ -63,27 +59,19 @@ class QuantileRegressor(PrivateLinearRegressor):
     {max_weight}
     {column_blocks}
     {max_rows_per_group}
-    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
-        Public rows with their targets, in the form of the private ones; or coefficients with a
-        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
-        budget on them. See the guide to priors.
+    {prior}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        Private weights.
-    intercept_ : float
-        Private intercept; 0.0 without `fit_intercept`.
+    {coef_}
+    {intercept_}
     n_features_in_ : int
     {feature_names_in_}
     {privacy_}
 
     Notes
     -----
-    The number of rows and the shape of X are treated as public.
-
-    There is no `partial_fit`: each look at the data would be paid for, and noise that is added many
-    times hurts more than noise that is added once. Fit on all rows at a time.
+    {notes}
 
     Examples
     --------

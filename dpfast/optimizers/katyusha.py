@@ -82,16 +82,16 @@ def minimize(
     """
     check_smooth(objective, "katyusha")
     rows = check_finite_sum(objective, "katyusha")
-    n, laps = rows.n_samples, check_integer("epoch_passes", epoch_passes, low=1)
+    n, epoch_passes = rows.n_samples, check_integer("epoch_passes", epoch_passes, low=1)
     bound = check_radius(radius)
-    steps = laps * n
+    steps = epoch_passes * n
     tau1 = min(math.sqrt(steps * objective.strong_convexity / (3.0 * rows.row_smoothness)), 0.5)
     generator = np.random.default_rng(rng)
     progress = Progress(objective, tolerance, max_passes, callback)
     w = project(check_start(objective, w0), bound)
     z, y = w.copy(), w.copy()
     base = progress.snapshot(rows, w)
-    while progress.affords(laps + 2):
+    while progress.affords(epoch_passes + 2):
         average, average_scale = np.zeros(objective.dim), np.zeros(1)
         for indices in random_rows(generator, n, steps):
             rows.katyusha_epoch(
@@ -104,6 +104,6 @@ def minimize(
                 snapshot=base,
                 radius=bound,
             )
-        progress.passes += laps
+        progress.passes += epoch_passes
         base = progress.snapshot(rows, average)
     return progress.result()

@@ -84,7 +84,7 @@ def minimize(
     check_smooth(objective, "svrg")
     rows = check_finite_sum(objective, "svrg")
     check_choice("snapshot", snapshot, SNAPSHOTS)
-    n, laps = rows.n_samples, check_integer("epoch_passes", epoch_passes, low=1)
+    n, epoch_passes = rows.n_samples, check_integer("epoch_passes", epoch_passes, low=1)
     beta = rows.row_smoothness + objective.strong_convexity
     size = 0.25 / beta if step is None else check_real("step", step, low=0.0, low_open=True)
     bound = check_radius(radius)
@@ -92,11 +92,11 @@ def minimize(
     progress = Progress(objective, tolerance, max_passes, callback)
     w = project(check_start(objective, w0), bound)
     base = progress.snapshot(rows, w)
-    while progress.affords(laps + 2):
+    while progress.affords(epoch_passes + 2):
         w = base.w.copy()
         total = np.zeros(objective.dim) if snapshot == "average" else None
-        for indices in random_rows(generator, n, laps * n):
+        for indices in random_rows(generator, n, epoch_passes * n):
             rows.sgd_epoch(w, indices, size, snapshot=base, radius=bound, average=total)
-        progress.passes += laps
-        base = progress.snapshot(rows, w if total is None else total / (laps * n))
+        progress.passes += epoch_passes
+        base = progress.snapshot(rows, w if total is None else total / (epoch_passes * n))
     return progress.result()

@@ -12,9 +12,7 @@ from dpfast.privacy.calibration import MARGIN, budget_mu
 CALIBRATIONS = ("analytic", "zhao", "classical")
 
 
-def gaussian_stddev(
-    budget: Budget, sensitivity: float, calibration: str = "analytic", accountant: str = "auto"
-) -> float:
+def gaussian_stddev(budget: Budget, sensitivity: float, calibration: str = "analytic") -> float:
     """Return the standard deviation of one Gaussian release, by the formula of choice.
 
     Parameters
@@ -24,13 +22,11 @@ def gaussian_stddev(
     sensitivity : float
         l2-sensitivity, above 0.
     calibration : {"analytic", "zhao", "classical"}, default="analytic"
-        "analytic" is the smallest (Balle & Wang 2018), and the only one that follows `accountant`.
+        "analytic" is the smallest (Balle & Wang 2018).
         "zhao" is lowy2021's: ``(c + sqrt(c^2 + epsilon)) / (sqrt(2) epsilon)`` with
         ``c^2 = log(2 / (sqrt(16 delta + 1) - 1))``, for delta < 1/2 and every epsilon (Zhao et
         al. 2019, Theorem 5). "classical" is ``sqrt(2 log(1.25 / delta)) / epsilon`` (Dwork & Roth
         2014, Theorem A.1), which is not private for large epsilon and refused above 1.
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
 
     Returns
     -------
@@ -54,7 +50,7 @@ def gaussian_stddev(
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
     if calibration == "analytic":
-        return sensitivity / budget_mu(budget, accountant)
+        return sensitivity / budget_mu(budget)
     if budget.kind != "approximate" or budget.epsilon is None:
         raise ValueError(
             f"calibration={calibration!r} is a formula for (epsilon, delta); got {budget!r}. "
@@ -235,24 +231,10 @@ def rrpsgd_noise_stddev(budget: Budget, lipschitz: float, n_samples: int) -> flo
     return 2.0 * lipschitz * math.sqrt(log_terms) / budget.epsilon
 
 
-def zcdp_simple_epsilon(rho: float, delta: float) -> float:
-    """Return ``rho + 2 sqrt(rho log(1 / delta))``, the epsilon of rho-zCDP in the papers.
-
-    Bun & Steinke 2016, Proposition 1.3; :func:`dpfast.privacy.zcdp_epsilon` is smaller.
-
-    Examples
-    --------
-    >>> from dpfast.privacy.papers import zcdp_simple_epsilon
-    >>> round(zcdp_simple_epsilon(0.1, 1e-6), 4)
-    2.4508
-    """
-    rho = check_real("rho", rho, low=0.0)
-    delta = check_delta("delta", delta, allow_zero=False)
-    return rho + 2.0 * math.sqrt(rho * -math.log(delta))
-
-
 def zcdp_simple_rho(epsilon: float, delta: float) -> float:
-    """Return the rho whose :func:`zcdp_simple_epsilon` is `epsilon` (lee2018's budget).
+    """Return the rho of which ``rho + 2 sqrt(rho log(1 / delta))`` is `epsilon` (lee2018's budget).
+
+    Bun & Steinke 2016, Proposition 1.3; :func:`dpfast.privacy.zcdp_rho` is larger.
 
     Examples
     --------

@@ -63,9 +63,12 @@ class Plan(Generic[S]):
     neighboring_relation: str
     settings: S
     accesses: tuple[tuple[Access[Any], int], ...]
-    expected: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    expected: Mapping[str, float] = field(default_factory=dict)
     adaptive: bool = False
     objective: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expected", MappingProxyType(dict(self.expected)))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -124,9 +127,12 @@ class Outcome:
     """
 
     w: Vector
-    history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    history: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "history", MappingProxyType(dict(self.history)))
 
 
 @dataclass(frozen=True)

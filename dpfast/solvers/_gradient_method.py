@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -235,11 +234,14 @@ def plan(
     length, error = schedule.iterations, first_error(ridge)
     shape = shape.with_alpha(ridge)
     response, certified = choice.response(ridge, schedule, error)
+    accesses: tuple[Access[Vector], ...]
     if hidden:
         w_radius = w_radius or max(float(np.linalg.norm(start)), shape.minimizer_norm(ridge))
-        accesses, variance = _only_the_last(
-            shape, neighboring_relation, price, schedule, start, w_radius
-        )
+        last = LastIterate(
+            shape, neighboring_relation, mu=price, step=schedule.stages[0].step,
+            iterations=length, radius=w_radius, start=start,
+        )  # fmt: skip
+        accesses, variance = (last,), np.full(length, last.stddev**2)
     else:
         shares = np.full(length, 1.0 / length)
         if split == "optimal":
@@ -273,32 +275,8 @@ def plan(
             keep_iterates=keep_iterates,
             accesses=accesses,
         ),
-        expected=MappingProxyType(
-            {EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))}
-        ),
+        expected={EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))},
     )
-
-
-def _only_the_last(
-    shape: ProblemShape,
-    neighboring_relation: str,
-    mu: float,
-    schedule: Schedule,
-    start: Vector,
-    radius: float,
-) -> tuple[tuple[Access[Vector], ...], Vector]:
-    """The one access to a descent of which the last iterate alone is released, and its noise."""
-    length = schedule.iterations
-    last = LastIterate(
-        shape,
-        neighboring_relation,
-        mu=mu,
-        step=schedule.stages[0].step,
-        iterations=length,
-        radius=radius,
-        start=start,
-    )
-    return (last,), np.full(length, last.stddev**2)
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -347,7 +325,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     history: dict[str, NDArray[np.float64]] = {"gradient_norm": norms, "step": steps}
     if settings.keep_iterates:
         history["iterates"] = iterates
-    return Outcome(total / kept if kept else w, MappingProxyType(history))
+    return Outcome(total / kept if kept else w, history)
 
 
 def gradient_method(

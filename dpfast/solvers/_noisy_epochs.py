@@ -62,14 +62,6 @@ def default_batch(batch: int | str, n_samples: int) -> int:
     return check_integer("batch", batch, low=1, high=n_samples)
 
 
-def settle_ridge(alpha: float | str | None, shape: ProblemShape) -> ProblemShape:
-    """The shape with the ridge that is asked for; None and "auto" leave it as it is."""
-    if alpha is None or alpha == "auto":
-        return shape
-    hint = 'Or pass "auto".'
-    return shape.with_alpha(check_real("alpha", alpha, low=1e-100, high=1e100, hint=hint))
-
-
 def natural_norm(shape: ProblemShape) -> float:
     """The bound of a row's gradient before its weight that the loss guarantees."""
     return shape.loss.lipschitz * shape.row_norm

@@ -142,14 +142,7 @@ def descend(
     transform, free = coordinates.transform, coordinates.free
     units = _Units.of(spread, settings, shape)
     ridge, change = units.ridge, units.change
-    # The ridge in the learned coordinates is the same for all data sets.
-    pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
-    step: Matrix = np.full(shape.dim, settings.step)
-    pull[free:], step[free:] = 0.0, settings.intercept_step
-    step /= curvature
-    step, pull = step * change, pull / change
-    if classes is not None:
-        pull, step = pull[:, None], step[:, None]
+    step, pull = _steps_and_pulls(settings, shape.dim, free, change)
     first = first_averaged(settings)
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, transform)
@@ -213,6 +206,21 @@ def descend(
         averages = points / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
+
+
+def _steps_and_pulls(
+    settings: Settings, dim: int, free: int, change: float
+) -> tuple[Matrix, Matrix]:
+    """Step of every weight, longer by the factor `change`, and by how much it is drawn to zero.
+
+    The ridge in the learned coordinates is the same for all data sets.
+    """
+    step: Matrix = np.full(dim, settings.step)
+    pull: Matrix = np.full(dim, settings.shrinkage * settings.curvature)
+    step[free:], pull[free:] = settings.intercept_step, 0.0
+    step /= settings.curvature
+    step, pull = step * change, pull / change
+    return (step, pull) if settings.classes is None else (step[:, None], pull[:, None])
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import scipy.linalg
@@ -162,7 +161,7 @@ def plan(
             ridge=ridge or 0.0,
             least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * stddev,
         ),
-        expected=MappingProxyType({"noise_stddev_per_row": stddev / shape.n_samples}),
+        expected={"noise_stddev_per_row": stddev / shape.n_samples},
     )
 
 

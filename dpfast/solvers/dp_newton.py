@@ -245,15 +245,16 @@ def plan(
         bound = check_real("column_bound", column_bound, low=0.0, low_open=True, high=1e100)
     mu = budget_mu(budget, accountant)
     by_row = mu / records_apart(neighboring_relation)
-    reach = automatic_clip(shape, by_row)
-    if clip != "auto":
-        reach = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
+    adaptive = clip == "auto"
+    if adaptive:
+        clip = automatic_clip(shape, by_row)
+    clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     course = _course(shape.loss)
-    shares = shares_of(shape, cov_type, adaptive=clip == "auto")
-    ratio = width_ratio(shape, reach, by_row, shares["scores"])
+    shares = shares_of(shape, cov_type, adaptive)
+    ratio = width_ratio(shape, clip, by_row, shares["scores"])
 
     release = releases(mu, neighboring_relation)
-    mechanisms = _mechanisms(shape, shares, course, reach, by_row, release)
+    mechanisms = _mechanisms(shape, shares, course, clip, by_row, release)
     accesses = mechanisms.in_order(course)
     looks = sum(count for _, count in accesses)
     return Plan(
@@ -268,20 +269,18 @@ def plan(
             shares=MappingProxyType(shares),
             cov_type=cov_type,
             column_bound=min(bound, shape.data_norm),
-            clip=reach,
-            price=(ratio**2 - 1.0) / reach**2,
+            clip=clip,
+            price=(ratio**2 - 1.0) / clip**2,
             limit=stack_limit(shape),
             ridge=ridge or 0.0,
         ),
-        expected=MappingProxyType(
-            {
-                "width_ratio": ratio,
-                "rows_for_coverage": rows_for_coverage(shape, by_row),
-                "seconds": _seconds.preparation(shape)
-                + _seconds.whitening(shape, _ROUNDS, True)
-                + looks * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
-            }
-        ),
+        expected={
+            "width_ratio": ratio,
+            "rows_for_coverage": rows_for_coverage(shape, by_row),
+            "seconds": _seconds.preparation(shape)
+            + _seconds.whitening(shape, _ROUNDS, True)
+            + looks * (_seconds.gradient(shape) + _seconds.release(shape.dim)),
+        },
     )
 
 
@@ -432,7 +431,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
     refused = steps.refused(found, covariance, peaks, _bend(shape.loss), settings.course.hidden)
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
-    return Outcome(transform @ found.v, MappingProxyType(history))
+    return Outcome(transform @ found.v, history)
 
 
 def _begun(start: _estimation.Start, asked: Mechanisms, shape: ProblemShape, cut: float) -> Vector:

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     balanced_time,
@@ -53,7 +52,6 @@ from dpfast.solvers._noisy_epochs import (
     least_noisy_steps,
     parts,
     settle_clip_norm,
-    settle_ridge,
     step_sizes,
 )
 
@@ -180,25 +178,17 @@ def plan(
     if minimizer_norm is None:
         minimizer_norm = min(_LARGEST_MARGIN / shape.row_norm, radius)
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = settle_ridge(alpha, shape)
+    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
     sampling = default_sampling(sampling, neighboring_relation)
     rows = default_batch(batch, shape.n_samples)
 
     def course(longest: float, bias: float) -> _Course:
         time = balanced_time(shape, budget, neighboring_relation, longest, minimizer_norm)
-        largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
-        # Without smoothness: steps whose sampling noise is as large as what is left to gain.
-        if largest == 0.0:
-            largest = minimizer_norm / (longest * shape.max_weight)
+        largest = _largest_step(shape, longest, minimizer_norm)
         n_steps = _n_steps(steps, epochs, shape.n_samples / rows, time / largest)
         size = _first_step(step, schedule, n_steps, time, largest, shape.alpha) * (
             1.0 if step != "auto" else 1.0 - momentum
         )
-        multiplier = None
-        if calibration == "advanced":
-            multiplier = sgd_advanced_stddev(
-                budget, 1.0, steps=n_steps, batch=rows, n_samples=shape.n_samples
-            )
         access = least_noisy_steps(
             BatchSum(shape, sampling, rows, longest),
             budget,
@@ -206,7 +196,7 @@ def plan(
             neighboring_relation,
             n_steps=n_steps,
             noise=noise,
-            multiplier=multiplier,
+            multiplier=_multiplier(calibration, budget, n_steps, rows, shape.n_samples),
         )
         deviation = access.stddev / rows
         gained = _time(size, schedule, n_steps) / (1.0 - momentum)
@@ -243,12 +233,10 @@ def plan(
             noise=best.access.noise,
             noise_multiplier=best.access.noise_multiplier,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_mean_gradient": best.deviation,
-                "noise_and_time_bound": best.bound,
-            }
-        ),
+        expected={
+            "noise_stddev_of_mean_gradient": best.deviation,
+            "noise_and_time_bound": best.bound,
+        },
     )
 
 
@@ -305,6 +293,23 @@ def _n_steps(steps: int | str, epochs: float | str, per_epoch: float, wanted: fl
     else:
         passes = min(max(wanted / per_epoch, 1.0), _MAX_EPOCHS)
     return check_integer("steps", max(1, round(passes * per_epoch)), low=1, high=_MAX_STEPS)
+
+
+def _largest_step(shape: ProblemShape, longest: float, minimizer_norm: float) -> float:
+    """What smoothness allows; without it, steps whose sampling noise is what is left to gain."""
+    curvature = shape.smoothness + (shape.alpha or 0.0)
+    if math.isinf(curvature):
+        return minimizer_norm / (longest * shape.max_weight)
+    return 1.0 / curvature
+
+
+def _multiplier(
+    calibration: str, budget: Budget, n_steps: int, batch: int, n_samples: int
+) -> float | None:
+    """Noise to begin with; None leaves it to the accountant."""
+    if calibration == "accountant":
+        return None
+    return sgd_advanced_stddev(budget, 1.0, steps=n_steps, batch=batch, n_samples=n_samples)
 
 
 def _time(size: float, schedule: str, n_steps: int) -> float:

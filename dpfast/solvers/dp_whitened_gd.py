@@ -45,7 +45,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +83,7 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._log_link import Direction, LogLink, Spread
+from dpfast.solvers._log_link import Direction, Spread
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
@@ -280,17 +279,10 @@ def plan(
     ranges, for_ranges = _column_ranges_planned(range_rounds, shape, rows, release)
     clip_norm, limit = _clipping(shape, options, ranges)
 
-    slopes = _Slopes(0.0, CoordinateGradient(shape, clip_norm, limit, consistent), {})
-    if shape.loss.log_link:
-        link = _log_link.planned(shape, u, limit, release, free, automatic)
-        slopes = _in_units_of_spread(shape, clip_norm, limit, u, link)
-    elif target_rounds > 0:
-        slopes = _in_units_of_range(shape, clip_norm, limit, target_rounds, u, rows, release)
-    if clips_groups(shape):
-        query = _groups.gradient_query(shape, limit, neighboring_relation)
-        groups = _groups.planned(release, shape, free, automatic, u)
-        share, learned = slopes.share + _groups.SIZES_SHARE, {"groups": groups}
-        slopes = _Slopes(share, query, slopes.learned | learned)
+    slopes = _slopes(
+        shape, clip_norm, limit, consistent, target_rounds, u, rows,
+        release, neighboring_relation, free, automatic,
+    )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
     left = _left(options, slopes.share + for_ranges + for_tails)
@@ -413,30 +405,40 @@ class _Slopes(NamedTuple):
     learned: dict[str, Any]
 
 
-def _in_units_of_spread(
-    shape: ProblemShape, clip_norm: float, limit: float, u: float, link: LogLink
-) -> _Slopes:
-    """Slopes of a loss with a log link."""
-    longest = _log_link.longest_row(shape)
-    query = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-    return _Slopes(sum(_log_link.shares(u * shape.dim)), query, {"link": link})
-
-
-def _in_units_of_range(
+def _slopes(
     shape: ProblemShape,
     clip_norm: float,
     limit: float,
-    rounds: int,
+    consistent: bool,
+    target_rounds: int,
     u: float,
     rows: float,
     release: Release,
+    neighboring_relation: str,
+    free: tuple[str, ...],
+    automatic: Callable[[float], dict[str, Any]],
 ) -> _Slopes:
-    """Slopes of single numbers, whose bounds may be far too wide."""
-    tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
-    begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
-    target_range = _target_range.planned(shape, 1.0, rounds, share, release, tail, begin)
-    query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-    return _Slopes(share, query, {"target_range": target_range})
+    """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
+    if shape.loss.log_link:
+        link = _log_link.planned(shape, u, limit, release, free, automatic)
+        longest = _log_link.longest_row(shape)
+        of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
+        return _Slopes(sum(_log_link.shares(u * shape.dim)), of_spread, {"link": link})
+    share, learned = 0.0, dict[str, Any]()
+    query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
+    if target_rounds > 0:
+        tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+        begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
+        learned["target_range"] = _target_range.planned(
+            shape, 1.0, target_rounds, share, release, tail, begin
+        )
+    if clips_groups(shape):
+        share += _groups.SIZES_SHARE
+        learned["groups"] = _groups.planned(release, shape, free, automatic, u)
+        query = _groups.gradient_query(shape, limit, neighboring_relation)
+    elif target_rounds > 0:
+        query = RelativeGradient(shape, clip_norm, limit, shape.dim)
+    return _Slopes(share, query, learned)
 
 
 def _checked(
@@ -534,7 +536,7 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
     return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
 
 
-def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, float]:
+def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
@@ -546,14 +548,12 @@ def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, 
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
     )
-    return MappingProxyType(
-        {
-            "excess_loss_by_noise": by_noise,
-            "excess_risk_guess": excess_risk_guess(shape, by_noise),
-            "seconds": seconds,
-            "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
-        }
-    )
+    return {
+        "excess_loss_by_noise": by_noise,
+        "excess_risk_guess": excess_risk_guess(shape, by_noise),
+        "seconds": seconds,
+        "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
+    }
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -594,12 +594,12 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         )
     else:
         w = unit * coordinates.weights(v, noise)
-    history = MappingProxyType({"gradient_norm": norms})
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance *= unit**2
-    return Outcome(w, history, lengths_told(shape, coordinates.columns), covariance), coordinates
+    said = lengths_told(shape, coordinates.columns)
+    return Outcome(w, {"gradient_norm": norms}, said, covariance), coordinates
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

@@ -74,7 +74,7 @@ SETTINGS = {
     "optimizer": "algorithm that finds the exact minimizer",
     "parents": "candidates chosen in a generation",
     "population": "candidates in a generation",
-    "price": "variance that noise adds to a typical weight, over the square of the reach",
+    "price": "variance that noise adds to a typical weight, over the square of the clip",
     "radius": "largest length of the weights",
     "regime": "what the budget is enough for",
     "ridge": "ridge of the mean loss",

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def plan_multinomial(
         base,
         accesses=dp_whitened_gd.accesses(settings),
         settings=settings,
-        expected=MappingProxyType({}),
+        expected={},
     )
     assert affordable(plan.events, budget, accountant)
     return plan
@@ -314,6 +313,6 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     w = coordinates.weights(v, noise_of_weights(settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),
-        MappingProxyType({"gradient_norm": norms}),
+        {"gradient_norm": norms},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
     )

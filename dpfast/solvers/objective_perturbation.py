@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -520,18 +519,14 @@ def _settle(
             alpha_added=max(alpha - floor, 0.0),
             category_alpha=max(alpha, least) if categories.any() else None,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_per_weight": math.hypot(stddev / ridge, law.stddev(noise)),
-                "excess_risk_guess": guess + output_risk,
-                "excess_risk_bound": output_risk
-                + excess_risk_bound(shape, ridge, stddev, minimizer_norm)
-                + 0.5 * float(np.max(access.more_ridge)) * minimizer_norm**2,
-                **_seconds.whole_fit(
-                    shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM
-                ),
-            }
-        ),
+        expected={
+            "noise_stddev_per_weight": math.hypot(stddev / ridge, law.stddev(noise)),
+            "excess_risk_guess": guess + output_risk,
+            "excess_risk_bound": output_risk
+            + excess_risk_bound(shape, ridge, stddev, minimizer_norm)
+            + 0.5 * float(np.max(access.more_ridge)) * minimizer_norm**2,
+            **_seconds.whole_fit(shape, str(access.optimizer), _seconds.NEWTON_WITH_LINEAR_TERM),
+        },
     )
 
 

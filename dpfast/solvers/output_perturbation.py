@@ -221,15 +221,13 @@ def plan(
             minimizer_sensitivity=chosen.exact_sensitivity,
             radius=min(chosen.radius, w_radius) if w_radius is not None else chosen.radius,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_per_weight": deviation,
-                "excess_risk_bound": chosen.optimization_risk + task.risk_bound(goal, deviation),
-                **_lower_bound(task),
-                **_minimax_gradients(goal, chosen.optimization_risk),
-                **_expected_seconds(task, query),
-            }
-        ),
+        expected={
+            "noise_stddev_per_weight": deviation,
+            "excess_risk_bound": chosen.optimization_risk + task.risk_bound(goal, deviation),
+            **_lower_bound(task),
+            **_minimax_gradients(goal, chosen.optimization_risk),
+            **_expected_seconds(task, query),
+        },
         objective=goal if task.given else None,
     )
 

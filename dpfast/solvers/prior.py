@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -163,7 +162,6 @@ def plan_refit(
         neighboring_relation=neighboring_relation,
         settings=settings,
         accesses=descent.accesses,
-        expected=MappingProxyType({}),
     )
 
 
@@ -248,7 +246,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T
     return Outcome(
         unit * (transform @ belief.mean),
-        MappingProxyType({"wider": np.array(wider), "gradient_norm": norms}),
+        {"wider": np.array(wider), "gradient_norm": norms},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
     )

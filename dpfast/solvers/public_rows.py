@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -261,7 +260,6 @@ def plan_with_rows(
             clip=clip,
         ),
         accesses=(*([] if line is None else [(line, _LINES)]), (gradient, steps)),
-        expected=MappingProxyType({}),
     )
 
 
@@ -306,7 +304,7 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
             norms.append(np.linalg.norm(mean))
             point, share = model.expected(told, point)
     history: dict[str, Any] = {"public_share": share, "gradient_norm": np.array(norms)}
-    return Outcome(prior.transform @ point, MappingProxyType(history))
+    return Outcome(prior.transform @ point, history)
 
 
 @dataclass(frozen=True, eq=False)

@@ -471,41 +471,24 @@ def _semidefinite(matrices: NDArray[np.float64]) -> NDArray[np.bool_]:
 # ---- quadratics ---------------------------------------------------------------------------------
 
 
-def quadratic_response(
-    iterations: int, step: float, momentum: float, curvatures: ArrayLike, *, nesterov: bool = False
-) -> Response:
-    """The exact answer on a quadratic, in place of the bound (25) with its unknown ``C_t``.
-
-    For every curvature λ the error is ``(λ/2) z²``; z follows a linear recursion, so its start and
-    the noise of each iteration reach the end through the recursion's impulse responses.
-
-    Parameters
-    ----------
-    iterations : int
-    step, momentum : float
-    curvatures : array-like of shape (d,)
-        Eigenvalues of the Hessian; a momentum of 0 is gradient descent.
-    nesterov : bool, default=False
-        Nesterov's method instead of the heavy ball.
-
-    Returns
-    -------
-    Response
-        `initial` is the largest over the directions of the start; the noise's part is exact.
-    """
-    starts, noises = quadratic_paths(iterations, step, momentum, curvatures, nesterov=nesterov)
-    return Response(float(starts[:, iterations].max()), noises.sum(axis=0)[::-1])
-
-
 def quadratic_paths(
     iterations: int, step: float, momentum: float, curvatures: ArrayLike, *, nesterov: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What is left of the start after 0, 1, ... iterations, and of noise 1, 2, ... iterations ago.
 
+    The exact answer on a quadratic, in place of the bound (25) with its unknown ``C_t``.  For every
+    curvature λ the error is ``(λ/2) z²``; z follows a linear recursion, so its start and the noise
+    of each iteration reach the end through the recursion's impulse responses.
+
     Parameters
     ----------
-    iterations, step, momentum, curvatures, nesterov
-        As for :func:`quadratic_response`.
+    iterations : int
+    step, momentum : float
+        A momentum of 0 is gradient descent.
+    curvatures : array-like of shape (d,)
+        Eigenvalues of the Hessian.
+    nesterov : bool, default=False
+        Nesterov's method instead of the heavy ball.
 
     Returns
     -------

@@ -47,7 +47,7 @@ OTHERS = [cls for cls in ESTIMATORS if cls is not LogisticRegression]
         LinearRegression(solver="dp-adassp"),
         PoissonRegressor(delta=0.0),
         GammaRegressor(solver="output-perturbation"),
-        TweedieRegressor(),
+        TweedieRegressor(solver="output-perturbation"),
         NegativeBinomialRegressor(),
     ]
 )

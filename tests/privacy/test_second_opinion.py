@@ -175,3 +175,21 @@ def test_lower_bounds_admit_the_claim_and_find_a_smaller_one(name):
     events, claim = merged(ledger.events), ledger.guarantee()
     assert opinions.refuted(events, claim) is None
     assert opinions.refuted(events, replace(claim, epsilon=share * claim.epsilon)) is not None
+
+
+def test_of_the_claims_of_a_test_a_few_are_compared(monkeypatch):
+    """Each takes up to a second, and some tests make a thousand fits."""
+    compared, claims = [], opinions.Claims()
+    monkeypatch.setattr(opinions, "refuted", lambda events, claim: compared.append(claim))
+    monkeypatch.setattr(opinions.Claims, "_compared", set())
+    monkeypatch.delenv("DPFAST_OPINIONS", raising=False)
+    kept = claims.kept_of(Ledger.guarantee)
+    for count in range(1, 21):
+        ledger = Ledger(Budget(50.0, 1e-5))
+        ledger.spend(
+            LaplaceEvent(sensitivity=1.0, scale=2.0, dimension=1, count=count,
+                         neighboring_relation="replace_one", where="here")
+        )  # fmt: skip
+        kept(ledger)
+    assert claims.refuted() == []
+    assert 1 < len(compared) <= 6

@@ -24,7 +24,8 @@ FEW = {
     "dp-agd": {"max_iterations": 10},
     "dp-gd": {"max_iterations": 300}, "dp-hb": {"max_iterations": 300},
     "dp-nag": {"max_iterations": 300}, "dp-nag-opt": {"max_iterations": 300},
-    "dp-masg": {"max_iterations": 300}, "dp-masg-opt": {"max_iterations": 300},
+    "dp-masg": {"max_iterations": 300, "alpha": 0.1},
+    "dp-masg-opt": {"max_iterations": 300, "alpha": 0.1},
 }  # fmt: skip
 PROBLEMS_EACH = 25
 

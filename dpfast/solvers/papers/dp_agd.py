@@ -34,8 +34,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +50,7 @@ from dpfast.privacy import (
     budget_filter,
     records_apart,
 )
+from dpfast.privacy.papers import zcdp_simple_rho
 from dpfast.queries import ClippedGradient, LineSearchLosses
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
@@ -220,30 +220,21 @@ def plan(
     query = ClippedGradient(seen, chosen["clip_norm"])
     chosen["clip_norm"] = query.clip_norm
     scores = LineSearchLosses(seen, chosen["candidates"], chosen["loss_clip"])
-    choice: Exponential | NoisyMax
     if paper:
-        price, choice = _prices_of_paper(
-            budget, chosen["splits"], scores, neighboring_relation, noise
-        )
-        limit = _equation_5(budget)
-        course = max(1, math.floor(_BELOW_ONE * limit / (price + _choice_price(choice))))
-        chosen["shrink"] = chosen["step_ratio"]
+        prices = _prices_of_paper(budget, chosen["splits"], scores, neighboring_relation, noise)
     else:
         share = chosen["selection_share"]
         if splits is None:
             chosen["splits"] = _quiet_splits(scores, neighboring_relation, share * total, blocks)
-        limit, course = math.inf, max(1, round(chosen["splits"] / blocks))
+        rounds = max(1, round(chosen["splits"] / blocks))
         if step_ratio is None:
-            price = (1.0 - share) * total / course
-            chosen["step_ratio"] = _ratio_for_noise(seen, neighboring_relation, price)
-        kinks = math.isinf(shape.loss.smoothness)
-        chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
-        each = _BELOW_ONE * total / course
-        price = (1.0 - share) * each
-        choice = Exponential.calibrate(
-            Budget(rho=share * each), scores, neighboring_relation, minimum=True, where=_CHOICE
-        )
-    first = _measurement(query, neighboring_relation, price)
+            rho = (1.0 - share) * total / rounds
+            chosen["step_ratio"] = _ratio_for_noise(seen, neighboring_relation, rho)
+        prices = _equal_prices(total, share, rounds, scores, neighboring_relation)
+    kinks = not paper and math.isinf(shape.loss.smoothness)
+    chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
+    choice, course = prices.choice, prices.course
+    first = _measurement(query, neighboring_relation, prices.gradient)
     if max_iterations is not None:
         course = min(course, -(-max_iterations // blocks))
     by_noise = query.sensitivity(neighboring_relation) / seen.n_samples / math.sqrt(2.0 * total)
@@ -258,17 +249,15 @@ def plan(
             calibration=calibration,
             max_iterations=max_iterations,
             blocks=blocks,
-            limit=limit,
-            accesses=Accesses(query, price, first, choice),
+            limit=prices.limit,
+            accesses=Accesses(query, prices.gradient, first, choice),
         ),
-        expected=MappingProxyType(
-            {
-                # Of one gradient for all that gradients may cost.
-                "gradient_noise_stddev": by_noise,
-                "first_gradient_noise_stddev": first.stddev / seen.n_samples,
-                "choice_noise_scale": choice.scale / seen.n_samples,
-            }
-        ),
+        expected={
+            # Of one gradient for all that gradients may cost.
+            "gradient_noise_stddev": by_noise,
+            "first_gradient_noise_stddev": first.stddev / seen.n_samples,
+            "choice_noise_scale": choice.scale / seen.n_samples,
+        },
         adaptive=True,
     )
 
@@ -299,10 +288,30 @@ def _blocks(batch: int, shape: ProblemShape) -> int:
     return -(-shape.n_samples // batch)
 
 
+class _Prices(NamedTuple):
+    """ρ of a gradient, a choice, how many of both a run may make, and the ρ at which it ends."""
+
+    gradient: float
+    choice: Exponential | NoisyMax
+    course: int
+    limit: float
+
+
+def _equal_prices(
+    total: float, share: float, course: int, scores: LineSearchLosses, relation: str
+) -> _Prices:
+    """Every iteration's part of ρ, of which the choice takes this share."""
+    each = _BELOW_ONE * total / course
+    choice = Exponential.calibrate(
+        Budget(rho=share * each), scores, relation, minimum=True, where=_CHOICE
+    )
+    return _Prices((1.0 - share) * each, choice, course, math.inf)
+
+
 def _prices_of_paper(
     budget: Budget, splits: int, scores: LineSearchLosses, relation: str, noise: str
-) -> tuple[float, NoisyMax]:
-    """Lee & Kifer's ρ of a gradient, and their choice: ``ε / (2 splits)`` for each."""
+) -> _Prices:
+    """Lee & Kifer's: ``ε / (2 splits)`` for each, up to the ρ of their equation (5)."""
     assert budget.epsilon is not None
     part = budget.epsilon / (2.0 * splits)
     choice = NoisyMax.calibrate(
@@ -313,7 +322,10 @@ def _prices_of_paper(
         minimum=True,
         where=_CHOICE,
     )
-    return part**2 / (4.0 * math.log(1.25 / budget.delta)), choice
+    price = part**2 / (4.0 * math.log(1.25 / budget.delta))
+    limit = _BELOW_ONE * zcdp_simple_rho(budget.epsilon, budget.delta)
+    course = max(1, math.floor(_BELOW_ONE * limit / (price + _choice_price(choice))))
+    return _Prices(price, choice, course, limit)
 
 
 def _quiet_splits(scores: LineSearchLosses, relation: str, rho: float, blocks: int) -> int:
@@ -352,7 +364,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     descent = _Descent(plan, curator)
     (_by_points if plan.settings.blocks == 1 else _by_blocks)(plan, curator, descent)
     history = {name: np.array(values) for name, values in descent.history.items()}
-    return Outcome(descent.w, MappingProxyType(history))
+    return Outcome(descent.w, history)
 
 
 def _by_points(plan: Plan[Settings], curator: Curator, descent: _Descent) -> None:
@@ -413,13 +425,6 @@ def _choice_price(choice: Exponential | NoisyMax) -> float:
     (event,) = choice.events()
     assert isinstance(event, NoisyMaxEvent)
     return 0.5 * event.epsilon**2
-
-
-def _equation_5(budget: Budget) -> float:
-    """ρ of the paper's equation (5), ``ε = ρ + 2 √(ρ log(1/δ))``, rounded down."""
-    assert budget.epsilon is not None
-    log = -math.log(budget.delta)
-    return _BELOW_ONE * (budget.epsilon / (math.sqrt(budget.epsilon + log) + math.sqrt(log))) ** 2
 
 
 class _Average:

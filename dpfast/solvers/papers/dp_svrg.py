@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -38,13 +37,12 @@ from dpfast.privacy import (
 from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._noisy_epochs import (
     balanced_time,
     default_batch,
     default_sampling,
     settle_clip_norm,
-    settle_ridge,
 )
 
 NAME = "dp-svrg"
@@ -131,87 +129,112 @@ def plan(
     """
     if not math.isfinite(shape.loss.smoothness):
         raise ValueError(f"loss must be smooth for {NAME}; got {shape.loss.name!r}.")
-    share = check_real("snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True,
-                       high_open=True)  # fmt: skip
+    snapshot_share = check_real(
+        "snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True, high_open=True
+    )
     if minimizer_norm is None:
         minimizer_norm = TYPICAL_MARGIN / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = settle_ridge(alpha, shape)
+    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
     sampling = default_sampling(sampling, neighboring_relation)
-    rows = default_batch(batch, shape.n_samples)
-    longest = settle_clip_norm(clip_norm, shape)
+    batch = default_batch(batch, shape.n_samples)
+    clip_norm = settle_clip_norm(clip_norm, shape)
 
-    time = balanced_time(shape, budget, neighboring_relation, longest, minimizer_norm)
+    time = balanced_time(shape, budget, neighboring_relation, clip_norm, minimizer_norm)
     largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
     if steps_per_epoch == "auto":
-        steps_per_epoch = max(1, round(shape.n_samples / rows))
-    inner = check_integer("steps_per_epoch", steps_per_epoch, low=1, high=2**40)
+        steps_per_epoch = max(1, round(shape.n_samples / batch))
+    steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, low=1, high=2**40)
     if epochs == "auto":
-        epochs = min(max(1, round(time / (largest * inner))), _MAX_EPOCHS)
+        epochs = min(max(1, round(time / (largest * steps_per_epoch))), _MAX_EPOCHS)
     epochs = check_integer("epochs", epochs, low=1, high=2**20)
     if step == "auto":
-        step = min(largest, time / (epochs * inner))
-    size = check_real("step", step, low=0.0, low_open=True, high=1e100)
+        step = min(largest, time / (epochs * steps_per_epoch))
+    step = check_real("step", step, low=0.0, low_open=True, high=1e100)
     if difference_clip_norm is None:
         travel = 2.0 * minimizer_norm / epochs
         difference_clip_norm = shape.loss.smoothness * shape.row_norm**2 * travel
-    difference = check_real("difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100)
-    difference = min(difference, 2.0 * longest)
+    difference_clip_norm = check_real(
+        "difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100
+    )
+    difference_clip_norm = min(difference_clip_norm, 2.0 * clip_norm)
 
-    # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² inner / z² of
-    # the differences, at the rate q, and 1 / (r z)² of the snapshot.
-    relative = math.sqrt((1.0 - share) / (share * inner)) / (rows / shape.n_samples)
-    multiplier = noise_multiplier(
-        budget, accountant, unit_events,
-        neighboring_relation, sampling, rows, shape.n_samples, inner * epochs, epochs, relative,
-    )  # fmt: skip
-    gradient = ClippedGradient(shape, longest)
-    sums = BatchSum(shape, sampling, rows, difference, differences=True)
-    influence = records_apart(neighboring_relation) * longest * shape.max_weight
-    while True:
-        mechanism = Gaussian.of_query(
-            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
-        )
-        steps = SampledSteps(
-            sums, multiplier, neighboring_relation, n_steps=inner * epochs, noise=noise
-        )
-        differences = tuple(steps.part(0, inner, _where(epoch)) for epoch in range(epochs))
-        accesses = tuple(access for part in differences for access in ((mechanism, 1), (part, 1)))
-        events = tuple(event for access, _ in accesses for event in access.events())
-        if affordable(events, budget, accountant):
-            break
-        multiplier *= 1.0 + 1e-4
-    noise_variance = (mechanism.stddev / shape.n_samples) ** 2 * inner
-    noise_variance += (steps.stddev / rows) ** 2
-    gained = size * inner * epochs
-    bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * size * shape.dim * noise_variance
+    # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² T / z² of the
+    # differences, T steps at the rate q, and 1 / (r z)² of the snapshot.
+    rate = batch / shape.n_samples
+    relative = math.sqrt((1.0 - snapshot_share) / (snapshot_share * steps_per_epoch)) / rate
+    snapshot, differences = _least_noisy(
+        clip_norm,
+        BatchSum(shape, sampling, batch, difference_clip_norm, differences=True),
+        budget,
+        accountant,
+        neighboring_relation,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        relative=relative,
+        noise=noise,
+    )
+    deviation = differences[0].stddev / batch
+    noise_variance = (snapshot.stddev / shape.n_samples) ** 2 * steps_per_epoch + deviation**2
+    gained = step * steps_per_epoch * epochs
+    bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * step * shape.dim * noise_variance
     return Plan(
         solver=NAME,
         shape=shape,
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=accesses,
+        accesses=tuple(access for part in differences for access in ((snapshot, 1), (part, 1))),
         settings=Settings(
-            snapshot=mechanism,
+            snapshot=snapshot,
             differences=differences,
             sampling=sampling,
-            batch=rows,
+            batch=batch,
             epochs=epochs,
-            steps_per_epoch=inner,
-            clip_norm=longest,
-            difference_clip_norm=difference,
-            snapshot_share=share,
-            step=size,
-            noise=steps.noise,
+            steps_per_epoch=steps_per_epoch,
+            clip_norm=clip_norm,
+            difference_clip_norm=difference_clip_norm,
+            snapshot_share=snapshot_share,
+            step=step,
+            noise=differences[0].noise,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_snapshot_gradient": mechanism.stddev / shape.n_samples,
-                "noise_stddev_of_mean_difference": steps.stddev / rows,
-                "noise_and_time_bound": bound,
-            }
-        ),
+        expected={
+            "noise_stddev_of_snapshot_gradient": snapshot.stddev / shape.n_samples,
+            "noise_stddev_of_mean_difference": deviation,
+            "noise_and_time_bound": bound,
+        },
     )
+
+
+def _least_noisy(
+    clip_norm: float,
+    sums: BatchSum,
+    budget: Budget,
+    accountant: str,
+    neighboring_relation: str,
+    *,
+    epochs: int,
+    steps_per_epoch: int,
+    relative: float,
+    noise: str,
+) -> tuple[Gaussian, tuple[SampledSteps, ...]]:
+    """A snapshot and the steps of every epoch, with the least noise that a ledger admits."""
+    shape, n_steps = sums.shape, steps_per_epoch * epochs
+    key = (neighboring_relation, sums.sampling, sums.batch, shape.n_samples, n_steps)
+    multiplier = noise_multiplier(budget, accountant, unit_events, *key, epochs, relative)
+    influence = records_apart(neighboring_relation) * clip_norm * shape.max_weight
+    gradient = ClippedGradient(shape, clip_norm)
+    while True:
+        snapshot = Gaussian.of_query(
+            relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
+        )
+        steps = SampledSteps(sums, multiplier, neighboring_relation, n_steps=n_steps, noise=noise)
+        differences = tuple(
+            steps.part(0, steps_per_epoch, _where(epoch)) for epoch in range(epochs)
+        )
+        events = (event for part in differences for event in (snapshot.event(), *part.events()))
+        if affordable(tuple(events), budget, accountant):
+            return snapshot, differences
+        multiplier *= 1.0 + 1e-4
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -108,7 +107,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=((ball, 1),),
         settings=Settings(ball, ball.radius, ball.scale),
-        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": trials(ball)}),
+        expected={"excess_risk_bound": bound, "proposals": trials(ball)},
         objective=None if isinstance(shape, ProblemShape) else shape,
     )
 

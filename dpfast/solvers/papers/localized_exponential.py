@@ -17,7 +17,6 @@ Sources: Bassily, Smith & Thakurta 2014, Section 4; Lowy & Razaviyayn 2021, Algo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from scipy.special import gammainccinv
@@ -123,7 +122,7 @@ def plan(
         neighboring_relation=neighboring_relation,
         accesses=(*located.accesses, (ball, 1)),
         settings=Settings(located, ball, ball.radius, ball.scale),
-        expected=MappingProxyType({"excess_risk_bound": bound, "proposals": trials(ball)}),
+        expected={"excess_risk_bound": bound, "proposals": trials(ball)},
         objective=shape if given else None,
     )
 

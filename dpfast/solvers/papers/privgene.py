@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,8 +33,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.queries import CandidateLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver
-from dpfast.solvers._noisy_epochs import settle_ridge
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -114,7 +112,7 @@ def plan(
     generations = check_integer("generations", generations, low=1, high=10**6)
     population = check_integer("population", population, low=2, high=10**6)
     parents = check_integer("parents", parents, low=1, high=population)
-    shape = settle_ridge(alpha, shape)
+    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
     if loss_clip is None:
         at_zero, slope = shape.loss.at_zero, shape.loss.lipschitz
         loss_clip = 2.0 * (at_zero if math.isfinite(at_zero) else slope)
@@ -151,9 +149,7 @@ def plan(
             radius=radius,
         ),
         # The chosen score is worse than the best by scale * log(population) at most, on average.
-        expected=MappingProxyType(
-            {"noise_in_mean_loss": mechanism.scale * math.log(population) / shape.n_samples}
-        ),
+        expected={"noise_in_mean_loss": mechanism.scale * math.log(population) / shape.n_samples},
     )
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,12 +37,11 @@ from dpfast.privacy.papers import rrpsgd_noise_stddev
 from dpfast.privacy.sampled_noise import check_priced
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     least_noisy_steps,
     natural_norm,
-    settle_ridge,
     step_sizes,
 )
 
@@ -138,25 +136,25 @@ def plan(
                 "margin 0 has no bound; got None."
             )
     initial_gap = check_real("initial_gap", initial_gap, low=0.0, low_open=True)
-    shape = settle_ridge(alpha, shape)
+    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
     if steps == "auto":
         most = max(1, _DEFAULT_VALUES // shape.dim)
         if calibration == "paper" or noise == "gaussian":
             most = _MAX_STEPS
         steps = min(shape.n_samples**2, most)
-    n_steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
+    steps = check_integer("steps", steps, low=1, high=_MAX_STEPS)
     query = BatchSum(shape, "fixed-size", 1, longest)
     steps_of = _paper_steps if calibration == "paper" else least_noisy_steps
     access = steps_of(
-        query, budget, accountant, neighboring_relation, n_steps=n_steps, noise=noise
+        query, budget, accountant, neighboring_relation, n_steps=steps, noise=noise
     ).named(_WHERE)
     smoothness = shape.smoothness + (shape.alpha or 0.0)
     deviation = access.stddev
     variance = 4.0 * shape.lipschitz**2 + shape.dim * deviation**2
     if step == "auto":
         distance = math.sqrt(2.0 * initial_gap / smoothness)
-        step = min(1.0 / smoothness, distance / math.sqrt(variance * n_steps))
-    size = check_real("step", step, low=0.0, low_open=True, high=1.0 / smoothness)
+        step = min(1.0 / smoothness, distance / math.sqrt(variance * steps))
+    step = check_real("step", step, low=0.0, low_open=True, high=1.0 / smoothness)
     return Plan(
         solver=NAME,
         shape=shape,
@@ -165,21 +163,19 @@ def plan(
         accesses=((access, 1),),
         settings=Settings(
             access=access,
-            steps=n_steps,
-            step=size,
+            steps=steps,
+            step=step,
             schedule=schedule,
             noise=access.noise,
             noise_multiplier=access.noise_multiplier,
             gradient_variance=variance,
         ),
-        expected=MappingProxyType(
-            {
-                "noise_stddev_of_a_gradient": deviation,
-                "gradient_norm_bound": gradient_norm_bound(
-                    size, schedule, n_steps, smoothness, variance, initial_gap
-                ),
-            }
-        ),
+        expected={
+            "noise_stddev_of_a_gradient": deviation,
+            "gradient_norm_bound": gradient_norm_bound(
+                step, schedule, steps, smoothness, variance, initial_gap
+            ),
+        },
     )
 
 
@@ -221,7 +217,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     )
     walk = Walk(step_sizes(settings.step, settings.schedule), alpha=alpha)
     state = curator.release(settings.access, State(np.zeros(plan.shape.dim)), walk, rounds)
-    return Outcome(state.w, MappingProxyType({"rounds": np.array([rounds])}))
+    return Outcome(state.w, {"rounds": np.array([rounds])})
 
 
 def gradient_norm_bound(

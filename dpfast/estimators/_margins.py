@@ -1,0 +1,48 @@
+"""Margins of rows to predict for, which are cut as a fit cuts them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.blocks import Block
+from dpfast.rows import row_lengths
+
+# Rows that are as long as the bound but for rounding are left as they are.
+_ROUNDED = 1e-9
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def affine(X: Any, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
+    """``X @ coef + intercept`` of rows that are cut to this length, as a fit cuts them.
+
+    Beyond float64 it is the largest number, with the right sign.
+    """
+    with np.errstate(all="ignore"):
+        margins = _product(X, coef, bound) + intercept
+        beyond = ~np.isfinite(margins)
+        if beyond.any():
+            product = _product(X * 2.0**-600, coef, bound * 2.0**-600) * 2.0**600
+            margins = np.where(beyond, np.clip(product + intercept, -_LARGEST, _LARGEST), margins)
+    return margins
+
+
+def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
+    """The same for one block."""
+    return affine(block.X, coef, intercept, bound)
+
+
+def _product(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
+    """``X @ coef`` of rows that are cut to this length; NaN where a length is beyond float64."""
+    product = X @ coef
+    if bound == math.inf:
+        return product
+    lengths = row_lengths(X)
+    long = lengths > bound * (1.0 + _ROUNDED)
+    if not long.any():
+        return product
+    lengths[np.isinf(lengths)] = np.nan
+    return np.where(long, product.T / lengths * bound, product.T).T
