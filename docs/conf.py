@@ -64,11 +64,13 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 3600,
+    "ignore_repr_types": r"matplotlib|dpfast\.plotting",
     "remove_config_comments": True,
 }
 
-# The examples say themselves where something is not private.
+# The examples say themselves where something is not private, and why they fit more than once.
 warnings.filterwarnings("error", category=dpfast.PrivacyLeakWarning)
+warnings.filterwarnings("ignore", category=dpfast.errors.RepeatedFitWarning)
 
 
 def _solver_pages():
