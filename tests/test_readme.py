@@ -230,6 +230,24 @@ def test_times_of_the_front_page_carry_their_machine(path: Path) -> None:
     assert _machine("price") in sentence
 
 
+def test_the_table_of_intervals_is_that_of_the_report() -> None:
+    text = (ROOT / "docs" / "guide" / "standard_errors.md").read_text(encoding="utf-8")
+    of = {
+        (row["table"], title[-1]): row
+        for title, rows in _tables("inference").items()
+        for row in rows
+        if row.get("competitor") in ("robust", "cluster")
+    }
+    shown = re.findall(r"^\| ([^|]+) \| [\d,]+ × \d+ \| (.+) \|$", text, flags=re.M)
+    assert {name for name, _ in shown} == {name for name, _ in of}
+    for name, cells in shown:
+        rows = [of.get((name, epsilon), {}) for epsilon in "12"]
+        assert cells == " | ".join(
+            " / ".join(row.get(key, "").lstrip(drop) or "–" for row in rows)
+            for key, drop in (("coverage", "0"), ("worst", "0"), ("width", ""), ("refused", ""))
+        )
+
+
 CLAIMS = (_kernels, _solvers, _fits, _peers, _frontier)
 PAGE = ROOT / "docs" / "benchmarks.md"
 SECTION = " ".join(PAGE.read_text(encoding="utf-8").split()) if TEXT else ""
