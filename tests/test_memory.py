@@ -51,7 +51,7 @@ def growth(n_fits, after=lambda model: None):
         for _ in range(times):
             after(model.fit(X, y))
 
-    fit(600)  # dpfast.privacy.repeats remembers 512
+    fit(200)
     before = held()
     fit(n_fits)
     return (held() - before) / n_fits
