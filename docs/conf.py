@@ -7,6 +7,8 @@ import pkgutil
 import warnings
 from pathlib import Path
 
+from docutils import nodes
+
 import dpfast
 from dpfast.solvers import SOLVERS
 
@@ -62,11 +64,13 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 3600,
+    "ignore_repr_types": r"matplotlib|dpfast\.plotting",
     "remove_config_comments": True,
 }
 
-# The examples say themselves where something is not private.
+# The examples say themselves where something is not private, and why they fit more than once.
 warnings.filterwarnings("error", category=dpfast.PrivacyLeakWarning)
+warnings.filterwarnings("ignore", category=dpfast.errors.RepeatedFitWarning)
 
 
 def _solver_pages():
@@ -280,14 +284,28 @@ def _skip(app, what, name, obj, skip, options):
 
 
 def _short_name(app, env, node, content):
-    """Lead ``dpfast.Name`` to where the API has it, under the name of another module."""
+    """Lead ``dpfast.Name`` to where the API has it, and what the API has not to its source."""
     module, _, name = node.get("reftarget", "").rpartition(".")
-    if module not in ("dpfast", "") or name not in _HOMES or node.get("refdomain") != "py":
+    if node.get("refdomain") != "py":
         return None
+    if module not in ("dpfast", "") or name not in _HOMES:
+        return _source(node["reftarget"], content)
     python, target = env.get_domain("py"), f"{_HOMES[name]}.{name}"
     return python.resolve_xref(
         env, node["refdoc"], app.builder, node["reftype"], target, node, content
     )
+
+
+def _source(target, content):
+    """A link to the file of ``dpfast.module.name``."""
+    parts = target.split(".")
+    while len(parts) > 1 and parts[0] == "dpfast":
+        for file in (f"{'/'.join(parts)}.py", f"{'/'.join(parts)}/__init__.py"):
+            if (HERE.parent / file).exists():
+                url = f"https://github.com/dpfast/dpfast/blob/main/{file}"
+                return nodes.reference("", "", content, refuri=url, internal=False)
+        parts.pop()
+    return None
 
 
 def setup(app):

@@ -436,12 +436,12 @@ class TestAccount:
     def test_it_says_what_is_left(self, run):
         _, out, _ = run(*FIT, "--account", "a.json", "--account-budget", "3,1e-5")
         assert "all its fits together stay within epsilon = 3" in out
-        assert "% of its budget (epsilon = 3, delta = 1e-05) are left." in out
+        assert "% of its budget (epsilon = 3, delta = 1e-05) is left." in out
         # Of one that was begun in Python the budget may be of another kind.
         BudgetAccountant(Budget(rho=0.5), "r.json")
         _, out, _ = run(*FIT, "--account", "r.json")
         assert "stay within epsilon = 5.22" in out
-        assert "% of its budget (rho = 0.5, delta = 1e-06) are left." in out
+        assert "% of its budget (rho = 0.5, delta = 1e-06) is left." in out
 
     def test_an_interrupt_between_two_accounts_is_one_after_spending(self, run, monkeypatch):
         def charges_one(fit):

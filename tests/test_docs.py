@@ -11,6 +11,7 @@ import pytest
 
 import dpfast
 from dpfast import TableModel, cli
+from dpfast.solvers import SOLVERS
 from dpfast.tabular import FAMILIES, TableSchema, schema
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -71,6 +72,30 @@ def test_documented_parameters_are_those_of_the_signature(module):
             assert documented <= set(signature), name
             found += 1
     assert found >= 5
+
+
+def test_the_table_of_solvers_says_what_they_serve():
+    written = {"pure": "pure ε", "approximate": "(ε, δ)", "zcdp": "zCDP", "gdp": "GDP"}
+    rows = re.findall(r"^\| (`[a-z].+?) \| (.+?) \|", page("solvers.md"), flags=re.M)
+    found = set()
+    for names, guarantee in rows:
+        for name in set(re.findall(r"`([\w-]+)`", names)) & set(SOLVERS):
+            budgets, relations = SOLVERS[name].budgets, SOLVERS[name].relations
+            said = [kind for kind, words in written.items() if words in guarantee]
+            assert sorted(said if "every kind" not in guarantee else written) == sorted(budgets)
+            assert ("both relations" in guarantee) == (len(relations) == 2), name
+            found.add(name)
+    assert found == set(SOLVERS)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_solver_s_page_names_what_it_releases(name):
+    """Whose docstring proves what a record can change."""
+    named = re.findall(r"`~?(dpfast\.(?:queries|fused|mechanisms)[\w.]*)`", SOLVERS[name].doc)
+    assert named
+    for target in named:
+        module, _, last = target.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), target
 
 
 def test_suites_that_are_named_exist():

@@ -22,7 +22,7 @@ from replay import replay
 from test_architecture import trespasses
 from test_replay import neighbors
 
-from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast import Budget, Ledger, LogisticRegression, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
 from dpfast.losses import loss_names
 from dpfast.objectives import PythonErm, PythonLoss
@@ -45,11 +45,11 @@ def example(title):
 
 
 @pytest.fixture
-def one_step(monkeypatch):
+def descent(monkeypatch):
     # Dataclasses look their module up.
     monkeypatch.setitem(sys.modules, "extended", ModuleType("extended"))
     source, names = example("A solver")
-    monkeypatch.setitem(SOLVERS, "one-step", names["SOLVER"])
+    monkeypatch.setitem(SOLVERS, "descent", names["SOLVER"])
     return source
 
 
@@ -87,19 +87,27 @@ def test_a_mechanism_is_asked_through_the_curator_and_priced():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_a_solver_is_planned_run_reported_and_replayed(one_step, relation):
+def test_a_solver_is_planned_run_reported_and_replayed(descent, relation):
     data, neighbor = neighbors("logistic", relation)
-    settings = {"neighboring_relation": relation, "step": 0.5}
-    settled = plan(data, "one-step", Budget(1.0, 1e-6), **settings)
-    ((apart, charge),) = replay(settled, data, neighbor)
+    settings = {"neighboring_relation": relation, "step": 0.5, "iterations": 2}
+    settled = plan(data, "descent", Budget(1.0, 1e-6), **settings)
+    (apart, charge), _ = replay(settled, data, neighbor)
     # At zero a row and its opposite with the other label have the same gradient.
     assert (apart > 0.49 * charge) == (relation == "add_or_remove_one")
-    found = solve(data, "one-step", Budget(1.0, 1e-6), random_state=0, **settings)
+    found = solve(data, "descent", Budget(1.0, 1e-6), random_state=0, **settings)
     assert found.w.shape == (4,) and found.privacy.epsilon <= 1.0
-    assert [event.where for event in found.privacy.events] == ["gradient at zero"]
-    with pytest.raises(ValueError, match=r"budget must be .* for solver='one-step'"):
-        solve(data, "one-step", Budget(1.0), **settings)
-    assert list(trespasses(one_step)) == []
+    assert [event.where for event in found.privacy.events] == ["gradient", "gradient"]
+    with pytest.raises(ValueError, match=r"budget must be .* for solver='descent'"):
+        solve(data, "descent", Budget(1.0), **settings)
+    assert list(trespasses(descent)) == []
+
+
+def test_an_estimator_finds_a_solver_that_was_added(descent):
+    X = np.linspace(-1.0, 1.0, 200)[:, np.newaxis]
+    model = LogisticRegression(
+        epsilon=8.0, delta=1e-6, data_norm=1.0, classes=[0, 1], solver="descent", random_state=0
+    )
+    assert model.fit(X, (X[:, 0] > 0.0).astype(int)).coef_[0, 0] > 0.5
 
 
 def test_a_loss_in_python():

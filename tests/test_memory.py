@@ -63,6 +63,11 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def second_opinion():
+    """Not here: that of all tests keeps their ledgers."""
+
+
 def test_ten_thousand_fits_take_no_memory():
     assert (growth(10_000) < BOUND).all()
 

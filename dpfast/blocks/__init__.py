@@ -58,9 +58,10 @@ def from_npy(
         Targets or labels; may be left out for predictions.
     sample_weight : path or array of shape (n_samples,), optional
     groups : path or array of shape (n_samples,), optional
-        Whose row each is, a person's, say: exact ids, see :meth:`dpfast.LogisticRegression.fit`.
-        Rows of a group must lie side by side.  They are read once here, to count the groups, whose
-        number is public, and to refuse rows that lie apart.
+        Whose row each is, a person's, say: exact ids, see
+        :meth:`dpfast.estimators.LogisticRegression.fit`.  Rows of a group must lie side by side.
+        They are read once here, to count the groups, whose number is public, and to refuse rows
+        that lie apart.
     block_rows : int, optional
         Rows of a block, up to 1000 more where they have groups; None: 32 MiB of float64 entries.
         Two blocks are in memory at a time.

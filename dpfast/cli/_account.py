@@ -100,6 +100,6 @@ def account_text(account: BudgetAccountant) -> str:
     return (
         f"Account {facts['file']}: all its fits together {verb} epsilon = {facts['epsilon']:.3g}, "
         f"delta = {facts['delta']:.3g}; {100.0 * facts['remaining']:.3g} % of its budget "
-        f"({account.budget.unit} = {account.budget.limit:g}, delta = {account.budget.delta:g}) are "
+        f"({account.budget.unit} = {account.budget.limit:g}, delta = {account.budget.delta:g}) is "
         "left."
     )

@@ -61,7 +61,7 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         mean loss under the worst perturbation of every row. "output-perturbation" supports all.
     objective_options : dict or None, default=None
         ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
-        :func:`dpfast.objectives.make_objective`.
+        :func:`dpfast.objectives.objective_shape`.
     class_weight : dict, "balanced" or None, default=None
         Public weights by class, ``{class: weight}``; missing classes have weight 1. The noise is
         proportional to the largest weight. "balanced" makes all classes count the same, with a

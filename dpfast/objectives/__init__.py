@@ -34,7 +34,7 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
     alpha : float
         Ridge.
     **options
-        ``tilt``, ``target_bound`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial).
+        Those of :class:`TiltedShape` or :class:`AdversarialShape`.
 
     Returns
     -------

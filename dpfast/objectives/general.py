@@ -250,7 +250,7 @@ class General(ShapedObjective):
         Hessian comes from differences of gradients.
     dim, lipschitz, strong_convexity, smoothness, n_samples, sensitivity, minimizer_norm, rounding
         As for :class:`GeneralShape`.
-    gradient_sensitivity, largest_value
+    gradient_sensitivity, largest_value, value_rounding
         As there.
 
     Notes

@@ -13,7 +13,6 @@ that a search chose by fifteen other fits does not say that it is all that was l
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +24,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.open_accounts import ACTIVE, active_accountants
 from dpfast.privacy.report import PrivacyReport
 
+#: Kinds of fits: those that are alike are counted.
 _REMEMBERED = 512
 _PUBLIC: ContextVar[bool] = ContextVar("dpfast_public_rows", default=False)
 
@@ -35,6 +35,14 @@ class _Fit:
     n_features: int
     report: PrivacyReport
     said: bool = False
+    times: int = 1
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is the same of fits that are alike."""
+        of = self.report
+        promise = of.unit, of.epsilon, of.delta, of.adaptive, of.events
+        return self.n_records, self.n_features, *promise
 
     def resembles(self, other: _Fit) -> bool:
         """Whether both may have been to the same rows, by what is public of them."""
@@ -47,7 +55,7 @@ class FitLog:
     """The fits of a process that no accountant adds up."""
 
     def __init__(self) -> None:
-        self._fits: deque[_Fit] = deque(maxlen=_REMEMBERED)
+        self._fits: dict[tuple[object, ...], _Fit] = {}
         self._lock = threading.Lock()
 
     def note(
@@ -79,13 +87,18 @@ class FitLog:
             return report, None
         fit = _Fit(n_records, n_features, report)
         with self._lock:
-            same = [each for each in self._fits if each.resembles(fit)]
-            self._fits.append(replace(fit, said=bool(same)))
+            same = [each for each in self._fits.values() if each.resembles(fit)]
+            alike = self._fits.pop(fit.kind, None)
+            times = 1 if alike is None else alike.times + 1
+            self._fits[fit.kind] = replace(fit, said=bool(same), times=times)
+            if len(self._fits) > _REMEMBERED:
+                del self._fits[next(iter(self._fits))]
         if not same:
             return report, None
-        epsilon, delta = total([*(each.report for each in same), report])
+        epsilon, delta = total([(fit.report, 1), *((each.report, each.times) for each in same)])
         columns = f"{n_features:,} column" + "s" * (n_features != 1)
-        fits = f"{len(same) + 1} fits in this process were to about as many rows of {columns}"
+        count = 1 + sum(each.times for each in same)
+        fits = f"{count:,} fits in this process were to about as many rows of {columns}"
         together = f"together they have epsilon = {epsilon:.3g}, delta = {delta:.3g}"
         warning = (
             f"{fits}. If these were the same people, or most of them, {together} so far, and a "
@@ -123,18 +136,21 @@ def _added_up() -> bool:
         return False
 
 
-def total(reports: list[PrivacyReport]) -> tuple[float, float]:
-    """Epsilon and delta of several results from the same records."""
-    delta = max(report.delta for report in reports)
+def total(results: list[tuple[PrivacyReport, int]]) -> tuple[float, float]:
+    """Epsilon and delta of several results from the same records, each so often."""
+    delta = max(report.delta for report, _ in results)
     ledger = Ledger(Budget(MAX_EPSILON, delta))
     try:
-        if not any(report.adaptive for report in reports):
-            ledger.spend_alone([event for report in reports for event in report.events])
+        if not any(report.adaptive for report, _ in results):
+            ledger.spend_alone(
+                [replace(e, count=k * e.count) for report, k in results for e in report.events]
+            )
             found = ledger.guarantee()
             return found.epsilon, found.delta
     except (BudgetExceeded, UnsupportedEvent, ValueError):
         pass
-    return sum(report.epsilon for report in reports), sum(report.delta for report in reports)
+    epsilon = sum(k * report.epsilon for report, k in results)
+    return epsilon, sum(k * report.delta for report, k in results)
 
 
 FITS = FitLog()

@@ -1,16 +1,19 @@
 r"""Gradient descent, heavy ball and Nesterov's method on noisy gradients: one engine.
 
-An iteration takes the noisy mean gradient of the loss at a point that is a function of releases,
-adds the gradient of the ridge and steps:
+An iteration takes the noisy mean gradient ``g``, the ridge's added, at a point that is a function
+of releases, and steps:
 
 - descent ``w⁺ = w - η g(w)``;
 - heavy ball ``w⁺ = w - η g(w) + m (w - w⁻)``;
 - Nesterov ``w⁺ = z - η g(z)``, ``z = w + m (w - w⁻)``, in one stage or in several (MASG).
 
-All iterates are post-processing of the noisy gradients, whose events compose in the ledger; so
-nothing more is spent on momentum, averaging or projection, and norms of noisy gradients may be
-released.  Step, momentum, iterations and the division of the budget follow from the bounds in
+Step, momentum, iterations and the division of the budget follow from the bounds in
 :mod:`dpfast.theory.kuru2020` and from public quantities only.
+
+Privacy: a gradient is a release of :class:`~dpfast.queries.ClippedGradient` with Gaussian or
+Laplace noise, or with `batch` of :class:`~dpfast.fused.SampledGradient`.  The events compose in
+the ledger, and all iterates are post-processing: momentum, averaging and projection cost nothing,
+and norms of noisy gradients may be released.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from dpfast.theory import kuru2020 as theory
 
 Vector = NDArray[np.float64]
 
+# What the pages of all of them say.
+_FAMILY = (__doc__ or "").partition("\n\n")[2]
 #: Options of every method of the family.
 OPTIONS = (
     "alpha",
@@ -145,7 +150,8 @@ def plan(
     momentum : float or "auto", default="auto"
         In [0, 1).  "auto" is what the method's bound asks for.  Descent has none.
     split : {"uniform", "optimal"}
-        Whether iterations share the budget equally or as the bound prefers.
+        Whether iterations share the budget equally or as the bound prefers, the default of the
+        solvers whose names end in "-opt".
     noise : {"auto", "gaussian", "laplace"}
         "auto" takes Gaussian noise unless the budget, or the accountant, is pure.
     clip_norm : float or None, default=None
@@ -172,8 +178,9 @@ def plan(
     bound : {"strongly convex", "quadratic"}
         Of the heavy ball: what chooses step, momentum and iterations, and is expected.  A bound
         for every strongly convex function, by the certificates of
-        :func:`dpfast.theory.kuru2020.heavy_ball_certificates`, or the error of the worst quadratic,
-        which other functions may exceed.  Momenta without a certificate are priced by the latter.
+        :func:`dpfast.theory.kuru2020.heavy_ball_certificates`, or the error of the worst quadratic
+        (the default of "dp-hb"), which other functions may exceed.  Momenta without a certificate
+        are priced by the latter.
     p, first_stage
         Of "multistage", see :func:`dpfast.theory.kuru2020.multistage`.
 
@@ -351,7 +358,7 @@ def gradient_method(
     """
     return Solver(
         name=name,
-        doc=f"{doc}\n\nOptions: those of :func:`{__name__}.plan` in `options`.\n",
+        doc=f"{doc}\n\n{_FAMILY}",
         plan=partial(plan, name, method, **defaults),
         run=run,
         budgets=("pure", "approximate", "zcdp", "gdp"),
@@ -372,8 +379,8 @@ DP_GD = gradient_method(
     """Noisy gradient descent.
 
 The gradients are paid for one by one (``analysis="composition"``), or together, if nothing but the
-last iterate is released (``analysis="last-iterate"``, Gaussian noise, smooth and strongly convex
-objectives: Bok, Su & Altschuler 2024), which never costs more.""",
+last iterate is released (``analysis="last-iterate"``, :class:`~dpfast.fused.LastIterate`, for
+smooth and strongly convex objectives: Bok, Su & Altschuler 2024), which never costs more.""",
     {"iterations": 2500, "step": 1.0},
     options=("analysis",),
 )

@@ -147,7 +147,7 @@ def plan(
         For which risk ``alpha="lowy2021"`` and ``"zhang2017"`` are made.
     objective : {"erm", "tilted", "adversarial"}
     objective_options : mapping or None, default=None
-        See :func:`dpfast.objectives.make_objective`.
+        See :func:`dpfast.objectives.objective_shape`.
     optimizer_options : mapping or None, default=None
         Further arguments of the optimizer, such as ``max_passes``.
     iterations : int or None, default=None

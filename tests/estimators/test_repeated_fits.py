@@ -56,7 +56,7 @@ def test_many_fits_are_said_once_with_the_sum(name, data):
     (text,), _ = said(lambda: TOOLS[name](*data))
     one = model().fit(*data).privacy_
     FITS.forget()
-    expected, _ = total([one, one])
+    expected, _ = total([(one, 2)])
     assert f"together they have epsilon = {expected:.3g}, delta = 1e-06 so far" in text
     assert "BudgetAccountant" in text
 
@@ -69,7 +69,7 @@ def test_the_best_estimator_of_a_search_does_not_look_like_one_fit(data):
     (note,) = report.notes
     one = model().fit(*data).privacy_
     FITS.forget()
-    expected, _ = total([one] * 7)
+    expected, _ = total([(one, 7)])
     assert "7 fits in this process" in note
     assert f"together they have epsilon = {expected:.3g}" in note
     assert note in str(report)
@@ -113,7 +113,7 @@ def test_tables(data, settings):
 
     assert said(fit)[0] == []
     (text,), again = said(fit)
-    expected, _ = total([again.privacy_] * 2)
+    expected, _ = total([(again.privacy_, 2)])
     assert f"epsilon = {expected:.3g}" in text
     assert len(again.privacy_.notes) == 1
 

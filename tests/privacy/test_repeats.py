@@ -9,7 +9,7 @@ import pytest
 
 from dpfast import Budget, BudgetAccountant
 from dpfast.errors import RepeatedFitWarning
-from dpfast.privacy import GaussianEvent, Ledger, PrivacyReport, gaussian_epsilon
+from dpfast.privacy import GaussianEvent, Ledger, PrivacyReport, gaussian_epsilon, repeats
 from dpfast.privacy.repeats import FitLog, total
 
 EVENT = GaussianEvent(
@@ -78,10 +78,24 @@ def test_what_is_forgotten(log):
 
 def test_the_sum_is_that_of_a_ledger_or_plain():
     one = report()
-    epsilon, delta = total([one] * 16)
+    epsilon, delta = total([(one, 16)])
     assert (epsilon, delta) == (pytest.approx(gaussian_epsilon(0.8, 1e-6)), 1e-6)
     along = dataclasses.replace(one, adaptive=True)
-    assert total([one, along]) == (pytest.approx(2 * one.epsilon), 2e-6)
+    assert total([(one, 1), (along, 1)]) == (pytest.approx(2 * one.epsilon), 2e-6)
+
+
+def test_however_many_there_are_all_are_counted(monkeypatch):
+    monkeypatch.setattr(repeats, "_REMEMBERED", 2)
+    log, one = FitLog(), report()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(5):
+            last = noted(log, of=one)
+        for columns in range(1, 4):
+            noted(log, 2000, columns, of=one)
+    expected = gaussian_epsilon(0.2 * np.sqrt(5.0), 1e-6)
+    assert "5 fits" in last.notes[0] and f"epsilon = {expected:.3g}" in last.notes[0]
+    assert len(log._fits) == 2  # the latest of four kinds
 
 
 def test_threads(log):
@@ -99,5 +113,5 @@ def test_threads(log):
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(log._fits) == 8
-    assert sum(fit.said for fit in log._fits) == 7
+    (fit,) = log._fits.values()
+    assert fit.times == 8 and fit.said

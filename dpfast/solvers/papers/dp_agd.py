@@ -1,11 +1,11 @@
-r"""Gradient descent that decides along the way how much each iteration may cost.
+r"""DP-AGD: descent that decides along the way what an iteration may cost (Lee & Kifer 2018).
 
 An iteration releases the sum of the rows' clipped gradients plus Gaussian noise, normalizes it, and
 chooses privately among step sizes from 0 to a largest one by the objective's value at each.  If
 step 0 wins, the direction was no good: the gradient is measured again, for a share `gamma` more,
 all measurements at this point are averaged with weights proportional to their prices, and the
 choice is repeated.  It ends when the next access would pass the budget: the ledger is asked before
-each, never after (Lee & Kifer 2018, Algorithm 2, spend first and discard what was too much).
+each, never after (the paper's Algorithm 2 spends first and discards what was too much).
 
 By default a direction remembers the ones before it (momentum, post-processing), the candidates are
 spaced geometrically, and gradient and choice are priced in ρ.  On the paper's table Bank (add or

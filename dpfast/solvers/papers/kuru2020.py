@@ -13,9 +13,9 @@ SOLVERS = (
         "heavy-ball",
         """The heavy ball on noisy gradients (Kuru et al. 2020, section 3; Polyak 1964).
 
-Step, momentum and iterations follow from the worst quadratic (``bound="quadratic"``), or from the
-certificates of Proposition 3.4 (``bound="strongly convex"``), which hold for every strongly convex
-function and therefore ask for small steps.""",
+By default step, momentum and iterations follow from the worst quadratic, with
+``bound="strongly convex"`` from the certificates of Proposition 3.4, which hold for every strongly
+convex function and therefore ask for small steps.""",
         {"iterations": 2500, "step": 0.5},
         options=("bound",),
         bound="quadratic",

@@ -3,9 +3,10 @@ r"""Localization, then the exponential mechanism: first where, then exactly wher
 1. Output perturbation with pure l2-Laplace noise and a share of ε releases ``w₀``, and with
    it the ball of radius ``r`` around it, which holds the minimizer but with probability ``10⁻⁶``
    (the quantile of the noise's norm, a gamma variable; a miss costs accuracy, never privacy).
-2. The exponential mechanism with the rest of ε samples from that ball, whose smaller radius lets
-   it be colder: ``s = ε₂ n / (2 k r L)``, or ``ε₂ / (2 r G)`` for an objective that declares a
-   gradient sensitivity G, of which the part beyond its domain ``‖w‖ <= R`` is left out.
+2. The exponential mechanism (:class:`~dpfast.fused.BallSample`) with the rest of ε samples from
+   that ball, whose smaller radius lets it be colder: ``s = ε₂ n / (2 k r L)``, or
+   ``ε₂ / (2 r G)`` for an objective that declares a gradient sensitivity G, of which the part
+   beyond its domain ``‖w‖ <= R`` is left out.
 
 Both are pure; the epsilons add up, though the second ball depends on the first release.  The excess
 is ``O(L² d² log d / (α n² ε²))``, that of strong convexity, in place of ``O(d L R / (n ε))``
