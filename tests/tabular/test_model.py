@@ -31,6 +31,7 @@ from dpfast import (
     TweedieRegressor,
 )
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
+from dpfast.privacy import budget_filter
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
@@ -533,6 +534,26 @@ class TestLearnedRanges:
         again = TableModel.load(tmp_path / "m.json")
         assert again.learned_ranges == model.learned_ranges
         np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_accounts_pay_for_whatever_range_is_learned(self, table, delta):
+        """A loss with a log link follows from it, and the noise that a fit adds from the loss."""
+        bounds = {**self.WIDE, "cost": {"range": [1.0, 1e7], "learn": True}}
+        settings = {"bounds": bounds, "epsilon": 4.0, "delta": delta}
+        with BudgetAccountant(Budget(9.0, 1e-5)) as account:
+            model = fitted(table, estimator=GammaRegressor(), **settings)
+        unit = budget_filter(Budget(9.0, 1e-5), "rdp")
+        made, paid = (
+            sum(event.count * unit.price(event) for event in events)
+            for events in (model.privacy_.events, account.events)
+        )
+        assert 0.99 * paid < made <= paid
+
+    def test_a_price_that_follows_from_the_range_is_refused(self, table):
+        bounds = {**self.WIDE, "cost": {"range": [1.0, 1e7], "learn": True}}
+        estimator = GammaRegressor(solver="objective-perturbation")
+        with pytest.raises(ValueError, match="whose price follows from the range"):
+            fitted(table, bounds=bounds, estimator=estimator)
 
     def test_too_few_rows_are_refused_before_anything_is_spent(self, table):
         with (
