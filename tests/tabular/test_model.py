@@ -850,7 +850,12 @@ class TestPersons:
         assert [model.prepare(data).n_samples for data in tables] == [many, many]
         # 7 or "007"?
         ids = [*codes[:100].tolist(), *codes[100:].map("{:03d}".format)]
-        for table in (visits.assign(who=pd.Series(ids, dtype=object)), {**visits, "who": ids}):
+        for table in (
+            visits.assign(who=pd.Series(ids, dtype=object)),
+            visits.assign(who=pd.Categorical(ids)),
+            {**visits, "who": ids},
+            {**visits, "who": pl.Series(ids, dtype=pl.Object)},
+        ):
             for read in (model.prepare, model.check):
                 with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
                     read(table)
