@@ -346,16 +346,20 @@ cdef class CodedRows(CsrRows):
         squares = self.gather(start, stop, table)
         for _, _, own in self.numbers(start, stop):
             squares += own * own
-        if not np.all((squares > 1e-280) & (squares < np.inf)):
-            # Squares may have underflowed: the rows are written out.
-            CsrRows.row_norms(self, start, stop, out)
-            return
         if out.shape[0] != stop - start:
             raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
         # Terms are positive, and as many as stored entries: see dpfast_dense_row_norms.
         first = self._start + start
         stored = np.diff(self._parts._offsets[first : self._start + stop + 1])
-        np.asarray(out)[:] = np.sqrt(squares) * (1.0 + (stored / 2.0 + 4.0) * 2.0**-52)
+        norms = np.sqrt(squares) * (1.0 + (stored / 2.0 + 4.0) * 2.0**-52)
+        # Of these squares may have underflowed, so they are written out.  No others: the last bits
+        # of a row's norm must not depend on which rows it is among.
+        unsure = ~((squares > 1e-280) & (squares < np.inf))
+        if unsure.any():
+            written = np.empty(stop - start)
+            CsrRows.row_norms(self, start, stop, written)
+            norms[unsure] = written[unsure]
+        np.asarray(out)[:] = norms
 
     def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
                 double[::1] out not None):

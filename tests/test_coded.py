@@ -345,6 +345,28 @@ class TestKernels:
         assert type(next(problem.chunks())[0]) is _kernels.CsrRows
 
 
+def test_a_row_is_as_long_whichever_rows_it_is_among():
+    """One row without entries changed the last bits of how all others were scaled.
+
+    Weights that cancel make a whole margin of those: so one record changed every row's slope.
+    """
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        row = rng.uniform(1.0, 3.0, 3)
+        levels = np.array([row, np.zeros(3), [1.0, 0.0, 0.0]])
+        one, other = (
+            dpfast.Problem(
+                CodedMatrix([(np.array([first, 0, 0], dtype=np.uint8), levels)]),
+                np.ones(3),
+                data_norm=1.0,
+            )
+            for first in (1, 2)
+        )
+        w = np.append(1e16 * row / (row @ row), 0.0)
+        w[3] = -one.margins(w)[1]
+        np.testing.assert_array_equal(one.margins(w)[1:], other.margins(w)[1:])
+
+
 class TestQueries:
     """Sums of parts and lengths by levels are those of stored entries."""
 

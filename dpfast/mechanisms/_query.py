@@ -96,7 +96,11 @@ def check_size(name: str, *arguments: Any, largest: float = LARGEST_ARGUMENT) ->
     ------
     ValueError
     """
-    for value in arguments:
+    for argument in arguments:
+        value = argument
+        # Whoever computes with them makes floats of these, too.
+        if isinstance(value, list | tuple) or getattr(value, "dtype", None) == np.dtype(object):
+            value = np.asarray(value, dtype=np.float64)
         floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
         # Written so that NaN is refused.
         if floating and not np.vdot(value, value) <= largest**2:

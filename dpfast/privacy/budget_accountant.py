@@ -267,6 +267,7 @@ budget)
                 self._spend(state, [event])
 
         def opened(part: str) -> BudgetAccountant:
+            self._check_process()  # without a file, every process would have the part's budget
             path = part_path(self._path, name, part)
             account = BudgetAccountant(budget, path, unit, key=self._key, all_threads=False)
             account._paid_by, account._relation = self.identity, neighboring_relation
@@ -462,11 +463,7 @@ budget)
         Both locks are freed by code in C. A context manager written in Python could be interrupted
         at the start of its end, and would keep its lock as long as the traceback lives.
         """
-        if self._path is None and this_process() != self._process:
-            raise RuntimeError(
-                "this BudgetAccountant was made in another process, and without a file the two "
-                "could spend one budget twice. Give it a path."
-            )
+        self._check_process()
         with self._lock:
             if self._path is None:
                 return action()
@@ -478,6 +475,14 @@ budget)
                 if error.strerror == _UNWRITABLE:
                     raise  # the file of another account, which is charged with this one
                 raise PermissionError(error.errno, _UNWRITABLE, str(self._path)) from error
+
+    def _check_process(self) -> None:
+        """Refuse another process than the one that made the account, if there is no file."""
+        if self._path is None and this_process() != self._process:
+            raise RuntimeError(
+                "this BudgetAccountant was made in another process, and without a file the two "
+                "could spend one budget twice. Give it a path."
+            )
 
     def _current(self) -> "_State":
         return self._alone(self._refresh)

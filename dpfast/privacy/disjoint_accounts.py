@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dpfast._validation import check_choice
 from dpfast.privacy.budget import Budget
@@ -102,6 +102,12 @@ class DisjointAccounts:
             # Of threads that ask for it at once all get one: two would have its budget each.
             self._known.setdefault(part, self._opened(part))
         return self._known[part]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "DisjointAccounts cannot be pickled or copied: the copy's parts would have their "
+            "budgets again. Call disjoint() of an account with the same path in the other process."
+        )
 
     def __repr__(self) -> str:
         return f"DisjointAccounts({self.name!r}, opened: {sorted(self._known)})"

@@ -138,6 +138,21 @@ class LineSearchLosses(Query):
         """Return the error of the losses' sum; that of losses and ridge is rounded once more."""
         return self.shape.loss_sum_error(self.loss_clip) + UNIT * self.bound
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse a number of rows with which rounding would be more than is charged.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        n = point[-1]
+        if not 0 <= n <= self.shape.n_samples:
+            raise ValueError(
+                f"n must be a number of rows, at most {self.shape.n_samples}; got {n}. Nothing was "
+                "spent."
+            )
+
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The scores."""
         w, direction, steps, n = point

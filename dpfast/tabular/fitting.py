@@ -19,6 +19,9 @@ from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import (
     Budget,
     Event,
+    GaussianEvent,
+    GDPEvent,
+    L2LaplaceEvent,
     Ledger,
     PrivacyReport,
     budget_mu,
@@ -26,6 +29,7 @@ from dpfast.privacy import (
     relation_of,
 )
 from dpfast.privacy.calibration import MARGIN
+from dpfast.privacy.ledger import kinds, totals
 from dpfast.privacy.repeats import FITS
 from dpfast.queries.columns import SHARES, shares_of
 from dpfast.random import SecureGenerator
@@ -61,7 +65,8 @@ class FitPlan:
     solver : Plan[Any]
         What the estimator will do.
     events : tuple of Event
-        All accesses to the data, those that learn ranges first.
+        All accesses to the data, those that learn ranges first, or what bounds them: it is what
+        accounts are charged for.
     estimator : estimator
         Not fitted; its budget is what learning leaves.
     learning : Budget or None
@@ -144,7 +149,8 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
         search = RangeSearch.plan(n_samples, len(schema.learns), learning, relation)
         plan, events = estimator._planned(shape, Budget(epsilon, delta))
         _check_learning(schema, search, plan)
-        events = (*search.events, *events)
+        bounding = _bounding(events, schema, plan, Budget(epsilon, delta), estimator.accountant)
+        events = (*search.events, *bounding)
         try:
             Ledger(budget, estimator.accountant).check(*events, alone=True)
         except (BudgetExceeded, UnsupportedEvent) as error:
@@ -184,6 +190,50 @@ def _shares(budget: Budget, share: float) -> Iterator[tuple[Budget, float, float
         yield Budget(mu=mu * share**0.5), rest, delta
     kept = (1.0 - share) * (1.0 - MARGIN)
     yield Budget(epsilon * share, delta * share), epsilon * kept, delta * kept
+
+
+def _bounding(
+    events: tuple[Event, ...],
+    schema: TableSchema,
+    plan: Plan[Any],
+    budget: Budget,
+    accountant: str,
+) -> tuple[Event, ...]:
+    """A model's accesses, or one that is worth all that its budget admits.
+
+    A loss with a log link follows from the range of the targets. Where that is learned, accesses
+    are not known beforehand; in one unit of privacy, what they are worth at most is.
+
+    Raises
+    ------
+    ValueError
+        If their price has no such unit.
+    """
+    target = schema.target
+    if not (isinstance(target, RangeTarget) and target.learn and plan.shape.loss.log_link):
+        return events
+    place: dict[str, Any] = {
+        "neighboring_relation": plan.neighboring_relation,
+        "where": "fit, whatever range is learned",
+    }
+    if all(isinstance(event, GaussianEvent | GDPEvent) for event in events):
+        return (GDPEvent(mu=budget_mu(budget, accountant), **place),)
+    if budget.delta == 0.0:  # accountants take l2-Laplace noise for the worst of its epsilon
+        return (L2LaplaceEvent(sensitivity=budget.limit, scale=1.0, dimension=1, **place),)
+    raise ValueError(
+        "solver and accountant must be 'auto' where the range of the target is learned for a loss "
+        f"with a log link; got {plan.solver!r}, whose price follows from the range. Or declare the "
+        'range, without "learn".'
+    )
+
+
+def _worth_no_more(made: tuple[Event, ...], paid: tuple[Event, ...]) -> bool:
+    """Whether whoever paid for some accesses, or for what bounds them, has paid for others."""
+    if kinds(made) == kinds(paid):
+        return True
+    unit = "epsilon" if isinstance(paid[0], L2LaplaceEvent) else "mu"
+    found, limit = totals(made), totals(paid)
+    return len(paid) == 1 and unit in found and found[unit] <= limit.get(unit, 0.0)
 
 
 def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> ProblemShape:
@@ -342,6 +392,13 @@ class TableFit:
 
     def _both(self, spent: Ledger, report: PrivacyReport) -> PrivacyReport:
         """One report of what was learned and of the model."""
+        assert self.plan.search is not None
+        paid = self.plan.events[len(self.plan.search.events) :]
+        if not _worth_no_more(report.events, paid):
+            raise RuntimeError(
+                "the fit made other accesses than were planned and paid for; nothing is released. "
+                "Please report this."
+            )
         whole = Ledger(self.plan.budget, self.plan.estimator.accountant)
         # Both were charged to the accounts before the first.
         whole.spend_alone([*spent.events, *report.events])

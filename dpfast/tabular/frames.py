@@ -127,7 +127,11 @@ def check_persons(data: Any, name: str) -> None:
         return
     check_columns(column_names(data), [name])
     column = data[name]
-    if isinstance(column, list | tuple) or getattr(column, "dtype", None) == np.dtype(object):
+    if not isinstance(column, list | tuple):
+        # Of categories, too, whose dtype says nothing of their types.
+        whole = column.to_numpy() if hasattr(column, "to_numpy") else column
+        column = np.asarray(whole, None if hasattr(whole, "dtype") else object)
+    if isinstance(column, list | tuple) or column.dtype == np.dtype(object):
         kinds = set(map(type, column))
         texts = {kind for kind in kinds if issubclass(kind, str)}
         others = {kind for kind in kinds if issubclass(kind, numbers.Real | Decimal)}

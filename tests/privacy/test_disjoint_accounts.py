@@ -1,13 +1,16 @@
 """Accounts of people who have nobody in common: paid for once, each limited by itself."""
 
 import contextvars
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from forks import in_child, needs_fork
 from joblib import Parallel, delayed, parallel_backend
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
@@ -129,6 +132,22 @@ def test_threads_that_open_parts_at_once_get_the_same():
     for thread in threads:
         thread.join()
     assert found[0] is found[1]
+
+
+@needs_fork
+def test_without_a_file_a_child_has_no_part_of_its_own():
+    """Two children that open one part would have its budget each."""
+    parts = BudgetAccountant(Budget(mu=0.5)).disjoint("months", Budget(mu=0.3))
+
+    def opened() -> bytes:
+        with pytest.raises(RuntimeError, match="was made in another process"):
+            parts["2024-01"]
+        return b"refused"
+
+    assert in_child(opened) == b"refused"
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+            copied(parts)
 
 
 def test_a_copied_context_does_not_outlive_the_block():

@@ -20,6 +20,7 @@ from dpfast.queries import (
     CoordinateGradient,
     DescentIterate,
     GradientStep,
+    LineSearchLosses,
     LongRows,
     ProductSums,
     RankScores,
@@ -92,8 +93,10 @@ def test_arguments_that_may_have_no_value_are_refused_before_anything_is_spent(b
                 continue  # places that values are compared with
             changed = argument.copy()
             changed.flat[0] = bad
-            with pytest.raises(ValueError, match="finite and of norm at most"):
-                query.check_point(*first[:place], changed, *first[place + 1 :])
+            # Lists and objects are made numbers of by whoever computes with them.
+            for form in (changed, changed.tolist(), changed.astype(object)):
+                with pytest.raises(ValueError, match="finite and of norm at most"):
+                    query.check_point(*first[:place], form, *first[place + 1 :])
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 1e-160, np.nan])
@@ -130,6 +133,8 @@ SQUARED = ProblemShape(3, 1, 1.0, "squared", 0.0)
         *((RankScores(3), point) for point in (
             (0, np.array([0.0, 2.0, 1.0]), 5), (0, np.array([2.0, 1.0, 0.0]), 5),
             (0, np.arange(3.0), np.inf), (0, np.arange(3.0), np.nan))),
+        *((LineSearchLosses(SQUARED, 2, 1.0), (np.zeros(1), np.ones(1), np.arange(2.0), n))
+          for n in (-1, 4, 1e16, np.inf, np.nan)),
     ],
 )  # fmt: skip
 def test_places_that_are_none_are_refused_before_anything_is_spent(query, point):

@@ -31,6 +31,7 @@ from dpfast import (
     TweedieRegressor,
 )
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
+from dpfast.privacy import budget_filter
 from dpfast.privacy.repeats import FITS
 from dpfast.privacy.report import condensed
 from dpfast.tabular import FAMILIES, TableSchema
@@ -534,6 +535,26 @@ class TestLearnedRanges:
         assert again.learned_ranges == model.learned_ranges
         np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_accounts_pay_for_whatever_range_is_learned(self, table, delta):
+        """A loss with a log link follows from it, and the noise that a fit adds from the loss."""
+        bounds = {**self.WIDE, "cost": {"range": [1.0, 1e7], "learn": True}}
+        settings = {"bounds": bounds, "epsilon": 4.0, "delta": delta}
+        with BudgetAccountant(Budget(9.0, 1e-5)) as account:
+            model = fitted(table, estimator=GammaRegressor(), **settings)
+        unit = budget_filter(Budget(9.0, 1e-5), "rdp")
+        made, paid = (
+            sum(event.count * unit.price(event) for event in events)
+            for events in (model.privacy_.events, account.events)
+        )
+        assert 0.99 * paid < made <= paid
+
+    def test_a_price_that_follows_from_the_range_is_refused(self, table):
+        bounds = {**self.WIDE, "cost": {"range": [1.0, 1e7], "learn": True}}
+        estimator = GammaRegressor(solver="objective-perturbation")
+        with pytest.raises(ValueError, match="whose price follows from the range"):
+            fitted(table, bounds=bounds, estimator=estimator)
+
     def test_too_few_rows_are_refused_before_anything_is_spent(self, table):
         with (
             BudgetAccountant(Budget(9.0, 1e-3)) as account,
@@ -829,7 +850,12 @@ class TestPersons:
         assert [model.prepare(data).n_samples for data in tables] == [many, many]
         # 7 or "007"?
         ids = [*codes[:100].tolist(), *codes[100:].map("{:03d}".format)]
-        for table in (visits.assign(who=pd.Series(ids, dtype=object)), {**visits, "who": ids}):
+        for table in (
+            visits.assign(who=pd.Series(ids, dtype=object)),
+            visits.assign(who=pd.Categorical(ids)),
+            {**visits, "who": ids},
+            {**visits, "who": pl.Series(ids, dtype=pl.Object)},
+        ):
             for read in (model.prepare, model.check):
                 with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
                     read(table)
