@@ -128,7 +128,9 @@ class GroupGradient(InCoordinates):
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared
-        w, row_norm, norm, gauge = point
+        w, row_norm, norm, gauge, *size = point
+        if size:
+            problem = problem.with_loss(self.shape.loss.zoomed(*size))
         points = w[None] if w.ndim == 1 else w.T
         total, share = problem.group_gradient(points, self._clip(row_norm, norm, gauge, reach))
         return np.append((transform.T @ total.T).ravel() / norm, self.weight * share)

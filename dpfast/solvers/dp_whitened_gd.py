@@ -351,17 +351,13 @@ def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> f
 
 def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
     numbers = shape.loss.kind == "regression" and not shape.loss.log_link
-    # Of groups the loss is as declared: a corner would be too wide for a narrower range.
-    able = numbers and (shape.loss.even or not clips_groups(shape))
     if target_rounds == "auto":
-        return _target_range.ROUNDS if able else 0
+        return _target_range.ROUNDS if numbers else 0
     rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if rounds > 0 and not able:
-        whose = " of groups of rows" if numbers else ""
+    if rounds > 0 and not numbers:
         raise ValueError(
-            f"target_rounds must be 0 for the loss {shape.loss.name!r}{whose}; got {rounds}. Only "
-            "numbers without a log link have a range that is learned, of groups with the squared "
-            "or Huber's loss."
+            f"target_rounds must be 0 for the loss {shape.loss.name!r}; got {rounds}. Only "
+            "numbers without a log link have a range that is learned."
         )
     return rounds
 
