@@ -70,10 +70,11 @@ class GroupGradient(InCoordinates):
 
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights
-    (of shape (dim,) or (dim, K)), R, C and γ.
+    (of shape (dim,) or (dim, K)), R, C, γ, and, if the loss is to be that of residuals in other
+    units or with a narrower corner, their size.
 
-    Sensitivity: ``√(k² + ω²)``: the first parts of two groups are at most k apart, and the second
-    at most ω.
+    Sensitivity: ``√(k² + ω²)``, whatever the loss is: the first parts of two groups are at most k
+    apart, and the second at most ω.
 
     Parameters
     ----------
@@ -122,7 +123,8 @@ class GroupGradient(InCoordinates):
         super().check_point(*point)
         if not all(1e-100 <= bound <= 1e100 for bound in point[1:]):
             raise ValueError(
-                f"R, C and γ must be between 1e-100 and 1e100; got {point[1:]}. Nothing was spent."
+                f"R, C, γ and sizes must be between 1e-100 and 1e100; got {point[1:]}. Nothing was "
+                "spent."
             )
 
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:

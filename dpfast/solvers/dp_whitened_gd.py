@@ -104,7 +104,6 @@ from dpfast.solvers._whitened_rules import (
     excess_risk_guess,
     first_quantile,
     is_mean,
-    narrows,
     regime,
     rows_per_weight,
     tells_squares,
@@ -212,9 +211,9 @@ def plan(
         Stein 1961).
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
-        of numbers without a log link, which has its own, and none for classes; of groups of rows,
-        for the squared and Huber's loss alone.  With any of them, a loss that is quadratic in the
-        whole range has the tails counted, too, if there are single rows enough to see them.
+        of numbers without a log link, which has its own, and none for classes.  With any of them, a
+        loss that is quadratic in the whole range has the tails counted, too, if there are single
+        rows enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
         rows stand out of the noise, and none for groups of rows.
@@ -224,8 +223,7 @@ def plan(
     narrowing : float or "auto"
         Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
-        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is that
-        at the last step.
+        has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
 
     Returns
     -------
@@ -296,7 +294,6 @@ def plan(
     left = _left(options, slopes.share + for_ranges + for_tails)
 
     target_range = slopes.learned.get("target_range")
-    in_bounds = shape.loss.kind == "regression" and clips_groups(shape) and target_rounds == 0
     settings = Settings(
         **options,
         **slopes.learned,
@@ -305,7 +302,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range, in_bounds),
+        regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
@@ -341,10 +338,10 @@ def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> f
     if narrowing == "auto":
         return automatic_narrowing(shape, u)
     narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
-    if narrow < 1.0 and not narrows(shape):
+    if narrow < 1.0 and not shape.loss.cornered:
         raise ValueError(
-            f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
-            f"{narrow}. It is for rounded-off corners, where a record is a row."
+            f"narrowing must be 1 for the loss {shape.loss.name!r}; got {narrow}. It is for "
+            "rounded-off corners."
         )
     return narrow
 
