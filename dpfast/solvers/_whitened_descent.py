@@ -253,7 +253,7 @@ class _Units:
             ridge = settings.ridge * half / scale
             # Groups take the unit of slopes with the radius of their gradients; and the mean of
             # their targets is looked for by the loss as it was declared, which cuts no tails.
-            asked = (scale, half)
+            asked: tuple[float, ...] = (scale, half)
             if settings.groups is not None:
                 asked = () if is_mean(loss) else (half,)
             return cls(ridge, half, scale, asked, intercept=begin)
