@@ -113,14 +113,14 @@ def gradient_query(
     return GroupGradient(shape, limit, weight, n_classes)
 
 
-def limit_of(shape: ProblemShape, radius: float) -> float:
+def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
     """Largest reach with which rounding stays below a thousandth of a group's contribution.
 
-    As for rows, at least twice that of the coordinates to begin with.
+    As for rows, at least twice that of the coordinates to begin with, and up to `farthest`.
     """
     unit = GroupGradient(shape, 1.0, 0.0).rounding_error()
     least = 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
-    return max(min(1e-3 / unit, reach_limit(shape, radius, radius)), least)
+    return max(min(1e-3 / unit, reach_limit(shape, radius, radius, farthest)), least)
 
 
 def planned(

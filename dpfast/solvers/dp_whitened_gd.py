@@ -216,7 +216,7 @@ def plan(
         rows enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
-        rows stand out of the noise, and none for groups of rows.
+        rows, or groups of them, stand out of the noise.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
@@ -364,7 +364,7 @@ def _column_ranges_planned(
 ) -> tuple[ColumnRanges | None, float]:
     """How the ranges of numeric columns are learned, and the share of the budget that takes."""
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = 0.0 if clips_groups(shape) else _column_ranges.share(rows, len(numeric))
+    a_round = _column_ranges.share(rows, len(numeric))
     if range_rounds == "auto":
         rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
     else:
@@ -372,10 +372,7 @@ def _column_ranges_planned(
     if rounds == 0:
         return None, 0.0
     if a_round == 0.0:
-        raise ValueError(
-            "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
-            f"{rounds}."
-        )
+        raise ValueError(f"range_rounds must be 0 where noise would hide all rows; got {rounds}.")
     ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
     # The count of long rows takes as much as a round.
     return ranges, (rounds + 1) * a_round
@@ -389,9 +386,9 @@ def _clipping(
     # With a log link slopes are in units that the run learns.
     slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
     clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
-    if clips_groups(shape):
-        return clip_norm, _groups.limit_of(shape, radius)
     farthest = 0.0 if ranges is None else _NARROWEST * unit
+    if clips_groups(shape):
+        return clip_norm, _groups.limit_of(shape, radius, farthest)
     return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
 
 

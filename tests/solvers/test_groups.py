@@ -104,6 +104,19 @@ def test_persons_of_copies_end_near_the_minimum():
     assert lost < 0.06
 
 
+@pytest.mark.parametrize("most", [None, 6])
+def test_columns_of_persons_are_found_in_wide_bounds(most):
+    """A hundred times narrower than rows may be long, one of them far from zero."""
+    rng = np.random.default_rng(4)
+    ids = np.repeat(np.arange(2500), rng.integers(1, 7, 2500))
+    X = rng.normal(size=(len(ids), 3)).clip(-3.0, 3.0) / 1000.0 + np.array([0.0, 0.3, 0.0])
+    z = 1000.0 * (X - [0.0, 0.3, 0.0]) @ [1.0, -1.0, 0.0]
+    y = np.where(z + rng.logistic(size=len(ids)) > 0.0, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, groups=ids, max_rows_per_group=most)
+    w = solve(problem, "dp-whitened-gd", Budget(2.0, 1e-6), random_state=0).w
+    assert np.corrcoef(X @ w[:-1], z)[0, 1] > 0.95
+
+
 def test_what_was_asked_for_stays():
     options = {"clip": 0.8, "step": 0.5, "momentum": 0.1, "iterations": 7}
     problem = panel([9] * 2000)
