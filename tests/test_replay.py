@@ -199,6 +199,18 @@ def test_whole_persons_are_protected_by_what_is_paid(kind, relation, how, loss):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", PERSONS)
+def test_whole_persons_whose_columns_and_targets_have_ranges(kind, relation):
+    """Of which the loss's corner is in units; it takes much budget to look for so few."""
+    data, neighbor = persons(kind, "pinball", relation, weighted=True)
+    budget = Budget(60.0, 1e-6)
+    settled = plan(data, "auto", budget, neighboring_relation=relation)
+    assert settled.settings.learning.ranges and settled.settings.target_range
+    found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found[: -settled.settings.iterations]) > 0.5
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
 def test_whole_persons_of_several_classes(kind, relation):
     data, neighbor = persons(kind, "logistic", relation, classes=3)
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)

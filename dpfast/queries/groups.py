@@ -70,10 +70,11 @@ class GroupGradient(InCoordinates):
 
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights
-    (of shape (dim,) or (dim, K)), R, C and γ.
+    (of shape (dim,) or (dim, K)), R, C, γ, and, if the loss is to be that of residuals in other
+    units or with a narrower corner, their size.
 
-    Sensitivity: ``√(k² + ω²)``: the first parts of two groups are at most k apart, and the second
-    at most ω.
+    Sensitivity: ``√(k² + ω²)``, whatever the loss is: the first parts of two groups are at most k
+    apart, and the second at most ω.
 
     Parameters
     ----------
@@ -122,13 +123,16 @@ class GroupGradient(InCoordinates):
         super().check_point(*point)
         if not all(1e-100 <= bound <= 1e100 for bound in point[1:]):
             raise ValueError(
-                f"R, C and γ must be between 1e-100 and 1e100; got {point[1:]}. Nothing was spent."
+                f"R, C, γ and sizes must be between 1e-100 and 1e100; got {point[1:]}. Nothing was "
+                "spent."
             )
 
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared
-        w, row_norm, norm, gauge = point
+        w, row_norm, norm, gauge, *size = point
+        if size:
+            problem = problem.with_loss(self.shape.loss.zoomed(*size))
         points = w[None] if w.ndim == 1 else w.T
         total, share = problem.group_gradient(points, self._clip(row_norm, norm, gauge, reach))
         return np.append((transform.T @ total.T).ravel() / norm, self.weight * share)

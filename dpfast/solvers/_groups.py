@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +43,34 @@ _ALIKE = 0.25
 # outweigh all others in the mean.
 _SEEN = 4.0
 # Radius of a group's gradient over a row's times its length in rows; rows are cut as one by one
-# would lose more than the group's radius saves.
-_RADIUS, _ROW = 0.7, 3.0
+# would lose more than the group's radius saves.  Of surprising labels, or targets on one side of a
+# corner, a radius cuts more than of others, and most where a group is as one long row: there it
+# grows by this more, in powers of the mean size.
+_RADIUS, _ROW, _MORE_ALIKE = 0.7, 3.0, 1.35
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
-# Between √m and m a group's length is taken to be m to this power, until it is known.
-_POWER = 0.75
+# Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
+_POWERS, _POWER = np.linspace(1.0, 0.5, 51), 0.75
 # How far the alikeness is believed to be from that guess.
 _BELIEF = 0.3
+
+
+class SizeLaw(NamedTuple):
+    """Sizes that were seen, and the shares of the groups that have them."""
+
+    sizes: Vector
+    shares: Vector
+
+    @property
+    def mean(self) -> float:
+        """Mean size."""
+        return float(self.sizes @ self.shares)
+
+    def alike(self, powers: Vector) -> Vector:
+        """Expected ``min(1, γ r / l)``, γ² the mean size, if l is r times the size to a power."""
+        least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
+        found: Vector = np.minimum(1.0, least) @ self.shares
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,23 +87,15 @@ class Groups:
         From rows behind one weight to the settings by name.
     u : float
         Groups behind one weight, times µ.
-    mean : float or None
-        Mean size, once it is released.
-    largest : float
-        Of the sizes that were seen.
+    law : SizeLaw or None
+        Once it is released.
     """
 
     sizes: Gaussian
     free: tuple[str, ...]
     settings: Callable[[float], dict[str, Any]]
     u: float
-    mean: float | None = None
-    largest: float = 1.0
-
-    def power(self, exponent: float) -> float:
-        """The mean size to this power."""
-        assert self.mean is not None
-        return math.pow(self.mean, exponent)
+    law: SizeLaw | None = None
 
 
 def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
@@ -101,14 +113,14 @@ def gradient_query(
     return GroupGradient(shape, limit, weight, n_classes)
 
 
-def limit_of(shape: ProblemShape, radius: float) -> float:
+def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
     """Largest reach with which rounding stays below a thousandth of a group's contribution.
 
-    As for rows, at least twice that of the coordinates to begin with.
+    As for rows, at least twice that of the coordinates to begin with, and up to `farthest`.
     """
     unit = GroupGradient(shape, 1.0, 0.0).rounding_error()
     least = 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
-    return max(min(1e-3 / unit, reach_limit(shape, radius, radius)), least)
+    return max(min(1e-3 / unit, reach_limit(shape, radius, radius, farthest)), least)
 
 
 def planned(
@@ -122,8 +134,8 @@ def planned(
     return Groups(release(SIZES_SHARE, GroupSizes(shape), _SIZES), free, settings, u)
 
 
-def learned_sizes(sizes: Gaussian, curator: Curator) -> tuple[float, float]:
-    """Mean of the groups' numbers of rows, and the largest that was seen."""
+def learned_sizes(sizes: Gaussian, curator: Curator) -> SizeLaw:
+    """How many rows groups have, of the sizes that stand out of the noise."""
     query = sizes.query
     assert isinstance(query, GroupSizes)
     counts = curator.release(sizes)
@@ -131,14 +143,15 @@ def learned_sizes(sizes: Gaussian, curator: Curator) -> tuple[float, float]:
     if not seen.any():
         seen[0] = 1.0  # of the smallest size, with which noise does least
     middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
-    return float(seen @ middle / seen.sum()), float(middle[np.flatnonzero(seen)[-1]])
+    return SizeLaw(middle[seen > 0.0], seen[seen > 0.0] / seen.sum())
 
 
 def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     """`settings` with what the release of the sizes makes of them."""
-    mean, largest = learned_sizes(groups.sizes, curator)
-    found = replace(groups, mean=mean, largest=largest)
-    before, after = groups.settings(groups.u), groups.settings(groups.u * found.power(1.0 - _POWER))
+    law = learned_sizes(groups.sizes, curator)
+    found = replace(groups, law=law)
+    more = math.pow(law.mean, 1.0 - _POWER)
+    before, after = groups.settings(groups.u), groups.settings(groups.u * more)
     changes = {name: after[name] for name in groups.free}
     if "clip" in changes:
         changes["clip"] = settings.clip * after["clip"] / before["clip"]
@@ -171,24 +184,28 @@ class Pace:
         half: float = 1.0,
     ) -> None:
         assert isinstance(mechanism.query, GroupGradient)
-        assert groups.mean is not None
+        assert groups.law is not None
         part = 1.0 / (shape.max_rows_per_group or 1)
-        self.rows = groups.mean * part  # behind one group, in units of what one counts at most
+        mean = groups.law.mean
+        self.rows = mean * part  # behind one group, in units of what one counts at most
         # Slopes of residuals are in proportion to them.
         self._row_norm, self._half = half * row_norm, half
         self._unit = self._row_norm * part * shape.max_weight
-        self._gauge, self._largest = groups.power(0.5), groups.largest
+        self._gauge = math.sqrt(mean)
+        # Radii by how alike groups are, the longest first.
+        self._alike = groups.law.alike(_POWERS)
+        longer = 1.0 if shape.loss.even else _MORE_ALIKE
+        self._radii = _RADIUS * self._gauge * mean ** (longer * (_POWERS - 0.5))
         self._weight = mechanism.query.weight * shape.n_samples
         # The guess is worth as much as a release of this deviation.
         self._precision = 1.0 / _BELIEF**2
-        self._share = groups.power(0.5 - _POWER)
+        self._share = float(groups.law.alike(np.array([_POWER]))[0])
         self._each = (self._weight / mechanism.stddev) ** 2
 
     @property
     def norm(self) -> float:
         """Bound of a group's gradient."""
-        share = max(self._share, self._gauge / self._largest)
-        return self._unit * max(1.0, _RADIUS * self._gauge / share)
+        return self._unit * max(1.0, float(np.interp(self._share, self._alike, self._radii)))
 
     @property
     def change(self) -> float:

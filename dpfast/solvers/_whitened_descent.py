@@ -32,6 +32,7 @@ from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
+from dpfast.solvers._whitened_rules import is_mean
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -153,7 +154,7 @@ def descend(
     pace = None
     if settings.groups is not None:
         clip = settings.clip_norm
-        pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.weights)
+        pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
         step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
@@ -174,10 +175,10 @@ def descend(
     for iteration in range(steps):
         z = v + momentum * (v - last)
         asked = units.asked
-        if pace is not None:
-            asked = pace.point
-        elif settings.narrowing < 1.0:
+        if settings.narrowing < 1.0:
             asked = (*asked[:-1], units.weights * float(corners[iteration]))
+        if pace is not None:
+            asked = (*pace.point, *asked)
         noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
         if pace is not None:
             noisy = pace.gradient(noisy)
@@ -256,11 +257,14 @@ class _Units:
             return cls(settings.ridge)
         if isinstance(spread, Place):
             half, begin = spread.half, spread.start / spread.half
-            if settings.groups is not None:  # their gradients are of the loss as it was declared
-                return cls(settings.ridge, half, half, intercept=begin)
             scale = spread.stretch(loss)
             ridge = settings.ridge * half / scale
-            return cls(ridge, half, scale, (scale, half), intercept=begin)
+            # Groups take the unit of slopes with the radius of their gradients; and the mean of
+            # their targets is looked for by the loss as it was declared, which cuts no tails.
+            asked: tuple[float, ...] = (scale, half)
+            if settings.groups is not None:
+                asked = () if is_mean(loss) else (half,)
+            return cls(ridge, half, scale, asked, intercept=begin)
         # Slopes are in units of the spread, and the curvature is that at the mean.
         planned = settings.clip_norm / math.sqrt(shape.dim)
         relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned

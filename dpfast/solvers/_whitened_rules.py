@@ -157,11 +157,6 @@ def tells_squares(u: float) -> bool:
     return u >= _SQUARES
 
 
-def narrows(shape: ProblemShape) -> bool:
-    """Whether the loss has a corner that a descent can round off over less and less."""
-    return shape.loss.cornered and not clips_groups(shape)
-
-
 def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """The corner's width in the end over that in the beginning.
 
@@ -180,7 +175,7 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     -------
     float
     """
-    if not (narrows(shape) and shape.loss.default_width):
+    if not (shape.loss.cornered and shape.loss.default_width):
         return 1.0
     q = shape.loss.quantile or 0.5
     width = max(_NARROWEST_CORNER, _CORNER / (4.0 * q * (1.0 - q) * u))
@@ -208,13 +203,11 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
-def regime(step: float, target_range: TargetRange | None, in_bounds: bool = False) -> str:
-    """What the budget is enough for; `in_bounds` if no range of the targets is learned."""
+def regime(step: float, target_range: TargetRange | None) -> str:
+    """What the budget is enough for."""
     said = "near a constant prediction" if step < _FULL_STEP else "all weights"
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
-    if in_bounds:
-        said += "; targets are taken to fill their bounds"
     return said
 
 

@@ -411,7 +411,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
     part = 1.0
     if asked.groups is not None:
-        part = (shape.max_rows_per_group or 1) / _groups.learned_sizes(asked.groups, curator)[0]
+        part = (shape.max_rows_per_group or 1) / _groups.learned_sizes(asked.groups, curator).mean
     columns = _estimation_coordinates.learn_columns(
         shape, settings.column_bound, asked.columns, curator
     )

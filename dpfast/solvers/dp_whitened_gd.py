@@ -103,7 +103,6 @@ from dpfast.solvers._whitened_rules import (
     excess_risk_guess,
     first_quantile,
     is_mean,
-    narrows,
     regime,
     rows_per_weight,
     tells_squares,
@@ -211,20 +210,19 @@ def plan(
         Stein 1961).
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
-        of numbers without a log link, which has its own, and none for classes; of groups of rows,
-        for the squared and Huber's loss alone.  With any of them, a loss that is quadratic in the
-        whole range has the tails counted, too, if there are single rows enough to see them.
+        of numbers without a log link, which has its own, and none for classes.  With any of them, a
+        loss that is quadratic in the whole range has the tails counted, too, if there are single
+        rows enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
-        rows stand out of the noise, and none for groups of rows.
+        rows, or groups of them, stand out of the noise.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
         :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
     narrowing : float or "auto"
         Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
-        has its default width, and 1 otherwise, and for groups of rows.  The plan's `width` is that
-        at the last step.
+        has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
 
     Returns
     -------
@@ -288,7 +286,6 @@ def plan(
     left = _left(options, slopes.share + for_ranges + for_tails)
 
     target_range = slopes.learned.get("target_range")
-    in_bounds = shape.loss.kind == "regression" and clips_groups(shape) and target_rounds == 0
     settings = Settings(
         **options,
         **slopes.learned,
@@ -297,7 +294,7 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range, in_bounds),
+        regime=regime(options["step"], target_range),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
@@ -333,27 +330,23 @@ def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> f
     if narrowing == "auto":
         return automatic_narrowing(shape, u)
     narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
-    if narrow < 1.0 and not narrows(shape):
+    if narrow < 1.0 and not shape.loss.cornered:
         raise ValueError(
-            f"narrowing must be 1 for the loss {shape.loss.name!r} of {shape.unit}s; got "
-            f"{narrow}. It is for rounded-off corners, where a record is a row."
+            f"narrowing must be 1 for the loss {shape.loss.name!r}; got {narrow}. It is for "
+            "rounded-off corners."
         )
     return narrow
 
 
 def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
     numbers = shape.loss.kind == "regression" and not shape.loss.log_link
-    # Of groups the loss is as declared: a corner would be too wide for a narrower range.
-    able = numbers and (shape.loss.even or not clips_groups(shape))
     if target_rounds == "auto":
-        return _target_range.ROUNDS if able else 0
+        return _target_range.ROUNDS if numbers else 0
     rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if rounds > 0 and not able:
-        whose = " of groups of rows" if numbers else ""
+    if rounds > 0 and not numbers:
         raise ValueError(
-            f"target_rounds must be 0 for the loss {shape.loss.name!r}{whose}; got {rounds}. Only "
-            "numbers without a log link have a range that is learned, of groups with the squared "
-            "or Huber's loss."
+            f"target_rounds must be 0 for the loss {shape.loss.name!r}; got {rounds}. Only "
+            "numbers without a log link have a range that is learned."
         )
     return rounds
 
@@ -363,7 +356,7 @@ def _column_ranges_planned(
 ) -> tuple[ColumnRanges | None, float]:
     """How the ranges of numeric columns are learned, and the share of the budget that takes."""
     numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = 0.0 if clips_groups(shape) else _column_ranges.share(rows, len(numeric))
+    a_round = _column_ranges.share(rows, len(numeric))
     if range_rounds == "auto":
         rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
     else:
@@ -371,10 +364,7 @@ def _column_ranges_planned(
     if rounds == 0:
         return None, 0.0
     if a_round == 0.0:
-        raise ValueError(
-            "range_rounds must be 0 for groups of rows, and where noise would hide all rows; got "
-            f"{rounds}."
-        )
+        raise ValueError(f"range_rounds must be 0 where noise would hide all rows; got {rounds}.")
     ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
     # The count of long rows takes as much as a round.
     return ranges, (rounds + 1) * a_round
@@ -388,9 +378,9 @@ def _clipping(
     # With a log link slopes are in units that the run learns.
     slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
     clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
-    if clips_groups(shape):
-        return clip_norm, _groups.limit_of(shape, radius)
     farthest = 0.0 if ranges is None else _NARROWEST * unit
+    if clips_groups(shape):
+        return clip_norm, _groups.limit_of(shape, radius, farthest)
     return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
 
 

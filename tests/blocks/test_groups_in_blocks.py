@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import scipy.sparse
 from replay import outcomes
 
-from dpfast import Budget, LogisticRegression, PoissonRegressor, Problem, plan, solve
+from dpfast import Budget, LogisticRegression, Loss, PoissonRegressor, Problem, plan, solve
 from dpfast.blocks import (
     BlockProblem,
     from_batches,
@@ -101,9 +102,11 @@ def test_queries_find_the_sums_of_rows_in_memory(most, block_rows):
         from_npy(X, y, groups=ids, block_rows=block_rows), data_norm=1.0, max_rows_per_group=most
     )
     shape = memory.shape
+    cornered = replace(shape, loss=Loss("huberized-hinge"))
     transform = np.random.default_rng(1).standard_normal((4, 4))
     w = np.array([0.5, -1.0, 0.2, 0.1])
     cases = [
+        (GroupGradient(cornered, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, 0.1)),
         (GroupSizes(shape), (), ()),
         (GroupGradient(shape, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1)),
         (ColumnParts(shape, 1.5), (), (np.full(3, 0.1), np.full(3, 0.4))),

@@ -320,6 +320,7 @@ def table_of(records: list[Record], storage: str, _size: int) -> np.ndarray:
 # ---- the table ----------------------------------------------------------------------------------
 
 LOGISTIC, HUBER, SQUARED = Loss("logistic"), Loss("huber", 1.0), Loss("squared")
+PINBALL = Loss("pinball", 0.9, 0.2)
 HINGE = Loss("huberized-hinge")
 POISSON, GAMMA = Loss("poisson", width=1.0), Loss("gamma", width=1.0)
 COUNTS, COSTS = (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)
@@ -451,6 +452,18 @@ def group_cases() -> list[Case]:
             )
             for norm in ("l2", "l1")
         ]
+        cases.append(
+            Case(
+                f"gradient of groups, residuals in other units, at most {most} rows",
+                lambda size, most=most: GroupGradient(group_shape(PINBALL, size, most), 60.0, 0.5),
+                lambda query: [
+                    (*point, size) for point in group_points(query) for size in (1e-6, 0.3, 40.0)
+                ],
+                persons(3, NUMBERS),
+                grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
+                dict.fromkeys(RELATIONS, 0.9),
+            )
+        )
         limited = partial(problem, max_rows_per_group=most)
         orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):

@@ -146,7 +146,7 @@ def test_categories_alone_have_no_ranges():
         50_000, 4, data_norm=1.0, loss=Loss("logistic"), columns=(ColumnBlock("one-hot", 0, 4),)
     )
     assert plan(shape, "dp-whitened-gd", Budget(1.0, DELTA)).settings.learning.ranges is None
-    with pytest.raises(ValueError, match="range_rounds must be 0 for groups of rows, and where"):
+    with pytest.raises(ValueError, match="range_rounds must be 0 where noise"):
         plan(shape, "dp-whitened-gd", Budget(1.0, DELTA), range_rounds=3)
 
 

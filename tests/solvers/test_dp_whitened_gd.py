@@ -567,18 +567,20 @@ def test_narrowing_that_is_refused(loss, narrowing):
         plan_of(2000, loss, narrowing=narrowing)
 
 
-def test_without_signal_a_hinge_ends_near_the_constant():
-    """Whose loss a wide corner misses by a part of its width."""
+@pytest.mark.parametrize("size", [1, 4])
+def test_without_signal_a_hinge_ends_near_the_constant(size):
+    """Whose loss a wide corner misses by a part of its width; of rows, and of persons."""
+    groups = None if size == 1 else np.arange(4000) // size
     rng = np.random.default_rng(5)
     X = rng.uniform(-1.0, 1.0, (4000, 5))
     y = np.where(rng.random(4000) < 0.3, 1.0, -1.0)
     excess = {}
     for loss in (Loss("huberized-hinge"), Loss("huberized-hinge", width=0.5)):
-        problem = Problem(X, y, loss, data_norm=2.3)
+        problem = Problem(X, y, loss, data_norm=2.3, groups=groups)
         w = solve(problem, "dp-whitened-gd", Budget(3.0, 1e-6), random_state=0).w
         short = np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1]))
         excess[loss.default_width] = short.mean() - 2.0 * np.mean(y > 0)
-    assert excess[True] < 0.006 < 0.015 < excess[False]
+    assert excess[True] < 0.008 < 0.015 < excess[False]
 
 
 def test_a_narrow_corner_ends_near_the_quantile():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpfast import Budget, Ledger, Problem, ProblemShape, plan
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _groups, dp_whitened_gd
@@ -46,7 +46,7 @@ def test_the_mean_size_is_learned(size):
     settled = plan(problem, "auto", BUDGET)
     curator = Curator(problem, Ledger(BUDGET), SecureGenerator(1))
     found = _groups.learned(settled.settings.groups, settled.settings, curator)
-    assert size / 1.5 <= found.groups.mean <= 1.5 * size
+    assert size / 1.5 <= found.groups.law.mean <= 1.5 * size
     before, after = settled.settings, found
     assert after.clip >= before.clip and after.step == before.step == 1.0
     assert (after.clip > before.clip) == (size > 1)
@@ -59,12 +59,12 @@ def test_few_groups_are_taken_for_small_ones():
     for seed in range(30):
         curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
         found = _groups.learned(settled.settings.groups, settled.settings, curator)
-        assert found.groups.mean < 10.0
+        assert found.groups.law.mean < 10.0
 
 
-@pytest.mark.parametrize(("alike", "low", "high"), [(0.0, 0.8, 1.9), (1.0, 2.5, 4.5)])
+@pytest.mark.parametrize(("alike", "low", "high"), [(0.0, 0.8, 1.9), (1.0, 5.0, 7.0)])
 def test_the_radius_follows_how_alike_rows_are(alike, low, high):
-    """Between √m times a row's and m times, m = 16."""
+    """Between √m times a row's and more than m times, m = 16."""
     problem = panel([16] * 3000, alike)
     settled = plan(problem, "auto", Budget(8.0, 1e-6))
     _, asked = run(problem, settled)
@@ -82,6 +82,39 @@ def test_steps_are_of_the_mean_size():
     _, gradient = problem.value_and_gradient(outcome.w)
     _, at_zero = problem.value_and_gradient(np.zeros(5))
     assert np.linalg.norm(gradient) < 0.05 * np.linalg.norm(at_zero)
+
+
+def test_the_law_of_sizes_tells_how_long_alike_groups_are():
+    law = _groups.SizeLaw(np.array([1.0, 4.0, 19.0]), np.array([0.5, 0.25, 0.25]))
+    assert law.mean == 6.25
+    alike = [0.5 + 0.25 * 2.5 / 4.0 + 0.25 * 2.5 / 19.0, 0.75 + 0.25 * 2.5 / math.sqrt(19.0)]
+    np.testing.assert_allclose(law.alike(np.array([1.0, 0.5])), alike)
+
+
+def test_persons_of_copies_end_near_the_minimum():
+    """A short radius cuts surprising labels more than others, so its zero has longer weights."""
+    rng = np.random.default_rng(3)
+    ids = np.repeat(np.arange(3000), rng.integers(1, 21, 3000))
+    X = rng.normal(size=(3000, 4)).clip(-3.0, 3.0)[ids] / 6.0
+    true = np.array([12.0, -12.0, 6.0, 0.0, 0.0])
+    y = np.where(X @ true[:-1] + rng.logistic(size=3000)[ids] > 0.0, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, groups=ids)
+    w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), random_state=0).w
+    lost = problem.value_and_gradient(w)[0] - problem.value_and_gradient(true)[0]
+    assert lost < 0.06
+
+
+@pytest.mark.parametrize("most", [None, 6])
+def test_columns_of_persons_are_found_in_wide_bounds(most):
+    """A hundred times narrower than rows may be long, one of them far from zero."""
+    rng = np.random.default_rng(4)
+    ids = np.repeat(np.arange(2500), rng.integers(1, 7, 2500))
+    X = rng.normal(size=(len(ids), 3)).clip(-3.0, 3.0) / 1000.0 + np.array([0.0, 0.3, 0.0])
+    z = 1000.0 * (X - [0.0, 0.3, 0.0]) @ [1.0, -1.0, 0.0]
+    y = np.where(z + rng.logistic(size=len(ids)) > 0.0, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, groups=ids, max_rows_per_group=most)
+    w = solve(problem, "dp-whitened-gd", Budget(2.0, 1e-6), random_state=0).w
+    assert np.corrcoef(X @ w[:-1], z)[0, 1] > 0.95
 
 
 def test_what_was_asked_for_stays():

@@ -1,6 +1,7 @@
 """Ranges of targets that are learned: where they end, and what they are worth."""
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -186,19 +187,12 @@ def test_the_plan_says_whether_targets_are_found_in_wide_bounds():
 
     assert "not to find targets" in regime(60)
     assert regime(5_000) == "all weights"
-    of_persons = {
-        loss: Problem(np.zeros((9, 1)), np.zeros(9), loss, data_norm=1.0, groups=[0, 1, 1] * 3)
-        for loss in ("huber", "pinball")
-    }
-    said = {
-        loss: plan(problem, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
-        for loss, problem in of_persons.items()
-    }
-    assert "not to find targets" in said["huber"]
-    assert said["pinball"].endswith("targets are taken to fill their bounds")
+    for loss in ("huber", "pinball"):
+        three = Problem(np.zeros((9, 1)), np.zeros(9), loss, data_norm=1.0, groups=[0, 1, 1] * 3)
+        assert "not to find" in plan(three, "dp-whitened-gd", Budget(0.4, 1e-6)).settings.regime
 
 
-@pytest.mark.parametrize("kind", [LinearRegression, HuberRegressor])
+@pytest.mark.parametrize("kind", [LinearRegression, HuberRegressor, QuantileRegressor])
 def test_targets_of_persons_are_found_in_wide_bounds(kind):
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(1200), rng.integers(1, 9, 1200))
@@ -210,6 +204,23 @@ def test_targets_of_persons_are_found_in_wide_bounds(kind):
     ).fit(X, y, groups=groups)  # fmt: skip
     best = np.var(y - 13.0 - X @ [6.0, -4.0, 3.0]) / np.var(y)
     assert np.mean((y - model.predict(X)) ** 2) / np.var(y) < best + 0.03
+
+
+@pytest.mark.parametrize(
+    ("kind", "outlier", "share"),
+    [(partial(QuantileRegressor, quantile=0.9), 0.0, 0.9), (HuberRegressor, 60.0, 0.53)],
+)
+def test_corners_of_persons_are_in_units_of_the_range(kind, outlier, share):
+    """An outer quantile, and a center that outliers on one side hardly move, in wide bounds."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(2000), 4)
+    X = rng.uniform(-1.0, 1.0, (8000, 2))
+    y = X @ [6.0, -4.0] + rng.normal(0.0, 3.0, 8000)
+    y += outlier * (rng.random(8000) < 0.1)
+    model = kind(
+        epsilon=2.0, delta=1e-6, data_norm=1.5, target_bounds=(-1e4, 3e4), random_state=0
+    ).fit(X, y, groups=groups)
+    assert abs(np.mean(y <= model.predict(X)) - share) < 0.03
 
 
 def test_only_numbers_have_a_range():
