@@ -441,7 +441,7 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     measure: Callable[[Any, int, int], Vector]
     if problem.sparse and of_forms <= _FORM_SHARE * dim:
         measure = partial(_by_forms, matrix=_squared(transform), error=of_forms)
-    elif wide and (columns := _scaled(problem.shape, transform)) is not None:
+    elif wide and (columns := scaled(problem.shape, transform)) is not None:
         measure = partial(_by_columns, columns=columns, reach=reach)
     elif wide and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim):
         measure = _in_float32(transform, of_float32)
@@ -475,7 +475,7 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     return found
 
 
-def _scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
+def scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
     """All columns, the constant one among them, if the transform scales and shifts each."""
     d = shape.n_features
     if transform.shape != (shape.dim, shape.dim) or np.any(transform[:d, d:]):

@@ -32,6 +32,7 @@ from dpfast.queries._linear import (
     lengths,
     part_sums,
     products_alike,
+    scaled,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -609,12 +610,19 @@ def coordinates_of(
     shape: ProblemShape, transform: Matrix
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
-    return partial(_measured, transform=transform, reach=reach_of(shape, transform))
+    columns, reach = scaled(shape, transform), reach_of(shape, transform)
+    return partial(_measured, transform=transform, columns=columns, reach=reach)
 
 
-def _measured(block: Matrix, *, transform: Matrix, reach: float) -> tuple[Matrix, Vector]:
+def _measured(
+    block: Matrix, *, transform: Matrix, columns: Affine | None, reach: float
+) -> tuple[Matrix, Vector]:
     """See :func:`coordinates_of`; it can be pickled."""
-    z = products_alike(block, transform)
+    if columns is None:
+        z = products_alike(block, transform)
+    else:
+        z = block * columns.factor
+        z += columns.shift
     return z, upper_lengths(z, len(transform), reach)
 
 
