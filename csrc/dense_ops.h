@@ -28,6 +28,9 @@ typedef struct dpfast_vector_ops {
                         const double *target, const double *weight, const dpfast_loss *loss,
                         double loss_clip, ptrdiff_t n_steps, const double *steps, double *out);
     void (*exp_points)(ptrdiff_t n, const double *x, double *out);
+    /* softmax.h's slopes, of labels that are classes; 0, or NaN if a margin is not finite */
+    double (*softmax)(ptrdiff_t m, ptrdiff_t n_classes, const double *target, const double *weight,
+                      const float *inverse_norm, int consistent, double clip_norm, double *z);
     double (*read_sum)(ptrdiff_t n, const double *x);
     /* loss sum, and the derivatives without the weights */
     double (*losses)(ptrdiff_t n, const double *margin, const double *target, const double *weight,

@@ -25,5 +25,5 @@ const dpfast_dense_ops DPFAST_ISA(dpfast_dense_ops)[2] = {
     {row_square_sums_float32, margins_float32, add_rows_float32, class_margins_float32,
      add_class_rows_float32, gradient_float32, curvature_rows_float32},
 };
-const dpfast_vector_ops DPFAST_ISA(dpfast_vector_ops) = {line_search, exp_points, read_sum,    losses,
-                                                           products,    form,       square_through};
+const dpfast_vector_ops DPFAST_ISA(dpfast_vector_ops) = {
+    line_search, exp_points, softmax, read_sum, losses, products, form, square_through};

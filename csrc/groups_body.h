@@ -42,7 +42,7 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
         return DPFAST_OK;
     }
     return softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm, 0,
-                          task->clip->row_norm, s, task->losses);
+                          task->clip->row_norm, s);
 }
 
 /* Scales the slopes of groups [g, next), the m rows of a block. */

@@ -84,7 +84,7 @@ static dpfast_status shifted_points(const dpfast_loss *loss, int classification,
 ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes)
 {
     const ptrdiff_t block = n < DPFAST_OBJECTIVE_BLOCK ? n : DPFAST_OBJECTIVE_BLOCK;
-    return (n_classes + 1) * block;
+    return n_classes * block;
 }
 
 static ptrdiff_t dense_block(const dpfast_dense *rows)

@@ -60,15 +60,14 @@ dpfast_status dpfast_csr_shifted(const dpfast_csr *rows, const dpfast_loss *loss
  * n_classes x dim, row-major.  With p = softmax(w x~_i), gradient = sum_i weight_i times the outer
  * product of p - e_(y_i) and x~_i, whose norm is the product of theirs: where inverse_norm is given
  * it is scaled down to clip_norm, and no n_classes x dim matrix of a row is ever formed.
- * *loss_sum = sum_i weight_i (-log p_(y_i)), not clipped.  n >= 1; DPFAST_ERR_ARGUMENT for other
- * targets.  `scratch` has dpfast_multinomial_scratch(n, n_classes) entries. */
+ * n >= 1; DPFAST_ERR_ARGUMENT for other targets.  `scratch` has
+ * dpfast_multinomial_scratch(n, n_classes) entries. */
 ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes);
 dpfast_status dpfast_dense_multinomial(const dpfast_dense *rows, ptrdiff_t n_classes,
                                        const double *w, double clip_norm, double *scratch,
-                                       double *gradient, double *loss_sum);
+                                       double *gradient);
 dpfast_status dpfast_csr_multinomial(const dpfast_csr *rows, ptrdiff_t n_classes, const double *w,
-                                     double clip_norm, double *scratch, double *gradient,
-                                     double *loss_sum);
+                                     double clip_norm, double *scratch, double *gradient);
 
 #ifdef __cplusplus
 }

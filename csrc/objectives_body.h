@@ -173,43 +173,33 @@ dpfast_status NAME(shifted)(const ROWS *rows, const dpfast_loss *loss, double sh
 }
 
 dpfast_status NAME(multinomial)(const ROWS *rows, ptrdiff_t n_classes, const double *w,
-                                double clip_norm, double *scratch, double *gradient,
-                                double *loss_sum)
+                                double clip_norm, double *scratch, double *gradient)
 {
-    ptrdiff_t block, start, i;
-    double *z, *lost;
+    ptrdiff_t block, start;
 
     if (rows == NULL || rows->n < 1 || rows->target == NULL || n_classes < 2 || w == NULL ||
-        scratch == NULL || gradient == NULL || loss_sum == NULL || !(clip_norm > 0.0)) {
+        scratch == NULL || gradient == NULL || !(clip_norm > 0.0)) {
         return DPFAST_ERR_ARGUMENT;
     }
     block = LOCAL(block)(rows);
     block = rows->n < block ? rows->n : block;
-    lost = scratch;
-    z = lost + block;
     memset(gradient, 0, (size_t)(n_classes * LOCAL(dim)(rows)) * sizeof *gradient);
-    *loss_sum = 0.0;
 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
         const ROWS part = LOCAL(part)(rows, start, m);
-        dpfast_status status = NAME(class_margins)(&part, n_classes, w, z);
+        dpfast_status status = NAME(class_margins)(&part, n_classes, w, scratch);
         if (status == DPFAST_OK) {
             status = softmax_slopes(m, n_classes, part.target, part.weight,
                                     rows->inverse_norm != NULL ? rows->inverse_norm + start : NULL,
-                                    rows->consistent, clip_norm, z, lost);
+                                    rows->consistent, clip_norm, scratch);
         }
         if (status == DPFAST_OK) {
-            status = NAME(add_class_rows)(&part, n_classes, z, gradient);
+            status = NAME(add_class_rows)(&part, n_classes, scratch, gradient);
         }
         if (status != DPFAST_OK) {
             return status;
         }
-        for (i = 0; i < m; i++) {
-            *loss_sum += lost[i];
-        }
     }
-    return isfinite(*loss_sum) && all_finite(n_classes * LOCAL(dim)(rows), gradient)
-               ? DPFAST_OK
-               : DPFAST_ERR_NONFINITE;
+    return all_finite(n_classes * LOCAL(dim)(rows), gradient) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }

@@ -125,6 +125,21 @@ DPFAST_INLINE vec vec_mul_add(vec a, vec b, vec c)
     return a;
 }
 
+DPFAST_INLINE vec vec_sqrt(vec a)
+{
+#if VECTOR_AVX512
+    return (vec)_mm512_sqrt_pd((__m512d)a);
+#elif VECTOR_AVX2
+    return (vec)_mm256_sqrt_pd((__m256d)a);
+#else
+    int k;
+    for (k = 0; k < DPFAST_LANES; k++) {
+        LANE(a, k) = sqrt(LANE(a, k));
+    }
+    return a;
+#endif
+}
+
 /* a < b ? x : y; NaN is not less than anything. */
 DPFAST_INLINE vec vec_select_less(vec a, vec b, vec x, vec y)
 {

@@ -141,6 +141,74 @@ static void exp_points(ptrdiff_t n, const double *x, double *out)
     }
 }
 
+DPFAST_INLINE vec load_some(const double *p, ptrdiff_t count)
+{
+    return count < DPFAST_LANES ? vec_load_part(p, count) : vec_load(p);
+}
+
+DPFAST_INLINE void store_some(double *p, vec v, ptrdiff_t count)
+{
+    if (count < DPFAST_LANES) {
+        vec_store_part(p, v, count);
+    } else {
+        vec_store(p, v);
+    }
+}
+
+static double softmax(ptrdiff_t m, ptrdiff_t n_classes, const double *target, const double *weight,
+                      const float *inverse_norm, int consistent, double clip_norm, double *z)
+{
+    const vec zero = vec_set(0.0), one = vec_set(1.0);
+    vec infinite = zero; /* NaN from the first margin on that is not finite */
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i += DPFAST_LANES) {
+        const ptrdiff_t left = m - i;
+        const vec label = load_some(target + i, left);
+        vec top = load_some(z + i, left), sum = zero, own = zero, least = one, square = zero;
+        vec limit = vec_set(INFINITY), factor = one, length, each;
+        for (k = 1; k < n_classes; k++) {
+            const vec margin = load_some(z + k * m + i, left);
+            top = vec_select_less(top, margin, margin, top);
+        }
+        for (k = 0; k < n_classes; k++) {
+            const vec margin = load_some(z + k * m + i, left);
+            const vec e = vec_exp(vec_sub(margin, top), 1);
+            infinite = vec_add(infinite, vec_mul(margin, zero));
+            sum = vec_add(sum, e);
+            store_some(z + k * m + i, e, left);
+        }
+        each = vec_div(one, sum);
+        for (k = 0; k < n_classes; k++) {
+            const vec p = vec_mul(load_some(z + k * m + i, left), each);
+            const vec apart = vec_minus_abs(vec_sub(label, vec_set((double)k)));
+            const vec slope = vec_select_less(vec_set(-0.5), apart, vec_sub(p, one), p);
+            own = vec_select_less(vec_set(-0.5), apart, p, own);
+            least = vec_at_most(p, least);
+            square = vec_mul_add(slope, slope, square);
+            store_some(z + k * m + i, slope, left);
+        }
+        /* The gradient is the outer product of the slopes and the row.  Those of another label k
+         * have the square ||p||^2 - 2 p_k + 1; never less than the row's own, own >= least. */
+        if (consistent) {
+            square = vec_mul_add(vec_set(2.0), vec_sub(own, least), square);
+        }
+        length = vec_sqrt(square);
+        if (weight != NULL) {
+            factor = load_some(weight + i, left);
+        }
+        if (inverse_norm != NULL) {
+            limit = left < DPFAST_LANES ? vec_load_float_part(inverse_norm + i, left)
+                                        : vec_load_float(inverse_norm + i);
+            limit = vec_mul(limit, vec_set(clip_norm));
+        }
+        factor = vec_mul(factor, vec_select_less(limit, length, vec_div(limit, length), one));
+        for (k = 0; k < n_classes; k++) {
+            store_some(z + k * m + i, vec_mul(load_some(z + k * m + i, left), factor), left);
+        }
+    }
+    return vec_sum(infinite);
+}
+
 static double read_sum(ptrdiff_t n, const double *x)
 {
     vec s[8];

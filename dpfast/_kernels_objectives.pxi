@@ -21,10 +21,10 @@ cdef extern from "dpfast.h" nogil:
     ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes)
     dpfast_status dpfast_dense_multinomial(
         const dpfast_dense *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
-        double *scratch, double *gradient, double *loss_sum)
+        double *scratch, double *gradient)
     dpfast_status dpfast_csr_multinomial(
         const dpfast_csr *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
-        double *scratch, double *gradient, double *loss_sum)
+        double *scratch, double *gradient)
 
 
 cdef int _check_block(rows, ptrdiff_t start, ptrdiff_t stop, ptrdiff_t dim) except -1:
@@ -154,17 +154,16 @@ def weighted_gram_block(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1]
     _check(status, "weighted Gram matrix")
 
 
-def multinomial_sum(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] label not None,
-                    const double[:, ::1] w not None, double clip_norm,
-                    double[:, ::1] out not None):
-    """Loss sum of multinomial logistic regression, and out = its gradient, rows clipped.
+def multinomial_gradient(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] label not None,
+                         const double[:, ::1] w not None, double clip_norm,
+                         double[:, ::1] out not None):
+    """out = gradient of multinomial logistic regression, rows clipped.
 
     label[i], a class 0, 1, ..., is that of row `start` + i; w and out have shape (n_classes, dim).
     """
     cdef dpfast_dense dense
     cdef dpfast_csr sparse
     cdef dpfast_status status
-    cdef double loss_sum = 0.0
     cdef ptrdiff_t n_classes = w.shape[0]
     _check_block(rows, start, stop, w.shape[1])
     _check_block(rows, start, stop, out.shape[1])
@@ -179,12 +178,11 @@ def multinomial_sum(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] lab
         dense.target = &label[0]
         with nogil:
             status = dpfast_dense_multinomial(
-                &dense, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0], &loss_sum)
+                &dense, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0])
     else:
         sparse = (<CsrRows>rows)._slice(start, stop)
         sparse.target = &label[0]
         with nogil:
             status = dpfast_csr_multinomial(
-                &sparse, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0], &loss_sum)
+                &sparse, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0])
     _check(status, "multinomial gradient")
-    return loss_sum

@@ -40,6 +40,9 @@ _MAX_UPDATES = 30
 _LARGEST_ENTRY = 1e150
 # Targets beyond this are set to it, or sums of losses could overflow.
 _LARGEST_TARGET = 1e100
+# Rows of groups that are measured at once, at least: their products are filled up, see
+# `products_alike`.
+_MEASURED_ROWS = 1024
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
 _THREADING_BYTES = 8 * 2**20
 
@@ -704,7 +707,7 @@ class Problem(RowAccess):
             z, lengths[start:stop] = measure(self._dense(start, stop))
             measured.set_products(first, last, np.ascontiguousarray(z))
 
-        finish(self._map_groups(work, self._layout.dense_rows()))
+        finish(self._map_groups(work, max(self._layout.dense_rows(), _MEASURED_ROWS)))
         return self._clipped_by(lengths)._view(_measured=measured)
 
     def with_target(self, y: Any) -> Self:

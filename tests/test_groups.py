@@ -35,7 +35,7 @@ from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
 from dpfast.queries import ClippedGradient
 from dpfast.queries._linear import lengths
-from dpfast.queries.coordinates import coordinates_of, reach_of
+from dpfast.queries.coordinates import column_transform, coordinates_of, reach_of
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
 
@@ -270,14 +270,19 @@ def test_lengths_of_one_row_a_person_are_those_of_float64():
 def test_rows_have_the_same_coordinates_wherever_they_are(columns):
     """To the last bit: how alike the rows of a group are is a quotient of what remains of them."""
     rng = np.random.default_rng(0)
-    transform = rng.standard_normal((columns, columns))
-    shape = ProblemShape(9, columns, 1.0, intercept=0.0, unit="group")
-    measure, block = coordinates_of(shape, transform), rng.standard_normal((777, columns))
-    z, bounds = measure(block)
-    order = rng.permutation(len(block))
-    for some in (slice(1), slice(3, 6), slice(0, 191), slice(5, 777), order):
-        for found, expected in zip(measure(block[some]), (z[some], bounds[some]), strict=True):
-            np.testing.assert_array_equal(found, expected)
+    shape = ProblemShape(9, columns - 1, 1.0, intercept=0.5, unit="group")
+    block = rng.standard_normal((777, columns))
+    block[:, -1] = 0.5
+    scaled = column_transform(shape, rng.random(columns - 1), 0.1 + rng.random(columns - 1))
+    for transform in (rng.standard_normal((columns, columns)), scaled):
+        measure = coordinates_of(shape, transform)
+        z, bounds = measure(block)
+        np.testing.assert_allclose(z, block @ transform, atol=1e-12)
+        assert np.all(bounds >= np.linalg.norm(block @ transform, axis=1))
+        order = rng.permutation(len(block))
+        for some in (slice(1), slice(3, 6), slice(0, 191), slice(5, 777), order):
+            for found, expected in zip(measure(block[some]), (z[some], bounds[some]), strict=True):
+                np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("most", [1, 3])

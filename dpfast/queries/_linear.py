@@ -437,15 +437,13 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     dim = problem.shape.dim
     of_forms = (3 * dim + 16) * UNIT * reach**2
     of_float32 = (dim + 16) * _FLOAT32_UNIT * reach
+    wide = not problem.sparse and problem.shape.unit == "row" and dim >= _FLOAT32_COLUMNS
     measure: Callable[[Any, int, int], Vector]
     if problem.sparse and of_forms <= _FORM_SHARE * dim:
         measure = partial(_by_forms, matrix=_squared(transform), error=of_forms)
-    elif (
-        not problem.sparse
-        and problem.shape.unit == "row"
-        and dim >= _FLOAT32_COLUMNS
-        and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim)
-    ):
+    elif wide and (columns := scaled(problem.shape, transform)) is not None:
+        measure = partial(_by_columns, columns=columns, reach=reach)
+    elif wide and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim):
         measure = _in_float32(transform, of_float32)
     else:
         alike = problem.shape.unit == "group"
@@ -475,6 +473,31 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     _kernels.quadratic_forms(kernel, first, last, matrix, forms)
     found: Vector = np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
     return found
+
+
+def scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
+    """All columns, the constant one among them, if the transform scales and shifts each."""
+    d = shape.n_features
+    if transform.shape != (shape.dim, shape.dim) or np.any(transform[:d, d:]):
+        return None
+    columns = affine_of(shape, transform, math.inf)
+    if columns is None:
+        return None
+    factor = np.append(columns.factor, np.diagonal(transform[d:, d:]))
+    return Affine(factor, np.append(columns.shift, np.zeros(len(factor) - d)), math.inf)
+
+
+def _by_columns(kernel: Any, first: int, last: int, *, columns: Affine, reach: float) -> Vector:
+    """Of the columns themselves, in float64."""
+    dim, squares = len(columns.factor), np.empty(last - first)
+    step = max(1, _PIECE_ENTRIES // dim)
+    z = np.empty((step, dim))
+    for at in range(first, last, step):
+        stop = min(at + step, last)
+        found = squares[at - first : stop - first]
+        out = z[: stop - at]
+        _kernels.affine_rows(kernel, at, stop, columns.factor, columns.shift, out, found)
+    return _upper(squares, dim, reach)
 
 
 def _by_products(
@@ -507,8 +530,13 @@ def products_alike(rows: Matrix, transform: Matrix) -> Matrix:
 
 def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
     """Upper bounds of ``‖z_i‖``, of products of rows of `dim` entries with a transform."""
+    return _upper(np.einsum("ij,ij->i", z, z), dim, reach)
+
+
+def _upper(squares: Vector, dim: int, reach: float) -> Vector:
+    """The same from computed ``‖z_i‖²``."""
     grow = (dim + 8) * UNIT
-    bounds: Vector = (np.sqrt(np.einsum("ij,ij->i", z, z)) + grow * reach) * (1.0 + grow)
+    bounds: Vector = (np.sqrt(squares) + grow * reach) * (1.0 + grow)
     return bounds
 
 

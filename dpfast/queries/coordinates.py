@@ -32,6 +32,7 @@ from dpfast.queries._linear import (
     lengths,
     part_sums,
     products_alike,
+    scaled,
     upper_lengths,
 )
 from dpfast.shape import UNIT, ProblemShape
@@ -468,14 +469,12 @@ class ClassGradient(CoordinateGradient):
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradients at the weights."""
         view, transform = single_rows(prepared[0], "several classes"), prepared[1]
-        gradient: Vector = multinomial_gradient(view, point[0].T, self.clip_norm)[0].T
+        gradient: Vector = multinomial_gradient(view, point[0].T, self.clip_norm).T
         return (transform.T @ gradient).ravel()
 
 
-def multinomial_gradient(
-    problem: RowAccess, w: Matrix, clip_norm: float = math.inf
-) -> tuple[Matrix, float]:
-    """Sum of the rows' gradients and of their losses, in one read of X; **not private**.
+def multinomial_gradient(problem: RowAccess, w: Matrix, clip_norm: float = math.inf) -> Matrix:
+    """Sum of the rows' gradients, in one read of X; **not private**.
 
     Parameters
     ----------
@@ -487,22 +486,18 @@ def multinomial_gradient(
 
     Returns
     -------
-    gradient : ndarray of shape (K, dim)
-    loss_sum : float
+    ndarray of shape (K, dim)
     """
     w = np.ascontiguousarray(w)
     labels = problem.labels
 
-    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> tuple[Matrix, float]:
+    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
         out = np.empty_like(w)
-        loss = _kernels.multinomial_sum(kernel, first, last, labels[start:stop], w, clip_norm, out)
-        return out, loss
+        _kernels.multinomial_gradient(kernel, first, last, labels[start:stop], w, clip_norm, out)
+        return out
 
-    total, losses = np.zeros_like(w), 0.0
-    for part, loss in problem.map_chunks(work):
-        total += part
-        losses += loss
-    return total, losses
+    total: Matrix = add_up(problem.map_chunks(work))
+    return total
 
 
 def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
@@ -615,12 +610,19 @@ def coordinates_of(
     shape: ProblemShape, transform: Matrix
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
-    return partial(_measured, transform=transform, reach=reach_of(shape, transform))
+    columns, reach = scaled(shape, transform), reach_of(shape, transform)
+    return partial(_measured, transform=transform, columns=columns, reach=reach)
 
 
-def _measured(block: Matrix, *, transform: Matrix, reach: float) -> tuple[Matrix, Vector]:
+def _measured(
+    block: Matrix, *, transform: Matrix, columns: Affine | None, reach: float
+) -> tuple[Matrix, Vector]:
     """See :func:`coordinates_of`; it can be pickled."""
-    z = products_alike(block, transform)
+    if columns is None:
+        z = products_alike(block, transform)
+    else:
+        z = block * columns.factor
+        z += columns.shift
     return z, upper_lengths(z, len(transform), reach)
 
 

@@ -65,6 +65,8 @@ _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
 # How far a mean of exponentials may be off if margins are not normal, by the length squared; and
 # which part of what the clip cuts, and of slopes far from the end, is in doubt.
 _SKEWED, _CUT, _FAR = 0.15, 0.5, 0.25
+# A Gauss-Hermite rule for normal margins.
+_POINTS, _RULE = np.polynomial.hermite_e.hermegauss(15)
 
 
 @dataclass(frozen=True)
@@ -397,7 +399,7 @@ def _slopes(
     Margins are normal, and means those of `theta`; the law has values in units of their mean.
     """
     values, shares = law
-    nodes, weights = np.polynomial.hermite_e.hermegauss(15)
+    nodes, weights = _POINTS, _RULE
     directions = np.stack([nodes, np.ones(len(nodes))])[: len(q)]
     targets = np.exp(theta @ directions)[:, None] * values
     margins = np.broadcast_to((q @ directions)[:, None], targets.shape)

@@ -7,7 +7,9 @@ import re
 import tempfile
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,7 @@ class RowCoder:
             if schema.person is not None:
                 fields.append(("person", np.dtype(np.int64)))
         self.dtype = np.dtype(fields)
-        self._persons: dict[str, int] = {}
+        self._persons: dict[str, int] = defaultdict(count().__next__)
 
     @property
     def persons(self) -> int | None:
@@ -116,12 +118,12 @@ class RowCoder:
                 row, kind = int(np.argmax(rounded)), f"a number that {values.dtype} rounds"
                 raise WrongValue(name, row, "whose row it is", kind, _ROUNDED)
         texts = [_id(text) for text in texts_of(values)]
-        missing = {text for text in set(texts) if folded(text) in MISSING}
+        known = self._persons
+        missing = {text for text in set(texts) - known.keys() if folded(text) in MISSING}
         if missing:
             row = next(row for row, text in enumerate(texts) if text in missing)
             raise WrongValue(name, row, "whose row it is", "a missing one", _NAMELESS)
-        known = self._persons
-        return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
+        return np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
 
     def _target(self, values: Values, exposure: Any) -> NDArray[Any]:
         """Positions of classes, or numbers over the exposure."""
@@ -134,7 +136,7 @@ class RowCoder:
 def _id(text: str) -> str:
     """The text of an id; 7.0 is 7, as where ids were once read as floating point."""
     plain = text.strip()
-    return plain.partition(".")[0] if _WHOLE.fullmatch(plain) else plain
+    return plain.partition(".")[0] if "." in plain and _WHOLE.fullmatch(plain) else plain
 
 
 def coded_parts(schema: TableSchema, records: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:

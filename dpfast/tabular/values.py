@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpfast._arrays import refuse_masked
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
+from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded
 
 Values = Sequence[str] | NDArray[Any]
 """A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
@@ -59,7 +59,7 @@ def texts_of(values: Values) -> Iterable[str]:
         return values
     if values.dtype.kind == "f":
         return ["" if x != x else _text(x) for x in values.tolist()]
-    return map(written, values)
+    return map(str, values.tolist())
 
 
 def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArray[np.float64]:

@@ -185,6 +185,20 @@ def test_lengths_hold_where_large_numbers_cancel(monkeypatch):
         monkeypatch.undo()
 
 
+def test_wide_columns_that_are_only_scaled_and_shifted_are_measured_in_float64(monkeypatch):
+    monkeypatch.setattr(_linear, "_in_float32", None)
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((300, 120)) / 11.0
+    problem, rows = problem_of(X, np.ones(300), "dense")
+    W = column_transform(problem.shape, rng.uniform(-0.1, 0.1, 120), rng.uniform(0.1, 9.0, 120))
+    for transform in (W, np.diag(np.diagonal(W))):
+        exact = np.linalg.norm(rows.astype(np.longdouble) @ transform, axis=1)
+        reach = reach_of(problem.shape, transform)
+        found = lengths(problem, transform=transform, reach=reach, least=0.0)
+        assert np.all(found >= exact)
+        np.testing.assert_allclose(found, exact.astype(float), rtol=1e-10)
+
+
 def test_float32_is_used_where_its_error_is_small_and_no_further(monkeypatch):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((300, 120)) / 11.0

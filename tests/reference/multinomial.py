@@ -6,9 +6,9 @@ import numpy as np
 
 
 def multinomial(rows, labels, w, clip_norm=math.inf, weight=None, lengths=None):
-    """Sum of the clipped gradients, outer products of softmax minus indicator and row, and loss."""
+    """Sum of the clipped gradients, outer products of softmax minus indicator and row."""
     weight = np.ones(len(rows)) if weight is None else weight
-    gradient, loss = np.zeros_like(w), []
+    gradient = np.zeros_like(w)
     for i, (x, y, c) in enumerate(zip(rows, labels, weight, strict=True)):
         margins = [math.fsum(x * row) for row in w]
         top = max(margins)
@@ -18,5 +18,4 @@ def multinomial(rows, labels, w, clip_norm=math.inf, weight=None, lengths=None):
         if lengths is not None:
             slope *= min(1.0, clip_norm / (lengths[i] * math.sqrt(math.fsum(slope**2)) + 1e-300))
         gradient += c * np.outer(slope, x)
-        loss.append(c * (math.log(math.fsum(odds)) + top - margins[int(y)]))
-    return gradient, math.fsum(loss)
+    return gradient
