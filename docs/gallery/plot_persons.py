@@ -71,4 +71,5 @@ ax.legend()
 # ε = 0.5 on, whole persons cost hardly more than rows. :doc:`/guide/persons` has what it costs
 # where they are alike, and what is public. The report says what is promised, and to whom:
 
-print(fitted(*rows(len(person)), 1.0, groups=person).privacy_.to_text().splitlines()[0])
+report = fitted(*rows(len(person)), 1.0, groups=person).privacy_
+print(str(report).splitlines()[0])
