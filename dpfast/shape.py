@@ -16,6 +16,7 @@ from dpfast import _kernels
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.column_blocks import ColumnBlock
 from dpfast.losses import Loss
+from dpfast.mechanisms import LARGEST_ARGUMENT
 from dpfast.privacy import records_apart
 
 _LOGISTIC = Loss("logistic")
@@ -177,6 +178,18 @@ class ProblemShape:
     def record_lipschitz(self) -> float:
         """Bound of the norm of one record's gradient: `lipschitz`, with a `record_weight`."""
         return self.loss.lipschitz * self.row_norm * self.record_weight
+
+    @property
+    def largest_weights(self) -> float:
+        """Norm of weights with which losses and gradients of any rows add up to finite numbers.
+
+        A row's loss is at most about ``z²`` at the margin z, or ``max|ℓ'| |z|`` where that is
+        bounded; the rest is for their weights, their number and the targets.
+        """
+        largest = min(LARGEST_ARGUMENT, 1e140 / (self.row_norm * math.sqrt(self.max_weight)))
+        if self.loss.lipschitz < math.inf:
+            largest = min(largest, 1e280 / max(1e140, self.lipschitz))
+        return largest
 
     @property
     def smoothness(self) -> float:

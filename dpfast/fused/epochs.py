@@ -171,7 +171,7 @@ class SampledSteps(Access[State]):
         """Refuse a point from which the sums may have no finite value."""
         state, walk, *_ = point
         known = state.w, state.velocity, state.average, walk.snapshot, walk.snapshot_gradient
-        check_size("SampledSteps", *known)
+        check_size("SampledSteps", *known, largest=self._sum.largest_argument)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> State:
         """Take the steps from a state; of fewer steps, if so many are asked for, the same is paid.

@@ -94,7 +94,7 @@ class SampledGradient(Access[Vector]):
 
     def check(self, *point: Any) -> None:
         """Refuse weights for which the sum may have no finite value."""
-        check_size("SampledGradient", *point)
+        check_size("SampledGradient", *point, largest=self._sum.largest_argument)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> Vector:
         """Draw a sample, sum over it at the weights, and add noise."""

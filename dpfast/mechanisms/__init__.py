@@ -5,7 +5,7 @@ from typing import Any
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._mechanism import Mechanism
-from dpfast.mechanisms._query import Query, check_size
+from dpfast.mechanisms._query import LARGEST_ARGUMENT, Query, check_size
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.mechanisms.exponential import Exponential
 from dpfast.mechanisms.gaussian import Gaussian
@@ -24,6 +24,7 @@ MECHANISMS: dict[str, type[Mechanism[Any]]] = {
 subclasses of AdditiveMechanism, those that choose a candidate of SelectingMechanism."""
 
 __all__ = [
+    "LARGEST_ARGUMENT",
     "MECHANISMS",
     "Access",
     "AdditiveMechanism",

@@ -38,7 +38,7 @@ class Query(ABC):
     """
 
     norm: Literal["l2", "l1", "range"] = "l2"
-    largest_argument: ClassVar[float] = LARGEST_ARGUMENT
+    largest_argument: float = LARGEST_ARGUMENT
     fixed: ClassVar[int] = 0
     monotone: ClassVar[bool] = False
     dimension: int

@@ -94,7 +94,10 @@ def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
 
 def _texts(values: NDArray[Any]) -> list[str]:
     entries: list[Any] = values.tolist()
-    return entries if set(map(type, entries)) <= {str} else list(map(str, entries))
+    if set(map(type, entries)) <= {str}:
+        return entries
+    # As in an array of their own, which has other digits: what an entry means is its own.
+    return [str(float(x) if isinstance(x, np.floating) else x) for x in entries]
 
 
 def _positions_of_numbers(

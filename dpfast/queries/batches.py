@@ -52,6 +52,7 @@ class BatchSum(Query):
         differences: bool = False,
     ) -> None:
         self.shape, self.sampling, self.differences = shape, sampling, differences
+        self.largest_argument = shape.largest_weights
         self.batch = check_integer("batch", batch, low=1, high=shape.n_samples)
         natural = shape.loss.lipschitz * shape.row_norm * (2.0 if differences else 1.0)
         self.longest = min(clip_norm, natural)

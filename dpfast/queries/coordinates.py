@@ -305,6 +305,7 @@ class CoordinateGradient(InCoordinates):
         self.clip_norm, self.consistent = clip_norm, consistent
         self.slope = shape.loss.lipschitz
         self.dimension = shape.dim if columns is None else columns
+        self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the l2 distance that the docstring proves."""

@@ -62,6 +62,7 @@ class ClippedGradient(Query):
         self.shape, self.norm = shape, norm
         self.n_rows = shape.n_samples if n_rows is None else n_rows
         self.dimension = shape.dim
+        self.largest_argument = shape.largest_weights
         natural = shape.loss.lipschitz * shape.row_norm
         within = natural if clip_norm is None else min(clip_norm, natural)
         if not math.isfinite(within):

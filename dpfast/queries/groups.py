@@ -93,6 +93,7 @@ class GroupGradient(InCoordinates):
     ) -> None:
         super().__init__(shape, limit)
         self.weight, self.n_classes = weight, n_classes
+        self.largest_argument = shape.largest_weights
         self.dimension = n_classes * shape.dim + 1
 
     def sensitivity(self, neighboring_relation: str) -> float:

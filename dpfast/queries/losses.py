@@ -52,6 +52,7 @@ class CandidateLosses(Query):
     ) -> None:
         self.norm = norm
         self.shape, self.loss_clip, self.radius = shape, loss_clip, radius
+        self.largest_argument = shape.largest_weights
         self.dimension = candidates
         self.ridge = 0.5 * shape.n_samples * (shape.alpha or 0.0)
 
@@ -127,6 +128,7 @@ class LineSearchLosses(Query):
 
     def __init__(self, shape: ProblemShape, candidates: int, loss_clip: float) -> None:
         self.shape, self.loss_clip = shape, loss_clip
+        self.largest_argument = shape.largest_weights
         self.dimension = candidates
         self.bound: float = 2.001 * shape.n_samples * shape.max_weight * loss_clip
 
@@ -139,14 +141,19 @@ class LineSearchLosses(Query):
         return self.shape.loss_sum_error(self.loss_clip) + UNIT * self.bound
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a number of rows with which rounding would be more than is charged.
+        """Refuse ends of steps that are too far, and a number of rows that there are not.
+
+        Of more rows, rounding would be more than is charged.
 
         Raises
         ------
         ValueError
         """
-        super().check_point(*point)
-        n = point[-1]
+        w, direction, steps, n = point
+        with np.errstate(all="ignore"):
+            line = np.outer(np.asarray(steps, dtype=np.float64), direction)
+        for moved in (w, direction, line):
+            super().check_point(moved)
         if not 0 <= n <= self.shape.n_samples:
             raise ValueError(
                 f"n must be a number of rows, at most {self.shape.n_samples}; got {n}. Nothing was "

@@ -251,7 +251,7 @@ def plain_values(name: str, column: Any) -> Values:
         or masked entries.
     """
     refuse_masked(f"column {name!r}", column)
-    array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    array = column.to_numpy() if hasattr(column, "to_numpy") else _array_of(column)
     if array.ndim != 1:
         raise DataError(
             f"column {name!r}: expected one value a row; got an array of shape {array.shape}."
@@ -265,6 +265,13 @@ def plain_values(name: str, column: Any) -> Values:
             f"column {name!r}: expected numbers, text, truth values or dates; got {array.dtype}."
         )
     return _plain_objects(name, array.tolist())
+
+
+def _array_of(column: Any) -> NDArray[Any]:
+    """A column as an array; of a list with entries of several types each entry stays what it is."""
+    if isinstance(column, list | tuple) and len(set(map(type, column))) > 1:
+        return np.fromiter(column, dtype=object, count=len(column))
+    return np.asarray(column)
 
 
 def arrow_values(name: str, column: Any) -> Values:
@@ -304,29 +311,49 @@ def arrow_values(name: str, column: Any) -> Values:
 
 
 def _plain_objects(name: str, entries: list[Any]) -> Values:
-    """A list of any objects as text or as a typed array."""
+    """A list of any objects as text or as a typed array.
+
+    What an entry comes out as does not depend on which others it is among, which decide the type.
+    """
     every = set(map(type, entries))
     if every == {str}:
         return entries
     kinds = {kind for kind in every if not _is_null_type(kind)}
-    if bad := sorted(kind.__name__ for kind in kinds if not issubclass(kind, _PLAIN)):
+    # A timedelta64 is an integer to NumPy.
+    strange = [k for k in kinds if not issubclass(k, _PLAIN) or issubclass(k, np.timedelta64)]
+    if bad := sorted(kind.__name__ for kind in strange):
         raise DataError(
             f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
         )
     plain = [x if type(x) is str or not is_null(x) else None for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
-        days = [_utc(x) if isinstance(x, datetime.datetime) else x for x in plain]
-        return np.array(days, dtype="datetime64[s]")
+        return np.array(list(map(_moment, plain)), dtype="datetime64[s]")
     truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
-    if kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds):
+    real = kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds)
+    if real and not any(map(_is_rounded, plain)):
         return np.array([math.nan if x is None else _float(x) for x in plain])
     return ["" if x is None else _text(x) for x in plain]
 
 
 def _text(entry: Any) -> str:
-    """An entry as text; a whole number is written as an integer."""
-    whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
-    return str(int(entry)) if whole else str(entry)
+    """An entry as text, as in an array of its own type; a whole number is written as an integer."""
+    if isinstance(entry, datetime.date):
+        return written(np.array(_moment(entry), dtype="datetime64[s]"))
+    whole = isinstance(entry, numbers.Integral)
+    if abs(entry) >= 2**64 if whole else isinstance(entry, numbers.Real | Decimal):
+        number = _float(entry)
+        return str(int(number)) if number.is_integer() else str(number)
+    return str(entry)
+
+
+def _moment(entry: Any) -> Any:
+    """A date, or a time without its zone."""
+    return _utc(entry) if isinstance(entry, datetime.datetime) else entry
+
+
+def _is_rounded(entry: Any) -> bool:
+    """Whether an entry is a whole number that arrays hold, and float64 may not."""
+    return isinstance(entry, numbers.Integral) and 2**53 < abs(int(entry)) < 2**64
 
 
 def _float(number: Any) -> float:

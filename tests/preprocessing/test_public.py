@@ -285,6 +285,16 @@ class TestPublicOneHotEncoder:
     def test_integers_against_text_categories(self):
         np.testing.assert_array_equal(one_hot([1, 3], ["1", "2"]), [[1, 0, 0], [0, 0, 1]])
 
+    def test_a_number_means_the_same_beside_text(self):
+        encoder = PublicOneHotEncoder([["0.1", "0.10000000149011612"]])
+        number = np.float32(0.1)
+        alone, *others = (
+            encoder.fit_transform(pd.DataFrame({"a": column}))
+            for column in ([number], [number, "z"], [number, 0.5])
+        )
+        for found in others:
+            np.testing.assert_array_equal(found[:1], alone)
+
     def test_text_against_number_categories(self):
         with pytest.raises(ValueError, match=r"Column 'x0': .* must hold numbers"):
             PublicOneHotEncoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))

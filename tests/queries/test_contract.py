@@ -11,10 +11,12 @@ from queries.contract import CASES, RELATIONS, check, value
 import dpfast.queries
 from dpfast import Problem, ProblemShape
 from dpfast.fused import BallSample, PerturbedMinimizer
+from dpfast.losses import loss_names
 from dpfast.mechanisms import Query
 from dpfast.objectives import objective_shape
 from dpfast.queries import (
     CertifiedMinimizer,
+    ClippedGradient,
     ColumnHistogram,
     ColumnParts,
     CoordinateGradient,
@@ -72,6 +74,8 @@ def test_the_largest_arguments_have_finite_values_on_all_rows(case):
                         query.largest_argument, 1e300
                     )
                     far = length * largest.reshape(argument.shape)
+                    if isinstance(query, LineSearchLosses) and place > 0:
+                        far /= np.linalg.norm(point[3 - place])  # the ends of steps are bounded
                     if isinstance(query, RankScores):
                         far = np.sort(far)  # ends are in order
                     changed = (*point[:place], far, *point[place + 1 :])
@@ -164,6 +168,30 @@ def test_a_row_is_counted_by_itself_where_rounding_swaps_edges():
     alone = {y: counts(np.array([y])) for y in targets}
     for pair in itertools.product(targets, repeat=2):
         np.testing.assert_array_equal(counts(np.array(pair)), alone[pair[0]] + alone[pair[1]])
+
+
+@pytest.mark.parametrize("data_norm", [1.0, 1e5, 1e100])
+@pytest.mark.parametrize("weight", [1.0, 1e100])
+@pytest.mark.parametrize("loss", loss_names())
+def test_weights_for_which_some_rows_have_no_sum_are_refused(loss, weight, data_norm):
+    """Margins whose squares, or exponentials, are beyond float64 are so on some rows only."""
+    X, y = np.array([[data_norm], [0.0]]), np.ones(2)
+    problem = Problem(
+        X, y, loss, data_norm=data_norm, sample_weight=[weight, weight], max_weight=weight
+    )
+    gradient = ClippedGradient(problem.shape, 1.0)
+    losses = LineSearchLosses(problem.shape, 2, 1.0)
+    for sign in (-1.0, 1.0):
+        w = np.array([sign * 0.999 * gradient.largest_argument, 0.0])
+        gradient.check_point(w)
+        points = w, w, np.array([0.25, 0.5]), 2
+        losses.check_point(*points)
+        assert np.isfinite(gradient.evaluate(problem, w)).all()
+        assert np.isfinite(losses.evaluate(problem, *points)).all()
+    with pytest.raises(ValueError, match="Nothing was spent"):
+        gradient.check_point(1.1 * w)
+    with pytest.raises(ValueError, match="Nothing was spent"):
+        losses.check_point(w, w, np.array([0.5, 2.0]), 2)
 
 
 PARTS = [case for case in CASES if case.name.endswith("rows that are parts of a group")]

@@ -5,13 +5,18 @@ import gc
 import os
 import tempfile
 import tracemalloc
+from datetime import date, datetime
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpfast import TableModel
 from dpfast.coded import CodedMatrix
+from dpfast.errors import DataError
 from dpfast.tabular import TableSchema, rows
+from dpfast.tabular.frames import plain_chunk
 from dpfast.tabular.rows import RowCoder, TableRows, encode
 
 BOUNDS = {"x": [0, 1], "city": ["a", "b", "c"], "y": ["n", "p"], "w": [0, 2], "target": "y"}
@@ -32,6 +37,36 @@ def chunks(n, size=1000):
 def stored(n, **roles):
     schema = TableSchema.from_bounds({**BOUNDS, **roles})
     return TableRows(RowCoder(schema, fit=True), chunks(n))
+
+
+ENTRIES = [
+    0.1, 1, True, np.True_, np.float32(0.1), np.float16(0.1), Decimal("0.10"), 2**60 + 1,
+    np.uint64(2**64 - 1), 10**19, 10**400, Decimal("0.33333333333333333333333"), "0.1", "true",
+    date(2020, 1, 2), datetime(2020, 1, 2, 3, 4, 5, 678901), pd.Timestamp("2020-01-02 03:04:05.9"),
+]  # fmt: skip
+OTHERS = ["x", "", None, 0.5, True, Decimal("0.5"), np.float32(0.5), date(2020, 5, 5), "2020-05-05"]
+COLUMNS = [
+    {"range": [0, 200], "missing": "indicator"},
+    {"dates": ["2019-01-01", "2021-01-01"], "missing": "indicator"},
+    ["0.1", "1", "x", "true", "2020-01-02", "2020-01-02 00:00:00", str(2**60), str(2**60 + 1),
+     "1e19", "0.33333333333333333333333"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("declared", COLUMNS, ids=["range", "dates", "categories"])
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{type(entry).__name__}-{entry!s:.9}")
+def test_an_entry_means_the_same_whichever_others_a_column_has(declared, entry):
+    """One record of another type made another category, or number, of all others' entries."""
+    schema = TableSchema.from_bounds({"x": declared, "y": ["n", "p"], "target": "y"})
+    found = set()
+    for others in ([], *([other] for other in OTHERS)):
+        for column in ([entry, *others], pd.Series([entry, *others], dtype=object)):
+            try:
+                (code, *_) = RowCoder(schema, fit=False).codes(plain_chunk({"x": column}))["x0"]
+            except DataError:
+                continue  # which says that it is refused
+            found.add(code.tobytes())
+    assert len(found) <= 1
 
 
 @pytest.mark.parametrize("limit", [10**9, 100])
