@@ -238,7 +238,8 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
         raise ValueError(
             f"max_rows_per_group must be given for solver={solver.name!r} and the loss "
             f"{shape.loss.name!r} where a record is a group of rows; got None. Each row then "
-            "counts 1/max_rows_per_group, so that a group counts as one row at most. "
+            "counts 1/max_rows_per_group, so that a group counts as one row at most (of a table's "
+            "persons it is max_rows_per_group of the TableModel, or --max-rows-per-person). "
             "solver='dp-whitened-gd' clips whole groups, for losses of bounded slope."
         )
 

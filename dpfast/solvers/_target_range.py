@@ -153,6 +153,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
                 last = _BINS - first
             search.narrow(first, last)
             low, high = float(search.low[0]), float(search.high[0])
+            start = min(max(start, low), high)
     return Place(0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start)
 
 

@@ -239,3 +239,16 @@ def test_rows_that_weigh_less_than_they_may_are_found_in_wide_bounds():
         max_weight=10.0, random_state=0,
     ).fit(X, y, sample_weight=np.ones(6000))  # fmt: skip
     assert np.mean((y - model.predict(X)) ** 2) < 1.05 * 3.0**2
+
+
+def test_a_descent_begins_within_the_range():
+    """Whichever counts of noise alone there were beyond it."""
+    rng = np.random.default_rng(2)
+    problem = Problem(
+        np.zeros((100, 1)), -0.98 + 0.005 * rng.standard_normal(100), "huber", data_norm=1.0
+    )
+    settled = plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6))
+    for seed in range(30):
+        curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
+        place = learn_range(settled.settings.target_range, curator)
+        assert abs(place.start - place.center) <= place.half * (1.0 + 1e-12)
