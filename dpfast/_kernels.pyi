@@ -207,7 +207,7 @@ def shifted_sum(
     w: _F64,
     out: _F64,
 ) -> tuple[float, float]: ...
-def multinomial_sum(
+def multinomial_gradient(
     rows: DenseRows | CsrRows,
     start: int,
     stop: int,
@@ -215,7 +215,7 @@ def multinomial_sum(
     w: _F64,
     clip_norm: float,
     out: _F64,
-) -> float: ...
+) -> None: ...
 
 class RowGroups:
     n_groups: int

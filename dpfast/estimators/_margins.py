@@ -13,6 +13,8 @@ from dpfast.rows import row_lengths
 
 # Rows that are as long as the bound but for rounding are left as they are.
 _ROUNDED = 1e-9
+# Entries of rows that predictions copy at once: they stay in cache.
+_COPIED_ENTRIES = 2**17
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -35,9 +37,18 @@ def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, bou
     return affine(block.X, coef, intercept, bound)
 
 
+def _times(X: Any, coef: NDArray[np.float64]) -> Any:
+    """``X @ coef``, for which NumPy copies rows that are not float64: some of them at a time."""
+    if not isinstance(X, np.ndarray) or X.dtype == np.float64:
+        return X @ coef
+    rows = max(64, _COPIED_ENTRIES // max(1, X.shape[1]))
+    starts = range(0, max(1, len(X)), rows)
+    return np.concatenate([X[start : start + rows] @ coef for start in starts])
+
+
 def _product(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
     """``X @ coef`` of rows that are cut to this length; NaN where a length is beyond float64."""
-    product = X @ coef
+    product = _times(X, coef)
     if bound == math.inf:
         return product
     lengths = row_lengths(X)

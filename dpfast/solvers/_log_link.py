@@ -338,7 +338,11 @@ def calibrated(
         told.append((q, slopes, np.hypot(known, doubt_of_cut)))
         q = _least_squares(misfits, q)
     if ridge > 0.0:
-        bend = _derivative(lambda at: _slopes(shape.loss, at, q, law, math.inf)[0], q)
+
+        def unclipped(at: Vector) -> Vector:
+            return _slopes(shape.loss, at, q, law, math.inf)[0]
+
+        bend = _derivative(unclipped, q, unclipped(q))
         q = np.linalg.solve(bend + ridge / spread.weight * pair.T @ pair, bend @ q)
     return np.asarray(pair @ q, dtype=np.float64)
 
@@ -377,16 +381,18 @@ def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector
     """Where the sum of their squares is least, the first number not below 0: Gauss-Newton steps."""
     at = start
     for _ in range(_STEPS):
-        slopes = _derivative(misfits, at)
-        move = -np.linalg.solve(slopes.T @ slopes, slopes.T @ misfits(at))
+        here = misfits(at)
+        slopes = _derivative(misfits, at, here)
+        move = -np.linalg.solve(slopes.T @ slopes, slopes.T @ here)
         at = at + move * min(1.0, _FARTHEST / max(float(np.linalg.norm(move)), 1e-300))
         at[0] = max(at[0], 0.0)
     return at
 
 
-def _derivative(function: Callable[[Vector], Vector], at: Vector, step: float = 1e-4) -> Matrix:
-    """A column for each argument."""
-    here = function(at)
+def _derivative(
+    function: Callable[[Vector], Vector], at: Vector, here: Vector, step: float = 1e-4
+) -> Matrix:
+    """A column for each argument; `here` is the function at the point."""
     moved = [function(at + step * unit) - here for unit in np.eye(len(at))]
     return np.column_stack(moved) / step
 

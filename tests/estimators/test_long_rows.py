@@ -1,5 +1,6 @@
 """A model is applied to rows as it was learned of them: cut to the declared norm, and no other."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -77,6 +78,18 @@ def test_rows_within_the_norm_are_not_touched(name):
     model._row_bound = bound
     for found, expected in zip(outputs(model, rows), free, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_float32_is_not_copied_as_a_whole():
+    rows = np.random.default_rng(0).standard_normal((10_000, 40)).astype(np.float32)
+    model = dpfast.LogisticRegression(classes=[0, 1], **HOW).fit(rows, rows[:, 0] > 0.0)
+    tracemalloc.start()
+    found = model.decision_function(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes
+    expected = model.decision_function(rows.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_rows_of_any_size():
