@@ -384,8 +384,7 @@ def _column_ranges_planned(
             f"{rounds}."
         )
     ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
-    # The count of long rows takes as much as a round.
-    return ranges, (rounds + 1) * a_round
+    return ranges, _column_ranges.cost(rounds, a_round)
 
 
 def _clipping(
