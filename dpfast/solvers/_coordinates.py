@@ -101,7 +101,7 @@ class Learning:
         Where numeric columns lie between their bounds; None: as they were declared.
     moments : tuple of Gaussian
         Of :class:`~dpfast.queries.ColumnParts`.
-    correlation : Gaussian or None
+    correlations : tuple of Gaussian
         Of :class:`~dpfast.queries.Gram`.
     limit : float
         Of the transform's reach.
@@ -112,7 +112,7 @@ class Learning:
 
     ranges: ColumnRanges | None
     moments: tuple[Gaussian, ...]
-    correlation: Gaussian | None
+    correlations: tuple[Gaussian, ...]
     limit: float
     evened: bool
 
@@ -286,12 +286,17 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     columns = _learn_columns(learning, shape, curator)
     found = _coordinates(shape, columns)
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
-    if learning.correlation is None:
-        return found
-    change, columns = _correlation(learning.correlation, learning.evened, shape, found, curator)
-    # Of the columns' transform few entries are not zero.
-    transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
-    return replace(found, transform=transform, columns=columns)
+    if learning.correlations:
+        first, *further = learning.correlations
+        change, columns = _first_correlation(first, learning.evened, shape, found, curator)
+        # Of the columns' transform few entries are not zero.
+        transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
+        found = replace(found, transform=transform, columns=columns)
+        for mechanism in further:  # errors are relative
+            change = _whitening(*_second_moments(mechanism, shape, found, curator), shape.dim)
+            transform = bounded(shape, found.transform @ change, learning.limit)
+            found = replace(found, transform=transform)
+    return found
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -494,34 +499,49 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     return Coordinates(transform, j, float(center[j]), columns)
 
 
-def _correlation(
+def _first_correlation(
     mechanism: Gaussian, evened: bool, shape: ProblemShape, found: Coordinates, curator: Curator
 ) -> tuple[Matrix, Columns]:
-    """Rotation and scaling that takes out the correlations that stand out of the noise.
+    """Rotation and scaling that takes out the correlations of columns that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
-    d, free, n = shape.n_features, found.free, shape.n_samples
-    asked = found.transform.copy()
-    asked[:, free:] = 0.0  # what is constant has no place among the correlations
-    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
-    # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
-    noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
-    columns = np.flatnonzero(np.arange(d) != found.anchor)
-    counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
-    lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
+    moments, noise = _second_moments(mechanism, shape, found, curator)
+    columns, own = np.flatnonzero(np.arange(shape.n_features) != found.anchor), np.diag(moments)
+    entry = mechanism.stddev / shape.n_samples
+    counted_again = _counted_again(found, columns, own, _SQRT_2 * entry)
+    lost = _lost(own, entry, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
     numbers = evened & ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), noise, numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
+    change = _whitening(moments, noise, shape.dim)
+    change[: found.free] /= unit[:, None]
+    return change, counted_again
+
+
+def _second_moments(
+    mechanism: Gaussian, shape: ProblemShape, found: Coordinates, curator: Curator
+) -> tuple[Matrix, float]:
+    """Of the coordinates that are not constant, and the norm of the noise in them."""
+    d, free, n = shape.n_features, found.free, shape.n_samples
+    asked = found.transform.copy()
+    asked[:, free:] = 0.0  # what is constant has no place among the correlations
+    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
+    # The norm of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
+    return moments, 2.0 * math.sqrt(free) * mechanism.stddev / n
+
+
+def _whitening(moments: Matrix, noise: float, dim: int) -> Matrix:
+    """What makes coordinates of these second moments white, where it stands out of the noise."""
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    change = np.eye(shape.dim)
-    change[:free, :free] = vectors / np.sqrt(shrunk) / unit[:, None]
-    return change, counted_again
+    change = np.eye(dim)
+    change[: len(moments), : len(moments)] = vectors / np.sqrt(shrunk)
+    return change
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:

@@ -30,6 +30,8 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
+# From here on they are learned twice, and how their share is divided.
+_AGAIN, CORRELATION_PARTS = 50.0, (0.4, 0.6)
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
 _CORNER, _NARROWEST_CORNER = 2.5, 0.01
 # Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
@@ -155,6 +157,11 @@ def automatic_consistent(shape: ProblemShape, u: float) -> bool:
 def tells_squares(u: float) -> bool:
     """Whether squares of columns are released beside their parts."""
     return u >= _SQUARES
+
+
+def correlates_again(u: float) -> bool:
+    """Whether what is left of correlations is looked for in the coordinates that they gave."""
+    return u >= _AGAIN
 
 
 def narrows(shape: ProblemShape) -> bool:
