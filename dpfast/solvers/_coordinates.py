@@ -24,9 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import null_space
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
@@ -101,8 +103,10 @@ class Learning:
         Where numeric columns lie between their bounds; None: as they were declared.
     moments : tuple of Gaussian
         Of :class:`~dpfast.queries.ColumnParts`.
-    correlations : tuple of Gaussian
+    correlation : Gaussian or None
         Of :class:`~dpfast.queries.Gram`.
+    correlation_rounds : int
+        1 or 2.
     limit : float
         Of the transform's reach.
     evened : bool
@@ -112,7 +116,8 @@ class Learning:
 
     ranges: ColumnRanges | None
     moments: tuple[Gaussian, ...]
-    correlations: tuple[Gaussian, ...]
+    correlation: Gaussian | None
+    correlation_rounds: int
     limit: float
     evened: bool
 
@@ -286,16 +291,20 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     columns = _learn_columns(learning, shape, curator)
     found = _coordinates(shape, columns)
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
-    if learning.correlations:
-        first, *further = learning.correlations
-        change, columns = _first_correlation(first, learning.evened, shape, found, curator)
-        # Of the columns' transform few entries are not zero.
-        transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
-        found = replace(found, transform=transform, columns=columns)
-        for mechanism in further:  # errors are relative
-            change = _whitening(*_second_moments(mechanism, shape, found, curator), shape.dim)
-            transform = bounded(shape, found.transform @ change, learning.limit)
-            found = replace(found, transform=transform)
+    mechanism = learning.correlation
+    if mechanism is None:
+        return found
+    # Where few ranges are known all rounds are of the first coordinates.
+    again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
+    told = _SecondMoments(mechanism, learning.correlation_rounds - again, shape, curator)
+    change, columns = _correlation(told, learning.evened, found)
+    # Of the columns' transform few entries are not zero.
+    transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
+    found = replace(found, transform=transform, columns=columns)
+    if again:
+        change = _correlation_left(_SecondMoments(mechanism, 1, shape, curator), found)
+        transform = bounded(shape, found.transform @ change, learning.limit)
+        found = replace(found, transform=transform)
     return found
 
 
@@ -499,49 +508,77 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     return Coordinates(transform, j, float(center[j]), columns)
 
 
-def _first_correlation(
-    mechanism: Gaussian, evened: bool, shape: ProblemShape, found: Coordinates, curator: Curator
-) -> tuple[Matrix, Columns]:
-    """Rotation and scaling that takes out the correlations of columns that stand out of the noise.
+class _SecondMoments:
+    """Releases of the second moments of coordinates, so many each time.
+
+    `noise` is the deviation of an entry.
+    """
+
+    def __init__(
+        self, mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator
+    ) -> None:
+        self.shape, self.noise = shape, mechanism.stddev / math.sqrt(releases) / shape.n_samples
+        self._release = [partial(curator.release, mechanism)] * releases
+
+    def __call__(self, transform: Matrix) -> Matrix:
+        """Of coordinates that are not constant."""
+        size = transform.shape[1]
+        asked = np.zeros((self.shape.dim, self.shape.dim))
+        asked[:, :size] = transform
+        told = np.mean([release(asked) for release in self._release], axis=0)
+        moments = symmetric(told / self.shape.n_samples, self.shape.n_features)
+        return np.asarray(moments[:size, :size])
+
+
+def _correlation(told: _SecondMoments, evened: bool, found: Coordinates) -> tuple[Matrix, Columns]:
+    """Rotation and scaling that takes out the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
-    moments, noise = _second_moments(mechanism, shape, found, curator)
-    columns, own = np.flatnonzero(np.arange(shape.n_features) != found.anchor), np.diag(moments)
-    entry = mechanism.stddev / shape.n_samples
-    counted_again = _counted_again(found, columns, own, _SQRT_2 * entry)
-    lost = _lost(own, entry, found.columns.spiky[columns])
+    free, columns = found.free, np.flatnonzero(np.arange(told.shape.n_features) != found.anchor)
+    moments, noise = told(found.transform[:, :free]), told.noise
+    counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
+    lost = _lost(np.diag(moments), noise, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
     numbers = evened & ~found.columns.categories[columns]
-    unit = _unit_of_numbers(np.diag(moments), noise, numbers)
+    unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
-    change = _whitening(moments, noise, shape.dim)
-    change[: found.free] /= unit[:, None]
+    change = np.eye(told.shape.dim)
+    change[:free, :free] = _whitening(moments, noise) / unit[:, None]
     return change, counted_again
 
 
-def _second_moments(
-    mechanism: Gaussian, shape: ProblemShape, found: Coordinates, curator: Curator
-) -> tuple[Matrix, float]:
-    """Of the coordinates that are not constant, and the norm of the noise in them."""
-    d, free, n = shape.n_features, found.free, shape.n_samples
-    asked = found.transform.copy()
-    asked[:, free:] = 0.0  # what is constant has no place among the correlations
-    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
-    # The norm of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
-    return moments, 2.0 * math.sqrt(free) * mechanism.stddev / n
+def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
+    """The same for what is left between columns whose range is known: some are nearly equal.
+
+    Errors are relative to what was left.  Columns that may have spikes take no part: rows are
+    clipped, and what that takes from a variance would be taken twice.
+    """
+    free, others = found.free, ~found.columns.ranged
+    if found.anchor is not None:
+        others[found.anchor : found.anchor + 1] = False
+    basis = null_space(found.transform[: len(others), :free][others])
+    within = _whitening(told(found.transform[:, :free] @ basis), told.noise)
+    change = np.eye(told.shape.dim)
+    change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
+    return change
 
 
-def _whitening(moments: Matrix, noise: float, dim: int) -> Matrix:
+def _norm(deviation: float, size: int) -> float:
+    """Of a symmetric Gaussian matrix."""
+    return 2.0 * math.sqrt(size) * deviation
+
+
+def _whitening(moments: Matrix, deviation: float) -> Matrix:
     """What makes coordinates of these second moments white, where it stands out of the noise."""
+    noise = _norm(deviation, len(moments))
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    change = np.eye(dim)
-    change[: len(moments), : len(moments)] = vectors / np.sqrt(shrunk)
-    return change
+    found: Matrix = vectors / np.sqrt(shrunk)
+    return found
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:

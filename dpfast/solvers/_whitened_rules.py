@@ -30,8 +30,6 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
-# From here on they are learned twice, and how their share is divided.
-_AGAIN, CORRELATION_PARTS = 50.0, (0.4, 0.6)
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
 _CORNER, _NARROWEST_CORNER = 2.5, 0.01
 # Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
@@ -116,7 +114,7 @@ def automatic_settings(
         steps = 24.0 * (u / 1500.0) ** 0.35
         momentum = 0.35 * math.log2(u / 60.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
-    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
+    correlated = (0.15 if u < _MANY else 0.2) * math.sqrt(_AMPLE / max(u, _AMPLE))
     if u < 50.0:
         correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
     columns = min(0.2, 0.05 + 2.5 / u)
@@ -159,9 +157,9 @@ def tells_squares(u: float) -> bool:
     return u >= _SQUARES
 
 
-def correlates_again(u: float) -> bool:
-    """Whether what is left of correlations is looked for in the coordinates that they gave."""
-    return u >= _AGAIN
+def correlation_rounds(u: float, ranged: bool) -> int:
+    """Rounds of correlations: in a second one, of columns of known range, errors are relative."""
+    return 2 if ranged and u >= _MANY else 1
 
 
 def narrows(shape: ProblemShape) -> bool:

@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Access, Gaussian, Query
+from dpfast.mechanisms import Access, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
@@ -101,6 +101,7 @@ from dpfast.solvers._whitened_rules import (
     automatic_narrowing,
     automatic_settings,
     clips_groups,
+    correlation_rounds,
     excess_risk_guess,
     first_quantile,
     is_mean,
@@ -108,8 +109,6 @@ from dpfast.solvers._whitened_rules import (
     regime,
     rows_per_weight,
     tells_squares,
-    correlates_again,
-    CORRELATION_PARTS,
     weight_of_counts,
 )
 
@@ -302,7 +301,7 @@ def plan(
     settings = Settings(
         **options,
         **slopes.learned,
-        learning=_learning(shape, options, ranges, limit, counts, tells_squares(u), correlates_again(u), release),
+        learning=_learning(shape, options, ranges, limit, counts, u, release),
         gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
@@ -483,24 +482,22 @@ def _learning(
     ranges: ColumnRanges | None,
     limit: float,
     counts: float,
-    squares: bool,
-    again: bool,
+    u: float,
     release: Release,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
     # nothing that is worth their noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
-    later = ColumnParts(shape, options["learning_clip"] * unit, squares, None, counts)
+    later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
     queries = [ColumnParts(shape, unit, False, None, counts)] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
-    correlations: tuple[Gaussian, ...] = ()
+    correlation, again = None, correlation_rounds(u, ranges is not None)
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
-        parts = CORRELATION_PARTS if again else (1.0,)
-        correlations = tuple(release(part * correlated, gram, _CORRELATION) for part in parts)
-    return Learning(ranges, moments, correlations, limit, evened=options["james_stein"])
+        correlation = release(correlated / again, gram, _CORRELATION)
+    return Learning(ranges, moments, correlation, again, limit, evened=options["james_stein"])
 
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
@@ -519,7 +516,8 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         first += [(learning.ranges.histogram, learning.ranges.rounds)]
         first += [(learning.ranges.long_rows, 1)]
     first += [(mechanism, 1) for mechanism in learning.moments]
-    first += [(mechanism, 1) for mechanism in learning.correlations]
+    if learning.correlation is not None:
+        first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
     return (*first, (settings.gradient, settings.iterations), *last)
 
@@ -540,11 +538,14 @@ def _expected(settings: Settings, shape: ProblemShape) -> MappingProxyType[str, 
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
-    releases = [*learning.moments, *learning.correlations]
+    correlations = (
+        [learning.correlation] * learning.correlation_rounds if learning.correlation else []
+    )
+    releases = [*learning.moments, *correlations]
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
-        + _seconds.whitening(shape, settings.rounds, len(learning.correlations))
+        + _seconds.whitening(shape, settings.rounds, len(correlations))
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
     )
