@@ -20,6 +20,8 @@ Vector = NDArray[np.float64]
 
 # Bins have a finite number per unit.
 _NARROWEST = 1e-300
+# Lengths from which on rows are long, and very long.
+_LONG, _VERY_LONG = 4.0, 64.0
 
 
 class ColumnHistogram(Query):
@@ -77,12 +79,13 @@ class ColumnHistogram(Query):
 class LongRows(Query):
     """How many rows are long: by ``‖factor (x - center)‖`` over the root of the number of columns.
 
-    A row of length 4 or less counts nothing, one of 8 or more counts 1, and between the two it
-    counts in proportion to the logarithm.  The arguments are center and factor; columns of factor 0
-    are left out.  A group of rows contributes the mean over them.
+    A row of length 4 or less counts nothing, one of 64 or more counts 1, and between the two it
+    counts in proportion to the logarithm: heavy tails count less than codes for missing values.
+    The arguments are center and factor; columns of factor 0 are left out.  A group of rows
+    contributes the mean over them.
 
     Sensitivity: 1.  A row adds a number from 0 to 1, and so does a mean of such numbers.  It moves
-    by less than 0.4 times what the length does.
+    by less than 0.1 times what the length does.
 
     Parameters
     ----------
@@ -104,7 +107,7 @@ class LongRows(Query):
     def rounding_error(self) -> float:
         """Return the error of the sum, and of lengths that are wrong by roundings of entries."""
         entries = (self.shape.n_features + 8.0) * UNIT * self.farthest * self.shape.n_samples
-        return _unit(self.shape) + 0.4 * entries
+        return _unit(self.shape) + 0.1 * entries
 
     def largest_factor(self, center: Vector) -> float:
         """Up to which rounding errors are charged for."""
@@ -130,7 +133,7 @@ class LongRows(Query):
         """The number for a center and a factor of the columns."""
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
-        work = partial(_long, columns=Affine(unit, -center * unit, 4.0))
+        work = partial(_long, columns=Affine(unit, -center * unit, _LONG))
         count: Vector = _sum_over_blocks(prepared, work)
         return count
 
@@ -138,5 +141,5 @@ class LongRows(Query):
 def _long(problem: RowAccess, columns: Affine) -> Vector:
     """How many of some rows are long."""
     shares = problem.row_shares()
-    place = np.minimum(-np.log2(shortened(problem, columns)), 1.0)
+    place = np.minimum(-np.log(shortened(problem, columns)) / math.log(_VERY_LONG / _LONG), 1.0)
     return np.array([place.sum() if shares is None else place @ shares])

@@ -33,14 +33,15 @@ ROUNDS, _BINS = 3, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; and so does the count of long rows.
+# then, and up to the most; and the count of long rows three times as much, between the two.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
 # counts do not show, if two neighboring bins hold this part of the rows.
 _LEAST_WIDTH, _MOSTLY = 0.3, 0.5
-# At most this share of the rows may be long, and so many deviations of the count's noise.
-_MOST_LONG, _DOUBT = 0.05, 1.0
+# At most this share of the rows may be long, and so many deviations of the count's noise: where a
+# signal is weak, such rows lose more by coordinates that fit the others than these gain.
+_MOST_LONG, _DOUBT = 0.005, 2.0
 # Columns at a time, so that what is known of their laws stays in a cache.
 _AT_ONCE = 64
 
@@ -83,6 +84,15 @@ def share(rows: float, columns: int) -> float:
     return max(needed, min(ample, _USUAL), _LEAST) if needed <= _MOST else 0.0
 
 
+def cost(rounds: int, share: float) -> float:
+    """Of all rounds and of the count of long rows, as a share of the budget."""
+    return rounds * share + _for_long_rows(share)
+
+
+def _for_long_rows(share: float) -> float:
+    return min(max(3.0 * share, _USUAL), _MOST)
+
+
 def planned(
     shape: ProblemShape,
     columns: NDArray[np.intp],
@@ -92,7 +102,7 @@ def planned(
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(share, LongRows(shape), _LONG_ROWS)
+    long_rows = release(_for_long_rows(share), LongRows(shape), _LONG_ROWS)
     return ColumnRanges(histogram, long_rows, rounds)
 
 

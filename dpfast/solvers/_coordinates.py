@@ -24,9 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import null_space
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
@@ -103,6 +105,8 @@ class Learning:
         Of :class:`~dpfast.queries.ColumnParts`.
     correlation : Gaussian or None
         Of :class:`~dpfast.queries.Gram`.
+    correlation_rounds : int
+        1 or 2.
     limit : float
         Of the transform's reach.
     evened : bool
@@ -113,6 +117,7 @@ class Learning:
     ranges: ColumnRanges | None
     moments: tuple[Gaussian, ...]
     correlation: Gaussian | None
+    correlation_rounds: int
     limit: float
     evened: bool
 
@@ -286,12 +291,21 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     columns = _learn_columns(learning, shape, curator)
     found = _coordinates(shape, columns)
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
-    if learning.correlation is None:
+    mechanism = learning.correlation
+    if mechanism is None:
         return found
-    change, columns = _correlation(learning.correlation, learning.evened, shape, found, curator)
+    # Where few ranges are known all rounds are of the first coordinates.
+    again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
+    told = _SecondMoments(mechanism, learning.correlation_rounds - again, shape, curator)
+    change, columns = _correlation(told, learning.evened, found)
     # Of the columns' transform few entries are not zero.
     transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
-    return replace(found, transform=transform, columns=columns)
+    found = replace(found, transform=transform, columns=columns)
+    if again:
+        change = _correlation_left(_SecondMoments(mechanism, 1, shape, curator), found)
+        transform = bounded(shape, found.transform @ change, learning.limit)
+        found = replace(found, transform=transform)
+    return found
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -494,34 +508,77 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     return Coordinates(transform, j, float(center[j]), columns)
 
 
-def _correlation(
-    mechanism: Gaussian, evened: bool, shape: ProblemShape, found: Coordinates, curator: Curator
-) -> tuple[Matrix, Columns]:
+class _SecondMoments:
+    """Releases of the second moments of coordinates, so many each time.
+
+    `noise` is the deviation of an entry.
+    """
+
+    def __init__(
+        self, mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator
+    ) -> None:
+        self.shape, self.noise = shape, mechanism.stddev / math.sqrt(releases) / shape.n_samples
+        self._release = [partial(curator.release, mechanism)] * releases
+
+    def __call__(self, transform: Matrix) -> Matrix:
+        """Of coordinates that are not constant."""
+        size = transform.shape[1]
+        asked = np.zeros((self.shape.dim, self.shape.dim))
+        asked[:, :size] = transform
+        told = np.mean([release(asked) for release in self._release], axis=0)
+        moments = symmetric(told / self.shape.n_samples, self.shape.n_features)
+        return np.asarray(moments[:size, :size])
+
+
+def _correlation(told: _SecondMoments, evened: bool, found: Coordinates) -> tuple[Matrix, Columns]:
     """Rotation and scaling that takes out the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
-    d, free, n = shape.n_features, found.free, shape.n_samples
-    asked = found.transform.copy()
-    asked[:, free:] = 0.0  # what is constant has no place among the correlations
-    moments = (symmetric(curator.release(mechanism, asked), d) / n)[:free, :free]
-    # The noise's norm: that of a symmetric Gaussian matrix is 2 √d times its entries' deviation.
-    noise = 2.0 * math.sqrt(free) * mechanism.stddev / n
-    columns = np.flatnonzero(np.arange(d) != found.anchor)
-    counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * mechanism.stddev / n)
-    lost = _lost(np.diag(moments), mechanism.stddev / n, found.columns.spiky[columns])
+    free, columns = found.free, np.flatnonzero(np.arange(told.shape.n_features) != found.anchor)
+    moments, noise = told(found.transform[:, :free]), told.noise
+    counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
+    lost = _lost(np.diag(moments), noise, found.columns.spiky[columns])
     moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
     numbers = evened & ~found.columns.categories[columns]
-    unit = _unit_of_numbers(np.diag(moments), noise, numbers)
+    unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
+    change = np.eye(told.shape.dim)
+    change[:free, :free] = _whitening(moments, noise) / unit[:, None]
+    return change, counted_again
+
+
+def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
+    """The same for what is left between columns whose range is known: some are nearly equal.
+
+    Errors are relative to what was left.  Columns that may have spikes take no part: rows are
+    clipped, and what that takes from a variance would be taken twice.
+    """
+    free, others = found.free, ~found.columns.ranged
+    if found.anchor is not None:
+        others[found.anchor : found.anchor + 1] = False
+    basis = null_space(found.transform[: len(others), :free][others])
+    within = _whitening(told(found.transform[:, :free] @ basis), told.noise)
+    change = np.eye(told.shape.dim)
+    change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
+    return change
+
+
+def _norm(deviation: float, size: int) -> float:
+    """Of a symmetric Gaussian matrix."""
+    return 2.0 * math.sqrt(size) * deviation
+
+
+def _whitening(moments: Matrix, deviation: float) -> Matrix:
+    """What makes coordinates of these second moments white, where it stands out of the noise."""
+    noise = _norm(deviation, len(moments))
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    change = np.eye(shape.dim)
-    change[:free, :free] = vectors / np.sqrt(shrunk) / unit[:, None]
-    return change, counted_again
+    found: Matrix = vectors / np.sqrt(shrunk)
+    return found
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:

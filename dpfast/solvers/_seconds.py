@@ -80,12 +80,12 @@ def column_ranges(shape: ProblemShape, rounds: int) -> float:
     return _NANO * n * (rounds * (30.0 + 2.4 * d) + 30.0 + 4.0 * d) if rounds > 0 else 0.0
 
 
-def whitening(shape: ProblemShape, rounds: int, correlation: bool) -> float:
-    """Column moments, a correlation matrix and the rows' lengths, over pieces that are in cache."""
+def whitening(shape: ProblemShape, rounds: int, correlations: int) -> float:
+    """Column moments, correlation matrices and the rows' lengths, over pieces that are in cache."""
     n, d = shape.n_samples, shape.n_features
     moments = 30.0 + 2.7 * d
     lengths = 30.0 + 4.0 * d + 0.022 * d**2
-    gram = (40.0 + 2.0 * d + 0.04 * d**2) if correlation else 0.0
+    gram = (40.0 + 2.0 * d + 0.04 * d**2) * correlations
     # A decomposition of the d x d transform or two, cubic in d.
-    decompositions = (1.2 if correlation else 0.8) * d**3
+    decompositions = (0.8 + 0.4 * correlations) * d**3
     return _NANO * (n * (rounds * moments + gram + lengths) + decompositions)

@@ -100,6 +100,7 @@ from dpfast.solvers._whitened_rules import (
     automatic_narrowing,
     automatic_settings,
     clips_groups,
+    correlation_rounds,
     excess_risk_guess,
     first_quantile,
     is_mean,
@@ -289,7 +290,7 @@ def plan(
     settings = Settings(
         **options,
         **slopes.learned,
-        learning=_learning(shape, options, ranges, limit, counts, tells_squares(u), release),
+        learning=_learning(shape, options, ranges, limit, counts, u, release),
         gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
@@ -366,8 +367,7 @@ def _column_ranges_planned(
     if a_round == 0.0:
         raise ValueError(f"range_rounds must be 0 where noise would hide all rows; got {rounds}.")
     ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
-    # The count of long rows takes as much as a round.
-    return ranges, (rounds + 1) * a_round
+    return ranges, _column_ranges.cost(rounds, a_round)
 
 
 def _clipping(
@@ -474,22 +474,22 @@ def _learning(
     ranges: ColumnRanges | None,
     limit: float,
     counts: float,
-    squares: bool,
+    u: float,
     release: Release,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
     # nothing that is worth their noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
-    later = ColumnParts(shape, options["learning_clip"] * unit, squares, None, counts)
+    later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
     queries = [ColumnParts(shape, unit, False, None, counts)] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
-    correlation = None
+    correlation, again = None, correlation_rounds(u, ranges is not None)
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
-        correlation = release(correlated, gram, _CORRELATION)
-    return Learning(ranges, moments, correlation, limit, evened=options["james_stein"])
+        correlation = release(correlated / again, gram, _CORRELATION)
+    return Learning(ranges, moments, correlation, again, limit, evened=options["james_stein"])
 
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
@@ -509,7 +509,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         first += [(learning.ranges.long_rows, 1)]
     first += [(mechanism, 1) for mechanism in learning.moments]
     if learning.correlation is not None:
-        first.append((learning.correlation, 1))
+        first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
     return (*first, (settings.gradient, settings.iterations), *last)
 
@@ -530,11 +530,14 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
-    releases = [*learning.moments, *([learning.correlation] if learning.correlation else [])]
+    correlations = (
+        [learning.correlation] * learning.correlation_rounds if learning.correlation else []
+    )
+    releases = [*learning.moments, *correlations]
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
-        + _seconds.whitening(shape, settings.rounds, learning.correlation is not None)
+        + _seconds.whitening(shape, settings.rounds, len(correlations))
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
     )

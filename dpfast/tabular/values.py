@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpfast._arrays import refuse_masked
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded
+from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
 
 Values = Sequence[str] | NDArray[Any]
 """A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
