@@ -33,7 +33,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpfast._typing import Vector
 
 _WEIGHT_BITS = 1600
 _TAIL = 1040.0 * math.log(2.0)

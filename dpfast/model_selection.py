@@ -48,6 +48,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import fitted_or_as_before, validated
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_flag, check_real, warn
 from dpfast.curator import Curator
 from dpfast.errors import QuestionableSettingWarning, RepeatedFitWarning
@@ -76,7 +77,6 @@ from dpfast.queries import ScoreSum
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 
-Vector = NDArray[np.float64]
 Scorer = Callable[[Any, Any, NDArray[Any]], ArrayLike]
 
 __all__ = ["SCORINGS", "PrivateSearchCV"]

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from dpfast import _kernels
 from dpfast._arrays import numbers_in
+from dpfast._typing import Vector
 from dpfast._validation import warn
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
-
-Vector = NDArray[np.float64]
 
 # Arrays up to this size are copied once rather than converted in every pass.
 _COPIED_BYTES = 2**30

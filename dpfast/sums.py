@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._arrays import LEAVE_OUT, as_float64
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.shape import ProblemShape
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -17,12 +17,21 @@ PACKAGE = Path(dpfast.__file__).parent
 ROOT = PACKAGE.parent
 
 # The table of rooms: a module may import from rows below its own, and within its own room.
-ROOMS = (ROOT / "docs" / "architecture.md").read_text().split("## Rooms")[1].split("\n## ")[0]
-RANK = {
-    name: rank
-    for rank, row in enumerate(re.findall(r"^\| (`[^|]+) \|", ROOMS, re.MULTILINE))
-    for name in re.findall(r"`(\w+)(?:/|\.pyx?)`", row)
-}
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def ranks():
+    """Numbers of the rows by what is in them."""
+    rooms = PAGE.read_text().split("## Rooms")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", rooms, re.MULTILINE)
+    return {
+        name: rank
+        for rank, row in enumerate(rows)
+        for name in re.findall(r"`(\w+)(?:/|\.pyx?)`", row)
+    }
+
+
+RANK = ranks() if PAGE.is_file() else {}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py"))
 
 
@@ -45,6 +54,7 @@ def imports(path):
                 yield node.module
 
 
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not installed")
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_go_down(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts

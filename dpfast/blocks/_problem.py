@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast._blas import one_blas_thread
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.blocks._contract import Block, Executor
 from dpfast.chunks import add_up, thread_count
@@ -26,8 +27,6 @@ from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 T = TypeVar("T")
 # From a piece of the rows to their coordinates and bounds of their lengths, and the transform.
 Measure = tuple[Callable[[Matrix], tuple[Matrix, Vector]], Matrix]

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast.objectives import Erm
 from dpfast.sums import RowSums
 
 Rows = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 # Numbers of X in one block, 1 MB: the fastest of 128 KB to all at once, within the L2 cache.
 _BLOCK_NUMBERS = 2**17

@@ -27,13 +27,13 @@ from rich.progress import (
 from rich.table import Table
 
 from dpfast._files import atomic_file
+from dpfast._typing import Matrix
 from dpfast._version import __version__
 from dpfast.errors import DataError
 from dpfast.privacy import Event, PrivacyReport
 from dpfast.privacy.report import condensed, numbers
 
 T = TypeVar("T")
-Matrix = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Scores = dict[str, float]
 

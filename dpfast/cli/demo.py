@@ -10,10 +10,10 @@ import numpy as np
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression as NonPrivateLogisticRegression
 
+from dpfast._typing import Matrix
 from dpfast.cli._arguments import Commands, add_json
 from dpfast.cli._screen import (
     Labels,
-    Matrix,
     Scores,
     console,
     legend,

@@ -21,6 +21,7 @@ from dpfast._arrays import (
     validated,
     vector_in,
 )
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_real, warn
 from dpfast.blocks import BlockProblem, Executor, from_dask, is_dask
 from dpfast.chunks import thread_count
@@ -51,8 +52,6 @@ from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import known_rows
 from dpfast.sums import RowSums, as_vector
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 # Layouts and float32 are left as they are: the problem reads them block by block.
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Laplace
@@ -18,8 +19,6 @@ from dpfast.privacy import Budget
 from dpfast.privacy.calibration import MARGIN
 from dpfast.queries import ClassCounts
 from dpfast.solvers import Plan
-
-Vector = NDArray[np.float64]
 
 # Of the budget, for the count.
 _SHARE = 0.05

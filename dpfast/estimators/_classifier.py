@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import check_alike, check_labels
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._classes import (
@@ -29,9 +30,6 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
 from dpfast.sums import RowSums, single_rows
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_choice, check_flag
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Targets
@@ -17,9 +17,6 @@ from dpfast.privacy import Budget, Event
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan
 from dpfast.solvers.dp_newton import COV_TYPES, NAME
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _COVERED = (
     "Intervals cover sampling and privacy noise together, each by itself. They are for the model "

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.privacy import (
     Event,
@@ -39,8 +39,6 @@ from dpfast.privacy import (
 )
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, objective_perturbation, output_perturbation
-
-Vector = NDArray[np.float64]
 
 # Draws of the noise for a quantile without a formula, always the same ones: the intervals are no
 # secret, and two calls should agree.

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, column_or_1d
 
 from dpfast._files import show_names
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
 from dpfast.estimators._targets import Targets
 from dpfast.privacy import Budget
@@ -19,9 +20,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
 from dpfast.solvers.prior import Coefficients, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

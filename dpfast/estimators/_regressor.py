@@ -11,13 +11,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import as_float64
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._targets import Affine, Targets
 from dpfast.solvers import Plan
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._arrays import check_alike
+from dpfast._typing import Vector
 from dpfast.losses import Loss
-
-Vector = NDArray[np.float64]
 
 # Means from a twentieth of the highest target are above the margin 0, from which solvers start.
 _COUNT_WIDTH = 3.0

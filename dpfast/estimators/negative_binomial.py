@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.estimators._documented import documented
 from dpfast.estimators._log_link import PrivateLogLinkRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
-
-Vector = NDArray[np.float64]
 
 # Of the loss, whose registry has none below.
 _LEAST_DISPERSION = 1e-8

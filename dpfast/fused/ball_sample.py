@@ -74,8 +74,8 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
 from dpfast.objectives import Erm, GeneralShape
@@ -83,8 +83,6 @@ from dpfast.optimizers.balls import minimize_in_balls
 from dpfast.privacy import Event, ExponentialEvent, records_apart
 from dpfast.random import SecureGenerator
 from dpfast.shape import UNIT, ProblemShape
-
-Vector = NDArray[np.float64]
 
 # Accuracy of the computed exponents A.
 _EXPONENT_BITS = 40

@@ -32,18 +32,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer
 from dpfast.mechanisms import Access, Gaussian, check_size
 from dpfast.privacy import SubsampledGaussianEvent
 from dpfast.queries import BatchSum
 from dpfast.random import SecureGenerator
 from dpfast.sums import RowAccess
-
-Vector = NDArray[np.float64]
 
 NOISES = ("auto", "discrete", "gaussian")
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms import Access, Gaussian
 from dpfast.optimizers._contract import project
@@ -16,8 +16,6 @@ from dpfast.queries import GradientStep
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
-
-Vector = NDArray[np.float64]
 
 
 class LastIterate(Access[Vector]):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer
 from dpfast.mechanisms import Access, Gaussian, Laplace, check_size
 from dpfast.privacy import Budget, Event, SubsampledGaussianEvent, SubsampledLaplaceEvent
@@ -15,8 +16,6 @@ from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowAccess
-
-Vector = NDArray[np.float64]
 
 
 class SampledGradient(Access[Vector]):

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpfast._files import is_json_number
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 #: Why a coefficient has no standard error, by the numbers of the solver's `refused`.
 REASONS = (

@@ -16,11 +16,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
-
-Vector = NDArray[np.float64]
 
 
 class ObjectiveShape(Protocol):

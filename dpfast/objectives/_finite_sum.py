@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dpfast._typing import Vector
+
 Indices = NDArray[np.int64]
 
 

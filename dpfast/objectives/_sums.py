@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast.sums import RowAccess
-
-Vector = NDArray[np.float64]
 
 # Entries of the block of dense rows that BLAS multiplies at a time.
 _GRAM_ENTRIES = 2**18

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
 from dpfast.objectives._contract import Risk, RiskShape, checked_weights
@@ -50,8 +51,6 @@ from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-Vector = NDArray[np.float64]
 
 _UP = 1.0 + 1e-12
 

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast.losses import Loss
 from dpfast.objectives._contract import Risk, RiskShape
 from dpfast.objectives._finite_sum import Snapshot
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.objectives._contract import Risk, RiskShape, checked_weights, difference_hessian
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

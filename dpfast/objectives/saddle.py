@@ -20,13 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.objectives.general import GeneralShape
-
-Vector = NDArray[np.float64]
 
 
 class SaddleProblem(Protocol):

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.losses import Loss
 from dpfast.objectives._contract import Risk, RiskShape, checked_weights
@@ -47,8 +48,6 @@ from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-Vector = NDArray[np.float64]
 
 # Covers the rounding of the formulas below, which are sums and products of a few positive numbers.
 _UP = 1.0 + 1e-12

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.objectives import FiniteSum, Objective, Smoothable, Snapshot
 from dpfast.optimizers.certificates import MAX_HALVINGS, OptimizeResult, certified
 
-Vector = NDArray[np.float64]
 Callback = Callable[[OptimizeResult], None]
 
 # Row indices drawn at once: what they take stays in a few megabytes however many rows there are.

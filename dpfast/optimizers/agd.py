@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast._typing import Vector
 from dpfast._validation import check_choice
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
@@ -18,8 +16,6 @@ from dpfast.optimizers._contract import (
     project,
 )
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 MOMENTA = ("constant", "restarted")
 

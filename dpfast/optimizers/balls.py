@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective
 from dpfast.optimizers import lbfgs, newton
 
-Vector = NDArray[np.float64]
 Ball = tuple[Vector, float]
 
 

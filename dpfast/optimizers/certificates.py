@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import FiniteSum, Objective, Rounded, SaddleProblem, Smoothable, Snapshot
-
-Vector = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 # Halvings of the width, from 1, in the search for the tightest duality gap.

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective, Smoothable
 from dpfast.optimizers._contract import Minimizer, Progress, check_start
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 
 class _Counted:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
@@ -16,8 +14,6 @@ from dpfast.optimizers._contract import (
     project,
 )
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 STEPS = ("optimal", "strongly-convex", "convex")
 

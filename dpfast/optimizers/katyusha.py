@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
@@ -20,8 +20,6 @@ from dpfast.optimizers._contract import (
     random_rows,
 )
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 
 def minimize(

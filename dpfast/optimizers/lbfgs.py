@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective
 from dpfast.optimizers.certificates import OptimizeResult, certified
-
-Vector = NDArray[np.float64]
 
 
 class _Stop(Exception):

@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.objectives import SaddleProblem
 from dpfast.optimizers._contract import project
 from dpfast.optimizers.certificates import saddle_gap
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective
 from dpfast.optimizers.certificates import OptimizeResult, certified
-
-Vector = NDArray[np.float64]
 
 #: It factors dim x dim matrices; beyond this L-BFGS is faster.
 MAX_DIM = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective, Smoothable
 from dpfast.optimizers._contract import (
     Callback,
@@ -18,8 +18,6 @@ from dpfast.optimizers._contract import (
     random_rows,
 )
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 
 def minimize(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.objectives import Objective, Smoothable
 from dpfast.optimizers import lbfgs, newton
 from dpfast.optimizers._contract import Callback, Progress, check_start
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 # Factor by which the width shrinks from one round to the next.
 _SHRINK = 0.25

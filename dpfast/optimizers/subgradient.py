@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import Callback, Progress, check_radius, check_start, project
 from dpfast.optimizers.certificates import OptimizeResult, averages_of
-
-Vector = NDArray[np.float64]
 
 
 def minimize(

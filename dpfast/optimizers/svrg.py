@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.objectives import Objective
 from dpfast.optimizers._contract import (
@@ -18,8 +18,6 @@ from dpfast.optimizers._contract import (
     random_rows,
 )
 from dpfast.optimizers.certificates import OptimizeResult
-
-Vector = NDArray[np.float64]
 
 SNAPSHOTS = ("last", "average")
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import fitted_or_as_before, validated
+from dpfast._typing import Vector
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.groups import index_groups
@@ -20,8 +21,6 @@ from dpfast.privacy.budget import check_promise
 from dpfast.queries.columns import GroupedColumns
 from dpfast.random import SecureGenerator
 from dpfast.shape import MOST_ROWS
-
-Vector = NDArray[np.float64]
 
 DTYPES = (np.float64, np.float32)
 

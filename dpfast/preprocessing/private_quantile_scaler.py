@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Exponential
 from dpfast.preprocessing._columns import interval, is_pair
-from dpfast.preprocessing._private import PrivateScaler, Vector
+from dpfast.preprocessing._private import PrivateScaler
 from dpfast.privacy import (
     Budget,
     ExponentialEvent,

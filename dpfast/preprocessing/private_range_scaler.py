@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpfast._typing import Vector
 from dpfast._validation import warn
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
-from dpfast.preprocessing._private import PrivateScaler, Vector
+from dpfast.preprocessing._private import PrivateScaler
 from dpfast.privacy import Budget, Event, budget_mu, unit_of
 from dpfast.privacy.calibration import MARGIN
 from dpfast.queries import CountsBeyond

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.preprocessing._private import PrivateScaler, Vector
+from dpfast.preprocessing._private import PrivateScaler
 from dpfast.privacy import Budget
 from dpfast.queries import ColumnSums
 

@@ -6,15 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
-
-Vector = NDArray[np.float64]
 
 _LOG_OVERFLOW = 200.0 * math.log(2.0)
 

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart, row_relation, unit_of
 from dpfast.shape import MOST_ROWS, UNIT
-
-Vector = NDArray[np.float64]
 
 BLOCK_ROWS = 4096
 #: Parts of which a row of a group of m counts the m-th part, rounded down: sums are exact.

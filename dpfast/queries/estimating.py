@@ -62,6 +62,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up
 from dpfast.losses import Loss
 from dpfast.privacy import records_apart
@@ -69,8 +70,6 @@ from dpfast.queries.coordinates import InCoordinates, _unit, triangle_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, single_rows
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Scales of slopes are at least as small as rounding allows.

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.mechanisms import Query
@@ -36,7 +37,6 @@ from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 from dpfast.theory import zhang2017
 
-Vector = NDArray[np.float64]
 # More full gradients than this are a mistake: T of the theorems grows with β/α.
 _MAX_ITERATIONS = 10**7
 

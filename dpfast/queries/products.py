@@ -7,16 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import triangle_of
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 # s² of the proof: with weights of margins about as large as the targets, the variances of both
 # sums' noise in the normal equations add up to (1 + s²)³ / s², least at 1/2.

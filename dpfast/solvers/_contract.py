@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -21,7 +22,6 @@ from dpfast.privacy import Budget, Event, PrivacyReport
 from dpfast.shape import ProblemShape
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
-Vector = NDArray[np.float64]
 S = TypeVar("S")
 
 #: Guess of the margin of a typical longest row: this over the row norm is the solvers' guess of the

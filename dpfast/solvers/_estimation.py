@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, WeightedCurvature, bounded, symmetric
@@ -27,9 +28,6 @@ from dpfast.queries.estimating import (
 )
 from dpfast.shape import ProblemShape
 from dpfast.solvers._long_tail import LongTail
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Of the descent: its momentum, and the longest step, in coordinates in which a row's typical entry
 # is 1; and the longest Newton step there.

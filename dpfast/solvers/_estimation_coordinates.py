@@ -15,17 +15,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers._coordinates import Estimate
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 #: Radius of rows while columns and correlations are learned, over the root of their number; in the
 #: first round no row is longer than 1.

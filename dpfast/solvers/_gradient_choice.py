@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.fused.last_iterate import contraction, last_iterate_factor
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
-
-Vector = NDArray[np.float64]
 
 # A bound that is this much smaller is not worth more passes over the rows.
 _SLACK = 0.05

@@ -18,12 +18,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.solvers._coordinates import expected_shares
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Intercepts that are thought of: between the ends, so many at a time, the likely ones more closely.
 _FARTHEST, _POINTS, _TURNS = 16.0, 81, 10

@@ -11,12 +11,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpfast._typing import Vector
 from dpfast.solvers._range_laws import normal_shares
-
-Vector = NDArray[np.float64]
 
 # The law is fitted to so many of the rows, and standard deviations in octaves are between these.
 _UPPER, _NARROWEST, _WIDEST, _WIDTHS = 0.15, 0.2, 3.0, 24

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.fused import SampledSteps
 from dpfast.privacy import SAMPLINGS, Budget, affordable, records_apart, relation_of, unit_of
@@ -16,8 +16,6 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-
-Vector = NDArray[np.float64]
 
 SCHEDULES: Mapping[str, Callable[[Vector], Vector]] = {
     "constant": np.ones_like,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.fused import SampledGradient
 from dpfast.fused.sampled_gradient import check_sample
@@ -17,8 +17,6 @@ from dpfast.mechanisms import Access, Gaussian, Laplace
 from dpfast.privacy import Budget, affordable, budget_epsilon, budget_mu
 from dpfast.queries import ClippedGradient
 from dpfast.shape import ProblemShape
-
-Vector = NDArray[np.float64]
 
 #: The exponent by which the variance of noise falls with its price: ``1/ε²``, ``1/μ²``.
 POWER = {"laplace": 2, "gaussian": 1}

@@ -8,13 +8,10 @@ tell all.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from dpfast._typing import Matrix, Vector
 from dpfast.losses import Loss
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Nodes of a normal number, enough of them for a corner that is rounded off over little.
 _NODES = ndtri((np.arange(1000) + 0.5) / 1000.0)

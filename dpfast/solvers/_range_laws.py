@@ -11,11 +11,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from dpfast._typing import Matrix, Vector
 
 # Deviations of the noise by which a tail of the counts must stand out.
 SEEN = 3.5

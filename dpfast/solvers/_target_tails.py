@@ -14,17 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetTails
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_range import Place
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _TAILS = "tails of the targets"
 # Counts on either side.

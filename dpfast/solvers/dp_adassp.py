@@ -27,8 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -41,8 +41,6 @@ from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_s
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-adassp"
 

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import SampledSteps, State, Walk
@@ -54,8 +54,6 @@ from dpfast.solvers._noisy_epochs import (
     settle_clip_norm,
     step_sizes,
 )
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-sgd"
 

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_integer
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
@@ -42,9 +42,6 @@ from dpfast.solvers._whitened_rules import (
     weight_of_counts,
     with_counts,
 )
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 _GRADIENT = "gradient of all classes"

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.privacy import Budget, affordable
 from dpfast.queries import bounded
@@ -26,9 +26,6 @@ from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Gradients that are released up to so many rows behind one weight, times µ; beyond, the number is
 # as the square root of these, and at most the last.

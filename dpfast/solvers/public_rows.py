@@ -25,8 +25,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget
@@ -39,9 +39,6 @@ from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.prior import check_shape
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _LINE, _GRADIENT = "gradient along the public weights", "gradient"
 #: Rows behind one weight, times µ, from which on public rows are left alone; and weights beyond

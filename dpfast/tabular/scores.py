@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-Vector = NDArray[np.float64]
+from dpfast._typing import Vector
+
 Scores = dict[str, float]
 
 

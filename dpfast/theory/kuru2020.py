@@ -33,9 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

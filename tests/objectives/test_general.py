@@ -248,17 +248,17 @@ def minimum(objective):
 
 def test_accuracy_at_the_top_is_certified(noiseless):
     objective = at_the_top(*ranked())
+    best = minimum(objective)
     result = solve(objective, "output-perturbation", Budget(1.0, 1e-6))
     settings = result.plan.settings
     assert settings.optimizer == "subgradient"
     assert settings.gradient_tolerance == pytest.approx(0.06 * 2.0)
-    distance = np.linalg.norm(result.w - minimum(objective))
-    assert distance <= settings.gradient_tolerance / 0.5
+    assert np.linalg.norm(result.w - best) <= settings.gradient_tolerance / 0.5
     (event,) = result.privacy.events
     assert event.sensitivity >= 8.0 + 2.0 * settings.gradient_tolerance / 0.5
     # A smaller tolerance takes more subgradients.
     closer = solve(objective, "output-perturbation", Budget(1.0, 1e-6), tolerance=0.04)
-    assert np.linalg.norm(closer.w - minimum(objective)) <= 0.04 / 0.5
+    assert np.linalg.norm(closer.w - best) <= 0.04 / 0.5
     with pytest.raises(CertificateNotReached, match="nothing is released"):
         solve(objective, "output-perturbation", Budget(1.0, 1e-6), tolerance=1e-4,
               optimizer_options={"max_passes": 50})  # fmt: skip

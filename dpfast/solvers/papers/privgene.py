@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Exponential
@@ -38,8 +38,6 @@ from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, chec
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NAME = "privgene"
 
