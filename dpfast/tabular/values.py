@@ -78,8 +78,8 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
         )
     else:
         found = values.astype(np.float64)
-        for text in filter(NUMBER.fullmatch, map(folded, missing)):
-            found[found == float(text)] = math.nan
+    for text in filter(NUMBER.fullmatch, map(folded, missing)):
+        found[found == float(text)] = math.nan
     if np.isinf(found).any():
         row = int(np.argmax(np.isinf(found)))
         raise WrongValue(name, row, "a finite number", "an infinite one")

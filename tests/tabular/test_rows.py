@@ -69,6 +69,15 @@ def test_an_entry_means_the_same_whichever_others_a_column_has(declared, entry):
     assert len(found) <= 1
 
 
+@pytest.mark.parametrize("missing", [[-9.0], ["-9"], ["-9.00"], ["-.9e1"]], ids=str)
+def test_a_number_that_stands_for_none_does_so_however_it_is_written(missing):
+    entry = {"range": [-20, 20], "missing": "indicator", "missing_values": missing}
+    schema = TableSchema.from_bounds({"x": entry, "y": ["n", "p"], "target": "y"})
+    for column in ([-9], [-9.0, 3.5], [-9, ""], [-9.0, "3"], ["-9"], ["-9.0"], np.array([-9])):
+        found = RowCoder(schema, fit=False).codes(plain_chunk({"x": column}))["x0"]
+        assert np.isnan(found[0])
+
+
 @pytest.mark.parametrize("limit", [10**9, 100])
 def test_rows_come_back_as_they_were(limit, monkeypatch):
     monkeypatch.setattr(rows, "_MEMORY_BYTES", limit)
