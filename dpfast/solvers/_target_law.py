@@ -41,7 +41,7 @@ _MASS = 0.25
 # what a share may be apart from it to no less than that.  It may be so far apart beforehand, in
 # units of the share; and as far as it is from so many deviations of the noise on, such as shares of
 # a second mode.
-_TAILS = ((0.0, 0.15, 2.0 / 3.0), (0.25, 0.3, 1.0 / 3.0))
+_TAILS = ((0.0, 0.15, 0.6), (0.25, 0.3, 0.3), (0.0, 0.4, 0.1))
 _APART, _SURELY = 0.3, 4.5
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2

@@ -39,7 +39,9 @@ def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
     y = problem.target
     found = learned(problem, Budget(8.0, 1e-6))
     assert found.mean == pytest.approx(y.mean(), rel=0.12)
-    assert found.relative == pytest.approx(y.std() / y.mean(), rel=0.25)
+    # What tail the noise of octaves 100 means up may hide counts, too.
+    hidden = 0.5 if mean < 1.0 else 0.2
+    assert found.relative == pytest.approx(y.std() / y.mean(), rel=hidden)
     assert 0.25 * y.max() <= found.top <= 2.0 * y.max()
     assert found.weight == pytest.approx(1.0, abs=0.01)
 

@@ -56,7 +56,7 @@ def test_a_second_mode_is_believed_where_it_stands_out():
 def test_a_sum_tells_the_mean_with_a_doubt(noise):
     y, rng = lognormal(1.0, 1.2), np.random.default_rng(2)
     misses = []
-    for _ in range(10):
+    for _ in range(8):
         law = TargetLaw.of(EDGES, shares(y) + noise * rng.standard_normal(13), noise)
         top = law.best_cut(noise)
         found = np.minimum(y, top).mean() + noise * top * rng.standard_normal()
@@ -72,7 +72,7 @@ def test_noise_in_octaves_that_hold_nothing_adds_nothing(noise):
     y, rng = np.random.default_rng(0).gamma(20.0, 0.05, 50_000), np.random.default_rng(1)
     wide = 2.0 ** np.arange(-8.0, 13.0)
     exact = np.append(shares(y), np.zeros(8))
-    laws = [TargetLaw.of(wide, exact + noise * rng.standard_normal(21), noise) for _ in range(40)]
+    laws = [TargetLaw.of(wide, exact + noise * rng.standard_normal(21), noise) for _ in range(20)]
     assert np.mean([law.mean for law in laws]) == pytest.approx(1.0, abs=0.08)
     assert np.median([law.relative for law in laws]) < 0.7
 
