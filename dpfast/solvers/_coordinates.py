@@ -262,7 +262,7 @@ class Coordinates:
         return w
 
 
-def expected_shares(found: Vector, noise: float) -> Vector:
+def expected_shares(found: Vector, noise: float | Vector) -> Vector:
     """Means of numbers in [0, 1], of which normal noise of this deviation shows `found`.
 
     Examples

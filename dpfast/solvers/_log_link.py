@@ -30,7 +30,6 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers._coordinates import expected_shares
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
 
@@ -219,15 +218,16 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
 
 def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float) -> float:
     """Sum of the rows' weights over the number of rows."""
-    most, least = shape.max_weight, noise / shape.n_samples
-    total = shape.n_samples * min(most, max(float(counts.sum()) / shape.n_samples, least))
+    most = shape.max_weight
+    total = shape.n_samples * most
     # Most of the counts' noise is in octaves that hold little.
-    law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total)
-    found = (float(counts[0]) + total * float(law.shares.sum())) / shape.n_samples
+    share, doubt = TargetLaw.of(edges[1:], counts[1:] / total, noise / total).total()
+    found = float(counts[0]) / shape.n_samples + most * share
+    doubt = math.hypot(noise / shape.n_samples, most * doubt)
     # Mostly all rows weigh the same.
-    if not shape.several_rows and most - found < _ALIKE * least:
+    if not shape.several_rows and most - found < _ALIKE * doubt:
         return most
-    return min(most, max(found, least))
+    return min(most, max(found, noise / shape.n_samples))
 
 
 def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tuple[float, float]:
@@ -236,17 +236,9 @@ def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tupl
     They are cut where noise and the doubt in what lies beyond weigh the same.
     """
     noise = link.mean.stddev / total
-    tops = np.concatenate([law.edges, law.edges / math.sqrt(2.0)])
-    errors = [math.hypot(noise * top, law.doubt_beyond(top)) for top in tops]
-    best = int(np.argmin(errors))
-    top = float(tops[best])
-    cut = float(curator.release(link.mean, top)[0]) * top / total
-    if law.low > 0.0:
-        return law.typical_mean(cut + law.beyond(top), errors[best])
-    weights = np.array([errors[best], law.doubt]) ** -2.0
-    mean = float(np.average([cut + law.beyond(top), law.mean], weights=weights))
-    deviation, high = float(weights.sum() ** -0.5), float(law.edges[-1])
-    return high * float(expected_shares(np.array([mean / high]), deviation / high)[0]), deviation
+    top = law.best_cut(noise)
+    found = float(curator.release(link.mean, top)[0]) * top / total
+    return law.told(top, found, noise * top)
 
 
 def curvature(loss: Loss, mean: float | Vector) -> Vector:

@@ -1,9 +1,10 @@
 """The law of targets, from noisy counts by octave.
 
 Most of a heavy tail lies in octaves whose counts do not stand out of the noise, and clipped slopes
-do not see it either.  So the counts are drawn towards those of a lognormal or gamma law (and a mass
-below all octaves) that is fitted to them, each as far as its noise asks for.  All of it is
-post-processing of the counts.
+do not see it either.  So many lognormal and gamma laws (and a mass below all octaves) are weighed
+by how likely they make the counts, and the share of an octave may differ from that of a law, in
+heavy tails farther out than in light ones.  Given a law all of this is normal, and what a sum of
+the targets tells besides is Bayes' law, too.  All of it is post-processing of the counts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
+from dpfast.solvers._coordinates import expected_shares
 from dpfast.solvers._range_laws import normal_shares
 
 Vector = NDArray[np.float64]
@@ -35,40 +37,44 @@ _BELOW, _BELOW_DEVIATION = 6.5, 4.0
 _WITHIN = 0.4
 # What part of the targets is a mass at the lowest one, at most as usual.
 _MASS = 0.25
-# Which part of the targets above an edge is in doubt, and how far the middle of an octave is.
-_TAIL, _UNEVEN = 0.4, 0.2
-# Of the grid on which a mean and its doubt are found.
-_POINTS = 400
-# How far a count may lie from the fitted one: in units of it, or of what may lie an octave below;
-# and from so many deviations of the noise on as far as it does, such as those of a second mode.
-_APART, _DECAY, _SURELY = 0.5, 0.4, 4.5
+# Tails, and how many are so: from an octave to the next shares fall to no less than this part, and
+# what a share may be apart from it to no less than that.  It may be so far apart beforehand, in
+# units of the share; and as far as it is from so many deviations of the noise on, such as shares of
+# a second mode.
+_TAILS = ((0.0, 0.15, 0.6), (0.25, 0.3, 0.3), (0.0, 0.4, 0.1))
+_APART, _SURELY = 0.3, 4.5
+# How far the mean of an octave may be from the usual, in units of its width.
+_UNEVEN = 0.2
+# Laws that are less likely than the likeliest by this factor are left out.
+_UNLIKELY = 1e-4
 
 
 @dataclass(frozen=True)
 class TargetLaw:
-    """Shares of the targets by octave.
+    """Shares of the targets by octave: normal if one of many smooth laws is theirs.
 
     Attributes
     ----------
     edges : ndarray of shape (k,)
         Upper ends of the octaves.
-    shares : ndarray of shape (k,)
-        What is missing to 1 lies below.
-    laws : ndarray of shape (m, k)
-        Shares by octave of the smooth laws that may be theirs.
+    expected : ndarray of shape (m, k)
+        By each law.  Shares may be below 0, as the noise is: sums have no bias.  What is missing to
+        1 lies below.
+    apart : ndarray of shape (m, k)
+        Variances of the single octaves.
+    together : ndarray of shape (m, k)
+        Deviations that octaves have in common.
     likely : ndarray of shape (m,)
-        How likely each of these is.
-    doubt : float
-        Deviation of the mean.
+        How likely each law is.
     low : float
         Lowest target; 0 if there is none.
     """
 
     edges: Vector
-    shares: Vector
-    laws: Matrix
+    expected: Matrix
+    apart: Matrix
+    together: Matrix
     likely: Vector
-    doubt: float
     low: float = 0.0
 
     @classmethod
@@ -78,23 +84,42 @@ class TargetLaw:
         if low > 0.0:
             # No target is in the octaves below it: what the shares add up to is known.
             noisy = np.where(inside, noisy + (1.0 - noisy[inside].sum()) / inside.sum(), 0.0)
-        laws, likely = _likely_laws(edges, noisy, noise, low)
-        fitted, middles = likely @ laws, _middles(edges, low)
-        apart = _APART * fitted
-        for octave in range(1, len(apart)):
-            apart[octave] = max(apart[octave], _DECAY * apart[octave - 1])
-        off = np.abs(noisy - fitted)
+        light, together, beforehand = _laws(edges, noisy, noise, low)
+        parts = []
+        for falls, decay, chance in _TAILS:
+            laws = _falling(light, falls) * inside
+            if low > 0.0:
+                laws /= laws.sum(axis=1, keepdims=True)
+            apart = _falling(_APART * laws, decay) * inside
+            variance = noise**2 + apart**2
+            misfit = np.sum((noisy - laws) ** 2 / variance + np.log(variance), axis=1)
+            parts.append((laws, together, apart, misfit + beforehand - 2.0 * math.log(chance)))
+        laws, together, apart, misfit = (
+            np.concatenate(all_of) for all_of in zip(*parts, strict=True)
+        )
+        likely = np.exp(-0.5 * (misfit - misfit.min()))
+        kept = likely > _UNLIKELY
+        laws, together, apart = laws[kept], together[kept], apart[kept]
+        likely = likely[kept] / likely[kept].sum()
+        off = np.abs(noisy - likely @ laws)
         apart = np.where(off > _SURELY * noise, np.maximum(apart, off), apart)
         known = apart**2 / (apart**2 + noise**2)
-        of_means = laws @ middles
-        unsure = float(likely @ (of_means - likely @ of_means) ** 2)
-        unsure += float(np.sum((known * noise * middles) ** 2))
-        shares = np.maximum(fitted + known * (noisy - fitted), 0.0)
-        if low > 0.0:
-            shares /= shares.sum()
-        unsure += float(np.sum((_UNEVEN * shares * edges) ** 2))
-        kept = likely > 1e-6
-        return cls(edges, shares, laws[kept], likely[kept], math.sqrt(unsure), low)
+        expected = laws + known * (noisy - laws)
+        return cls(edges, expected, known * noise**2, (1.0 - known) * together, likely, low)
+
+    @property
+    def shares(self) -> Vector:
+        """What is expected of all laws, not below 0."""
+        found = np.maximum(self.likely @ self.expected, 0.0)
+        total = float(found.sum())
+        return found / total if self.low > 0.0 or total > 1.0 else found
+
+    def total(self) -> tuple[float, float]:
+        """Of the shares, without the bias that each of them has if none is below 0; deviation."""
+        totals = self.expected.sum(axis=1)
+        found = float(self.likely @ totals)
+        variances = self.apart.sum(axis=1) + self.together.sum(axis=1) ** 2
+        return found, math.sqrt(float(self.likely @ ((totals - found) ** 2 + variances)))
 
     @property
     def middles(self) -> Vector:
@@ -104,43 +129,80 @@ class TargetLaw:
     @property
     def mean(self) -> float:
         """Of the targets."""
-        return float(self.shares @ self.middles)
+        return max(float(self.likely @ (self.expected @ self.middles)), float(self.edges[0]))
 
     @property
     def relative(self) -> float:
         """Standard deviation over the mean."""
-        root = math.sqrt(_SQUARE * float(self.shares @ self.edges**2))
-        return math.sqrt(max((root / max(self.mean, 1e-300)) ** 2 - 1.0, 0.0))
+        squares = _SQUARE * (self.expected @ self.edges**2)
+        # A median: the mean would be that of the heaviest tails that there may be.
+        order = np.argsort(squares)
+        square = squares[order][np.searchsorted(np.cumsum(self.likely[order]), 0.5)]
+        return math.sqrt(max(float(square) / self.mean**2 - 1.0, 0.0))
 
-    def typical_mean(self, found: float, noise: float) -> tuple[float, float]:
-        """Of the targets, and its deviation: in logarithms, from the law and from a noisy mean.
+    def best_cut(self, noise: float) -> float:
+        """Where to cut targets if their mean then has noise of that part of the cut."""
+        tops = np.concatenate([self.edges, self.edges / math.sqrt(2.0)])
+        means, cuts, _, variances, covariances = self._moments(tops)
+        off, off_cuts = means - self.likely @ means, cuts - self.likely @ cuts
+        variance = self.likely @ (variances + off_cuts**2) + (noise * tops) ** 2
+        covariance = self.likely @ (covariances + off[:, None] * off_cuts)
+        return float(tops[np.argmax(covariance**2 / variance)])
 
-        Where all is noise that is the middle of the range, which is the least wrong in ratios.
+    def told(self, top: float, found: float, noise: float) -> tuple[float, float]:
+        """Mean of the targets, and its deviation, if that of targets cut at `top` is `found`.
+
+        The noise of that has the deviation `noise`.  With a lowest target the mean is that of
+        logarithms: where all is noise it is the middle of the range, the least wrong in ratios.
         """
-        means = self.laws @ self.middles
-        expected, logs = float(self.likely @ means), np.log(means)
-        within = max(0.0, self.doubt**2 - float(self.likely @ (means - expected) ** 2))
-        center = float(self.likely @ logs)
-        variance = float(self.likely @ (logs - center) ** 2) + within / self.mean**2
-        center += math.log(self.mean / expected)
-        at = np.linspace(math.log(self.low), math.log(self.edges[-1]), _POINTS)
-        misfit = (at - center) ** 2 / variance + ((np.exp(at) - found) / noise) ** 2
-        density = np.exp(-0.5 * (misfit - misfit.min()))
-        density /= density.sum()
-        mean = float(density @ at)
-        deviation = math.sqrt(float(density @ (at - mean) ** 2))
-        return math.exp(mean), math.exp(mean) * deviation
+        means, cuts, mean_variances, variances, covariances = self._moments(np.array([top]))
+        spread, off = variances[:, 0] + noise**2, found - cuts[:, 0]
+        logs = np.log(self.likely) - 0.5 * (off**2 / spread + np.log(spread))
+        likely = np.exp(logs - logs.max())
+        likely /= likely.sum()
+        means = means + covariances[:, 0] / spread * off
+        left = np.maximum(mean_variances - covariances[:, 0] ** 2 / spread, 0.0)
+        high = float(self.edges[-1])
+        if self.low > 0.0:
+            means = np.clip(means, self.low, high)
+            centers = np.log(means)
+            center = float(likely @ centers)
+            relative = math.sqrt(float(likely @ ((centers - center) ** 2 + left / means**2)))
+            return math.exp(center), math.exp(center) * relative
+        means = high * expected_shares(means / high, np.maximum(np.sqrt(left) / high, 1e-12))
+        mean = float(likely @ means)
+        return mean, math.sqrt(float(likely @ ((means - mean) ** 2 + left)))
 
-    def beyond(self, top: float) -> float:
-        """What the mean has of the parts of targets above `top`."""
-        return float(self.shares @ np.maximum(self.middles - top, 0.0))
+    def _moments(self, tops: Vector) -> tuple[Vector, Matrix, Vector, Matrix, Matrix]:
+        """By each law: mean of the targets, and of those cut at each of the tops, their variances.
 
-    def doubt_beyond(self, top: float) -> float:
-        """Deviation of it: among the laws that may be, and of a part of what it is at most."""
-        parts = self.laws @ np.maximum(self.middles - top, 0.0)
-        unsure = float(self.likely @ (parts - self.likely @ parts) ** 2)
-        most = float(self.shares @ np.maximum(self.edges - top, 0.0))
-        return math.hypot(math.sqrt(unsure), _TAIL * most)
+        And their covariances.
+        """
+        middles = self.middles
+        cut = np.minimum(middles, tops[:, None]).T
+        whole = (self.edges <= tops[:, None]).T
+        means, cuts = self.expected @ middles, self.expected @ cut
+        of_mean, of_cut = self.together @ middles, self.together @ cut
+        uneven = self.edges - np.maximum(self.low, 0.5 * self.edges)
+        uneven = np.square(_UNEVEN * self.expected * uneven)
+        within = uneven @ whole
+        alone, alone_cut = self.apart @ middles, self.apart @ cut
+        # With a lowest target shares add up to 1: what one has more another has less.
+        known = 1.0 if self.low > 0.0 else 0.0
+        both = known * self.apart.sum(axis=1)
+        mean_variances = self.apart @ middles**2 - means * (2.0 * known * alone - both * means)
+        variances = self.apart @ cut**2 - cuts * (2.0 * known * alone_cut - both[:, None] * cuts)
+        covariances = self.apart @ (middles[:, None] * cut) - known * (
+            means[:, None] * alone_cut + cuts * alone[:, None]
+        )
+        covariances += both[:, None] * means[:, None] * cuts
+        return (
+            means,
+            cuts,
+            mean_variances + of_mean**2 + uneven.sum(axis=1),
+            variances + of_cut**2 + within,
+            covariances + of_mean[:, None] * of_cut + within,
+        )
 
     def around(self, length: float) -> tuple[Vector, Vector]:
         """Targets in units of their mean, less the spread of margins of a length; their shares."""
@@ -174,10 +236,19 @@ def highest(noisy: Vector, noise: float) -> int:
     return int(out[-1]) if len(out) else 0
 
 
-def _likely_laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matrix, Vector]:
-    """Shares of smooth laws and of a mass below them, and how likely each of these is.
+def _falling(shares: Matrix, decay: float) -> Matrix:
+    """The same, but from an octave to the next they fall to no less than this part."""
+    found = shares.copy()
+    for octave in range(1, found.shape[1]):
+        np.maximum(found[:, octave], decay * found[:, octave - 1], out=found[:, octave])
+    return found
+
+
+def _laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matrix, Matrix, Vector]:
+    """Shares of smooth laws and of a mass below them, deviations, and how unlikely beforehand.
 
     The mass is below all octaves, or in the lowest if there is a lowest target; this is unlikely.
+    The shares say how large it is, and how far that is in doubt.
     """
     inside = edges > low
     smooth = _smooth_laws(int(inside.sum()))
@@ -188,17 +259,15 @@ def _likely_laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tupl
         cells /= cells.sum(axis=1, keepdims=True)
         mass[np.argmax(inside)] = 1.0
         prior = (noise / _MASS) ** 2
-    apart = cells - mass
-    height = (apart @ (noisy - mass) + prior) / (np.einsum("ij,ij->i", apart, apart) + prior)
-    height = np.clip(height, 0.0, 1.0)[:, None]
-    laws = mass + height * apart
+    off = cells - mass
+    precision = np.einsum("ij,ij->i", off, off) + prior
+    height, doubt = (off @ (noisy - mass) + prior) / precision, noise / np.sqrt(precision)
+    height = expected_shares(height, doubt)[:, None]
     middle, deviation = _below(edges[-1], low)
-    misfit = np.sum((noisy - laws) ** 2, axis=1) / noise**2
-    misfit += ((np.log2(edges[-1] / means) - middle) / deviation) ** 2
+    beforehand = ((np.log2(edges[-1] / means) - middle) / deviation) ** 2
     if low > 0.0:
-        misfit += ((1.0 - height[:, 0]) / _MASS) ** 2
-    likely = np.exp(-0.5 * (misfit - misfit.min()))
-    return laws, likely / likely.sum()
+        beforehand += ((1.0 - height[:, 0]) / _MASS) ** 2
+    return mass + height * off, np.minimum(doubt[:, None], height) * off, beforehand
 
 
 @lru_cache(maxsize=16)

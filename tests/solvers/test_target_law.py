@@ -52,16 +52,29 @@ def test_a_second_mode_is_believed_where_it_stands_out():
     assert law.mean == pytest.approx(y.mean(), rel=0.1)
 
 
-@pytest.mark.parametrize("noise", [1e-9, 0.003])
-def test_what_lies_beyond_a_top_is_told_with_a_doubt(noise):
-    y = lognormal(1.0, 1.2)
-    law = TargetLaw.of(
-        EDGES, shares(y) + noise * np.random.default_rng(2).standard_normal(13), noise
-    )
-    for top in (0.5, 2.0, 8.0):
-        missed = np.maximum(y - top, 0.0).mean()
-        assert abs(law.beyond(top) - missed) < 2.0 * law.doubt_beyond(top)
-    assert abs(law.mean - y.mean()) < 2.0 * law.doubt
+@pytest.mark.parametrize("noise", [1e-9, 0.003, 0.03])
+def test_a_sum_tells_the_mean_with_a_doubt(noise):
+    y, rng = lognormal(1.0, 1.2), np.random.default_rng(2)
+    misses = []
+    for _ in range(8):
+        law = TargetLaw.of(EDGES, shares(y) + noise * rng.standard_normal(13), noise)
+        top = law.best_cut(noise)
+        found = np.minimum(y, top).mean() + noise * top * rng.standard_normal()
+        mean, doubt = law.told(top, found, noise * top)
+        misses.append((mean - y.mean()) / doubt)
+        assert doubt < 0.02 + 15.0 * noise
+    assert np.sqrt(np.mean(np.square(misses))) < 2.0
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.02])
+def test_noise_in_octaves_that_hold_nothing_adds_nothing(noise):
+    """Positive parts of it would make the mean and, by the square, the spread too large."""
+    y, rng = np.random.default_rng(0).gamma(20.0, 0.05, 50_000), np.random.default_rng(1)
+    wide = 2.0 ** np.arange(-8.0, 13.0)
+    exact = np.append(shares(y), np.zeros(8))
+    laws = [TargetLaw.of(wide, exact + noise * rng.standard_normal(21), noise) for _ in range(20)]
+    assert np.mean([law.mean for law in laws]) == pytest.approx(1.0, abs=0.08)
+    assert np.median([law.relative for law in laws]) < 0.7
 
 
 def test_gamma_laws_are_among_those_fitted():
@@ -100,7 +113,7 @@ def test_noise_alone_leaves_the_mean_in_the_middle_of_known_bounds(low):
     for draw in draws:
         law = TargetLaw.of(EDGES, draw, noise, low)
         assert law.shares.sum() == pytest.approx(1.0) and not law.shares[low >= EDGES].any()
-        mean, doubt = law.typical_mean(draw[0] * high, noise * high)
+        mean, doubt = law.told(high, draw[0] * high, noise * high)
         assert abs(math.log(mean / low) - half) < 0.5 * half
         assert doubt < high
 
@@ -109,6 +122,6 @@ def test_noise_alone_leaves_the_mean_in_the_middle_of_known_bounds(low):
 def test_many_targets_may_be_the_lowest(zeros):
     y = np.maximum(lognormal(1.0, 0.8, zeros), 0.02)
     law = TargetLaw.of(EDGES, shares(y), 1e-4, 0.02)
-    mean, doubt = law.typical_mean(y.mean(), 0.01)
+    mean, doubt = law.told(EDGES[-1], y.mean(), 0.01)
     assert law.mean == pytest.approx(y.mean(), rel=0.1)
     assert mean == pytest.approx(y.mean(), rel=0.02) and doubt < 0.02
