@@ -399,9 +399,11 @@ class TableFit:
                 "the fit made other accesses than were planned and paid for; nothing is released. "
                 "Please report this."
             )
+        # Accesses that follow from what was learned add up to no guarantee; what bounds them does.
+        events = report.events if kinds(report.events) == kinds(paid) else paid
         whole = Ledger(self.plan.budget, self.plan.estimator.accountant)
         # Both were charged to the accounts before the first.
-        whole.spend_alone([*spent.events, *report.events])
+        whole.spend_alone([*spent.events, *events])
         return PrivacyReport.from_ledger(
             whole, reproducible=report.reproducible, notes=report.notes
         )

@@ -543,11 +543,15 @@ class TestLearnedRanges:
         with BudgetAccountant(Budget(9.0, 1e-5)) as account:
             model = fitted(table, estimator=GammaRegressor(), **settings)
         unit = budget_filter(Budget(9.0, 1e-5), "rdp")
+        learned, whole = account.events
         made, paid = (
             sum(event.count * unit.price(event) for event in events)
-            for events in (model.privacy_.events, account.events)
+            for events in (model.estimator_.privacy_.events, [whole])
         )
         assert 0.99 * paid < made <= paid
+        # What the fit did follows from what was learned: it adds up to no guarantee.
+        assert condensed(model.privacy_.events) == condensed([learned, whole])
+        assert model.privacy_.epsilon <= 4.0
 
     def test_a_price_that_follows_from_the_range_is_refused(self, table):
         bounds = {**self.WIDE, "cost": {"range": [1.0, 1e7], "learn": True}}
