@@ -54,6 +54,7 @@ for groups, whose curvatures are lowered twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -212,7 +213,15 @@ class _Weighted(InCoordinates):
         """The rows, and the stack."""
         if self.shape.several_rows:
             rows = single_rows(rows, "groups")
-        return rows, np.ascontiguousarray(fixed[0])
+        stack = fixed[0]
+        if not self._bends:
+            stack = np.delete(stack, slice(self.shape.dim, -1), axis=1)
+        return rows, np.ascontiguousarray(stack)
+
+    @property
+    def _bends(self) -> bool:
+        """Whether H is looked at."""
+        return self.shape.loss.even
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The sum."""
@@ -220,11 +229,11 @@ class _Weighted(InCoordinates):
         scale, part = point
         summed = _summed_by_group if self.shape.several_rows else _summed
         work = partial(summed, query=self, stack=stack, scale=scale, part=part)
-        total: Vector = add_up(rows.map_blocks(work))
-        return total
+        total = add_up(rows.map_blocks(work))
+        return triangle_of(total) if total.ndim == 2 else np.asarray(total)
 
-    def contribution(self, rows: Records, scale: float) -> Vector:
-        """What some records add up to, slopes in units of a scale."""
+    def contribution(self, rows: Records, scale: float) -> Vector | Matrix:
+        """What some records add up to, slopes in units of a scale; of a matrix all of it."""
         raise NotImplementedError
 
     def _cut(self, rows: Records) -> Vector:
@@ -287,6 +296,8 @@ class WeightedCurvature(_Weighted):
     is at most ``K c``.
     """
 
+    _bends = True
+
     @property
     def _single(self) -> float:
         return self.curvature_bound * self.shape.max_weight
@@ -295,13 +306,13 @@ class WeightedCurvature(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(self, rows: Records, scale: float) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Matrix:
         """The curvature of some records."""
         bend = self._bend(rows)
         cut = rows.counts * np.minimum(self._cut(rows), self.curvature_bound / bend)
         weights = _lowered(cut, bend, rows.first, self._single)
         curvatures = _curvatures(self.shape.loss, rows, scale)
-        return _triangle(rows.z[:, self.shape.dim : -1], weights * curvatures)
+        return _gram(rows.z[:, self.shape.dim : -1], weights * curvatures)
 
 
 class ScoreProducts(_Weighted):
@@ -321,13 +332,13 @@ class ScoreProducts(_Weighted):
         """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
-    def contribution(self, rows: Records, scale: float) -> Vector:
+    def contribution(self, rows: Records, scale: float) -> Matrix:
         """The products of some records."""
         factors, z = self._scores(rows, scale), rows.z[:, : self.shape.dim]
         if rows.first is None:
-            return _triangle(z, factors * factors)
+            return _gram(z, factors * factors)
         scores = np.add.reduceat(z * factors[:, None], rows.first, axis=0)
-        return _triangle(scores, np.ones(len(rows.first)))
+        return _gram(scores, np.ones(len(rows.first)))
 
 
 class SquaredSlopes(_Weighted):
@@ -382,6 +393,7 @@ class _Counts(_Weighted):
     ladder: Vector
     # Whether rows count alike, whatever their weight.
     _alike = False
+    _bends = False
 
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
@@ -566,27 +578,31 @@ def _lowered(weights: Vector, bounds: Vector, first: Indices | None, most: float
 
 def _summed(
     problem: RowAccess, query: _Weighted, stack: Matrix, scale: float, part: float
-) -> Vector:
+) -> Vector | Matrix:
     """A query's sum over rows that are one array."""
-    total, start = np.zeros(query.dimension), 0
     counts = problem.sample_weight
-    for z in problem.map_rows(lambda block: block @ stack):
-        rows = slice(start, start + len(z))
-        weights = np.ones(len(z)) if counts is None else counts[rows]
-        # The part is 1, see `check_point`.
-        records = Records(z, problem.target[rows], weights, part * query.shape.max_weight, None)
-        total += query.contribution(records, scale)
-        start += len(z)
+
+    def parts() -> Iterator[Vector | Matrix]:
+        start = 0
+        for z in problem.map_rows(lambda block: block @ stack):
+            rows = slice(start, start + len(z))
+            weights = np.ones(len(z)) if counts is None else counts[rows]
+            # The part is 1, see `check_point`.
+            records = Records(z, problem.target[rows], weights, part * query.shape.max_weight, None)
+            yield query.contribution(records, scale)
+            start += len(z)
+
+    total: Vector | Matrix = add_up(parts())
     return total
 
 
 def _summed_by_group(
     problem: RowAccess, query: _Weighted, stack: Matrix, scale: float, part: float
-) -> Vector:
+) -> Vector | Matrix:
     """The same over groups of rows."""
     counts = problem.sample_weight
 
-    def work(block: Matrix, rows: slice, first: Indices) -> Vector:
+    def work(block: Matrix, rows: slice, first: Indices) -> Vector | Matrix:
         weights = np.full(len(block), part)
         if counts is not None:
             weights *= counts[rows]
@@ -594,13 +610,13 @@ def _summed_by_group(
         records = Records(block @ stack, problem.target[rows], weights, whole, first)
         return query.contribution(records, scale)
 
-    total: Vector = add_up(problem.map_group_rows(work))
+    total: Vector | Matrix = add_up(problem.map_group_rows(work))
     return total
 
 
-def _triangle(z: Matrix, factors: Vector) -> Vector:
-    """Upper triangle of ``Σ_i f_i z_i z_iᵀ``, its diagonal over ``√2``."""
-    return triangle_of(z.T @ (z * factors[:, None]))
+def _gram(z: Matrix, factors: Vector) -> Matrix:
+    """``Σ_i f_i z_i z_iᵀ``."""
+    return np.asarray(z.T @ (z * factors[:, None]))
 
 
 def _squares(z: Matrix) -> Vector:
