@@ -93,7 +93,9 @@ class TargetLaw:
             apart = _falling(_APART * laws, decay) * inside
             variance = noise**2 + apart**2
             misfit = np.sum((noisy - laws) ** 2 / variance + np.log(variance), axis=1)
-            parts.append((laws, together, apart, misfit + beforehand - 2.0 * math.log(chance)))
+            misfit += beforehand - 2.0 * math.log(chance)
+            near = misfit < misfit.min() - 2.0 * math.log(_UNLIKELY)
+            parts.append((laws[near], together[near], apart[near], misfit[near]))
         laws, together, apart, misfit = (
             np.concatenate(all_of) for all_of in zip(*parts, strict=True)
         )
@@ -238,10 +240,10 @@ def highest(noisy: Vector, noise: float) -> int:
 
 def _falling(shares: Matrix, decay: float) -> Matrix:
     """The same, but from an octave to the next they fall to no less than this part."""
-    found = shares.copy()
-    for octave in range(1, found.shape[1]):
-        np.maximum(found[:, octave], decay * found[:, octave - 1], out=found[:, octave])
-    return found
+    found = shares.T.copy()
+    for octave in range(1, len(found)):
+        np.maximum(found[octave], decay * found[octave - 1], out=found[octave])
+    return np.ascontiguousarray(found.T)
 
 
 def _laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matrix, Matrix, Vector]:
