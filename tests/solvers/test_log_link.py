@@ -47,7 +47,7 @@ def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
 
 
 def test_rows_of_one_weight_are_not_taken_for_light_ones():
-    """A third of the fits took a mean of 500 rows for that of fewer."""
+    """Some of the fits took a mean of 500 rows for that of a third as many."""
     problem = counts(LOSSES[0], n=500)
     weights = []
     for seed in range(12):
