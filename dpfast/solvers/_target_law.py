@@ -42,7 +42,7 @@ _MASS = 0.25
 # units of the share; and as far as it is from so many deviations of the noise on, such as shares of
 # a second mode.
 _TAILS = ((0.0, 0.15, 0.6), (0.25, 0.3, 0.3), (0.0, 0.4, 0.1))
-_APART, _SURELY = 0.3, 4.5
+_APART, _SURELY = 0.3, 3.0
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2
 # Laws that are less likely than the likeliest by this factor are left out.
@@ -103,7 +103,7 @@ class TargetLaw:
         kept = likely > _UNLIKELY
         laws, together, apart = laws[kept], together[kept], apart[kept]
         likely = likely[kept] / likely[kept].sum()
-        off = np.abs(noisy - likely @ laws)
+        off = np.minimum(np.abs(noisy - likely @ laws), 1.0)  # as far as shares can be apart
         apart = np.where(off > _SURELY * noise, np.maximum(apart, off), apart)
         known = apart**2 / (apart**2 + noise**2)
         expected = laws + known * (noisy - laws)

@@ -53,7 +53,7 @@
 (check-sat-using qfnra-nlsat)
 (pop)
 
-; dpfast/queries/_linear.py: bounds: Vector = (np.sqrt(np.einsum("ij,ij->i", z, z)) + grow * reach) * (1.0 + grow)
+; dpfast/queries/_linear.py: bounds: Vector = (np.sqrt(squares) + grow * reach) * (1.0 + grow)
 ; An upper bound of the norm of z and of what its own entries are wrong by.  b is the reach.
 (define-fun grow () Real (* (+ d 8.0) u))
 (push)

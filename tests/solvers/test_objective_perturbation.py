@@ -178,7 +178,7 @@ def test_pure_budgets_learn_where_numbers_lie(loss, intercept):
 def test_ranges_are_learned_of_numbers_with_a_pure_budget():
     numbers = ProblemShape(1000, 4, 1.0, "huber")
     assert plan(numbers, NAME, Budget(1.0)).settings.target_range is not None
-    counts = ProblemShape(1000, 4, 1.0, Loss("poisson", 10.0))
+    counts = ProblemShape(1000, 4, 1.0, Loss("poisson", width=4.0))
     for shape, budget in [
         (SHAPE, Budget(1.0)), (counts, Budget(1.0)), (numbers, Budget(1.0, 1e-6)),
     ]:  # fmt: skip

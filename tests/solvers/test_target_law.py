@@ -125,3 +125,12 @@ def test_many_targets_may_be_the_lowest(zeros):
     mean, doubt = law.told(EDGES[-1], y.mean(), 0.01)
     assert law.mean == pytest.approx(y.mean(), rel=0.1)
     assert mean == pytest.approx(y.mean(), rel=0.02) and doubt < 0.02
+
+
+def test_a_rare_mode_far_above_counts_where_it_stands_out():
+    """One in a hundred targets is fifty times the others: a third of the mean."""
+    y, noise = lognormal(0.2, 0.4), 0.002
+    y[::100] *= 50.0
+    draws = noise * np.random.default_rng(5).standard_normal((20, len(EDGES)))
+    means = [TargetLaw.of(EDGES, shares(y) + draw, noise).mean for draw in draws]
+    assert np.median(means) == pytest.approx(y.mean(), rel=0.15)
