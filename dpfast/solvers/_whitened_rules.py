@@ -114,7 +114,7 @@ def automatic_settings(
         steps = 24.0 * (u / 1500.0) ** 0.35
         momentum = 0.35 * math.log2(u / 60.0)
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
-    correlated = (0.15 if u < _MANY else 0.2) * math.sqrt(_AMPLE / max(u, _AMPLE))
+    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
     if u < 50.0:
         correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
     columns = min(0.2, 0.05 + 2.5 / u)
@@ -157,9 +157,13 @@ def tells_squares(u: float) -> bool:
     return u >= _SQUARES
 
 
-def correlation_rounds(u: float, ranged: bool) -> int:
-    """Rounds of correlations: in a second one, of columns of known range, errors are relative."""
-    return 2 if ranged and u >= _MANY else 1
+def correlation_rounds(u: float, shape: ProblemShape) -> int:
+    """Rounds of correlations: in a second one, of columns of known range, errors are relative.
+
+    These are numbers, and it takes more of them than of other columns.
+    """
+    others = sum(block.stop - block.start for block in shape.columns if block.kind != "number")
+    return 2 if u >= _MANY and 2 * others < shape.n_features else 1
 
 
 def automatic_narrowing(shape: ProblemShape, u: float) -> float:

@@ -485,7 +485,7 @@ def _learning(
     queries = [ColumnParts(shape, unit, False, None, counts)] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
-    correlation, again = None, correlation_rounds(u, ranges is not None)
+    correlation, again = None, correlation_rounds(u, shape) if ranges is not None else 1
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
         correlation = release(correlated / again, gram, _CORRELATION)

@@ -348,7 +348,7 @@ def test_coordinates_take_less_of_an_ample_budget():
             for name in ("learning_share", "correlation_share"))
         for n in (500, 20_000, 2_000_000)
     ]  # fmt: skip
-    assert shares[:2] == pytest.approx([0.25, 0.26], abs=0.01)
+    assert shares[0] == pytest.approx(0.25, abs=0.01) and shares[1] == pytest.approx(0.21, abs=0.02)
     assert shares[2] < 0.08
 
 
