@@ -36,6 +36,9 @@ ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
 _WIDTHS = 14
 # Beforehand targets are in two places far from each other with this probability.
 _PAIRS = 0.01
+# Tails that a range need not hold: of kinks, which look at one place of the law, and of residuals,
+# whose tails have a part in the mean.
+_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -57,6 +60,11 @@ def share(rows: float) -> float:
     usual = min(_MOST, max(_LEAST, ROUNDS * (_ROWS_SEEN / rows) ** 2))
     asked = min(_MOST_FOR_FEW, max(usual, ROUNDS * (_ALL_SEEN / rows) ** 2))
     return max(_LEAST, min(asked, 1.0 - (_HOPELESS / rows) ** 2))
+
+
+def tail(loss: Loss) -> float:
+    """Share of the targets, on either side, that the range they are in units of need not hold."""
+    return _TAIL_OF_RESIDUALS if loss.even else _TAIL
 
 
 def pure_share(rows: float) -> float:

@@ -120,9 +120,6 @@ MAX_DIM = 10_000
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
 #: Up to so many weights the covariance of their errors is kept: it is dense.
 MAX_COVARIANCE_DIM = 500
-# Share of the targets, on either side, that the range they are in units of need not hold: of kinks,
-# which look at one place of the law, and of residuals, whose tails have a part in the mean.
-_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # Columns this many times narrower than their bounds are let be, where their ranges are learned.
 _NARROWEST = 1e4
 # Of the options that are numbers.
@@ -417,7 +414,7 @@ def _slopes(
     share, learned = 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
-        tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+        tail = _target_range.tail(shape.loss)
         begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
         learned["target_range"] = _target_range.planned(
             shape, 1.0, target_rounds, share, release, tail, begin

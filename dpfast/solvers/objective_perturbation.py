@@ -82,8 +82,6 @@ _SMALL_NOISE = 0.02
 # Where the rows say nothing, as of empty categories, noise may move a declared category's weight by
 # this share of the typical margin.
 _UNSEEN = 0.15
-# Share of the targets, on either side, that a range need not hold: of kinks, and of residuals.
-_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
 # From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
 # are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
 _WIDER_FROM = 20_000.0
@@ -425,7 +423,7 @@ def _target_range_planned(
         )
     epsilon, share = budget_epsilon(budget), _target_range.pure_share(rows)
     release = pure_releases(epsilon, relation)
-    tail = _TAIL_OF_RESIDUALS if shape.loss.even else _TAIL
+    tail = _target_range.tail(shape.loss)
     found = _target_range.planned(shape, 1.0, rounds, share, release, tail, norm="l1")
     spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
     return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
