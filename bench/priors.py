@@ -3,7 +3,8 @@
 Excess log-loss of fits without and with a prior and of the public rows alone, by rows behind one
 weight; and what a prior does that is of other rows, of other labels, or of none.  With --monthly:
 twelve monthly fits, each of which begins with the one before, next to twelve that do not; with
---drift, of labels by weights that move over the year by a share of their length.  Not timed.
+--drift, of labels by weights that move over the year by a share of their length.  With --wrong:
+coefficients of a fit of four times the rows, right and wrong ones.  Not timed.
 """
 
 from __future__ import annotations
@@ -168,6 +169,46 @@ def monthly(
     return float(means[0]), float(means[1]), float(means[2]), found[:, 2].mean(axis=0)
 
 
+def wrong(data: Dataset, u: float, repetitions: int) -> dict[str, float]:
+    """Mean excess of fits with coefficients of fits of four times the rows, over those without.
+
+    Parameters
+    ----------
+    data : Dataset
+    u : float
+        Rows behind one weight, times µ.
+    repetitions : int
+
+    Returns
+    -------
+    dict of float
+        By what became of the coefficients before: nothing, minus, three times, a third of their
+        length away in a random direction of the covariance, or a covariance that says nothing.
+    """
+    problem = Problem(data.X, data.y, "logistic", data_norm=data.data_norm)
+    shape, best = problem.shape, _least(problem)
+    budgets = [Budget(mu=factor * 2.0 * u * shape.dim / shape.n_samples) for factor in (1.0, 4.0)]
+    alone, larger = (plan(problem, "dp-whitened-gd", budget) for budget in budgets)
+    rng, found = np.random.default_rng(1), dict[str, list[float]]()
+    for k in range(repetitions):
+        earlier = carry_out(larger, problem, SecureGenerator(1000 + k), Ledger(budgets[1]))
+        w, covariance = earlier.w, earlier.covariance
+        assert covariance is not None
+        root = np.linalg.cholesky(covariance)
+        way = rng.standard_normal(len(w))
+        way *= np.linalg.norm(np.linalg.solve(root, w)) / np.linalg.norm(way)
+        rows, told = known_rows(larger), {"right": w, "minus": -w, "three times": 3.0 * w}
+        told["a third away"] = w + root @ way / 3.0
+        priors = {name: Coefficients(v, covariance, rows) for name, v in told.items()}
+        priors["nothing"] = Coefficients(0.0 * w, 1e4 * np.eye(len(w)), 0.0)
+        plans = {name: plan_refit(shape, prior, budgets[0]) for name, prior in priors.items()}
+        for name, settled in {"alone": alone, **plans}.items():
+            v = carry_out(settled, problem, SecureGenerator(k), Ledger(budgets[0])).w
+            found.setdefault(name, []).append(problem.objective(v) / shape.n_samples - best)
+    without = float(np.mean(found.pop("alone")))
+    return {name: float(np.mean(losses)) / without for name, losses in found.items()}
+
+
 def _moving_labels(data: Dataset, drift: float, rng: np.random.Generator) -> list[Vector]:
     """Labels of every month, by the table's weights, which move in a random direction."""
     problem = Problem(data.X, data.y, "logistic", data_norm=data.data_norm)
@@ -203,12 +244,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="directory of the tables; RAND HIE needs none")
     parser.add_argument("--repetitions", type=int, default=6)
     parser.add_argument("--monthly", action="store_true", help="twelve monthly re-fits instead")
+    parser.add_argument("--wrong", action="store_true", help="right and wrong coefficients instead")
     parser.add_argument("--drift", type=float, help="of the months' weights, made labels")
     given = parser.parse_args(arguments)
     tables = [randhie()]
     if given.data is not None:
         tables += [load(given.data) for load in (wine, letter, bank, numeric_adult)]
     for table in tables:
+        if given.wrong:
+            for u in (2.5, 6.0, 20.0, 60.0, 200.0):
+                ratios = wrong(table, u, given.repetitions)
+                cells = " | ".join(f"{ratio:.2f}" for ratio in ratios.values())
+                print(f"| {table.name} | {u:g} | {cells} |", flush=True)
+            continue
         if given.monthly:
             for u in (6.0, 20.0, 60.0):
                 alone, cheaper, chain, months = monthly(table, u, given.repetitions, given.drift)

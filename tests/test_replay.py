@@ -115,12 +115,16 @@ def test_public_rows_beforehand(loss, relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
-@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["right", "wrong"])
-def test_coefficients_that_are_known(loss, relation, sign):
+@pytest.mark.parametrize(
+    ("sign", "variance", "mu"),
+    [(1.0, 0.1, 0.4), (-1.0, 0.1, 0.4), (-9.0, 1e-6, 40.0), (1.0, 1e4, 40.0)],
+    ids=["right", "wrong", "left", "vague"],
+)
+def test_coefficients_that_are_known(loss, relation, sign, variance, mu):
     data, neighbor = neighbors(loss, relation)
     w = sign * np.array([1.0, 0.0, -0.5, 0.2])
-    known = Coefficients(w, 0.1 * np.eye(4), 3.0)
-    settled = plan_refit(data.shape, known, BUDGETS[0], neighboring_relation=relation)
+    known = Coefficients(w, variance * np.eye(4), 3.0)
+    settled = plan_refit(data.shape, known, Budget(mu=mu), neighboring_relation=relation)
     found = replay(settled, data, neighbor, run_refit)
     assert max(apart / charge for apart, charge in found) > 0.3
 

@@ -83,7 +83,7 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._log_link import Direction, Spread
+from dpfast.solvers._log_link import Direction
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
@@ -566,30 +566,39 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
     """The same, and the coordinates that were learned."""
     plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
-    spread: Spread | Place | None = None
-    if link is not None:
-        spread = _log_link.learn_spread(link, shape, curator)
-        settings = _log_link.learned(link, settings, spread, shape)
-        link = settings.link
-    else:
-        spread = learn_place(settings, curator)
+    if link is None:
+        place = learn_place(settings, curator)
+        coordinates = learn(settings.learning, shape, curator)
+        return descended(settings, shape, curator, coordinates, place), coordinates
+    spread = _log_link.learn_spread(link, shape, curator)
+    settings = _log_link.learned(link, settings, spread, shape)
+    assert settings.link is not None
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
-    unit = spread.half if isinstance(spread, Place) else 1.0
-    noise = noise_of_weights(settings, shape, change)
-    if link is not None and isinstance(spread, Spread):
-        found = _direction(settings, shape, coordinates, v, change)
-        w = _log_link.calibrated(
-            link, shape, curator, found, settings.limit, spread, settings.ridge
-        )
-    else:
-        w = unit * coordinates.weights(v, noise)
-    covariance = None
-    if shape.dim <= MAX_COVARIANCE_DIM and link is None:
-        covariance = _covariance(settings, shape, coordinates, w / unit, change)
-        covariance *= unit**2
+    found = _direction(settings, shape, coordinates, v, change)
+    w = _log_link.calibrated(
+        settings.link, shape, curator, found, settings.limit, spread, settings.ridge
+    )
     said = lengths_told(shape, coordinates.columns)
-    return Outcome(w, {"gradient_norm": norms}, said, covariance), coordinates
+    return Outcome(w, {"gradient_norm": norms}, said), coordinates
+
+
+def descended(
+    settings: Settings,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+    place: Place | None,
+) -> Outcome:
+    """Where a descent in the coordinates led, for a loss without a log link."""
+    v, norms, change = descend(settings, shape, curator, coordinates, place)
+    unit = place.half if place is not None else 1.0
+    w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))
+    covariance = None
+    if shape.dim <= MAX_COVARIANCE_DIM:
+        covariance = unit**2 * _covariance(settings, shape, coordinates, w / unit, change)
+    said = lengths_told(shape, coordinates.columns)
+    return Outcome(w, {"gradient_norm": norms}, said, covariance)
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
+from dpfast.losses import Loss
 from dpfast.privacy import Budget, affordable
 from dpfast.queries import bounded
 from dpfast.shape import ProblemShape
@@ -23,19 +24,22 @@ from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
-from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
+from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
-# Gradients that are released up to so many rows behind one weight, times µ; beyond, the number is
-# as the square root of these, and at most the last.
-_STEPS, _FEW, _MOST_STEPS = 8, 20.0, 24
+# Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
+# these are wrong: if their mean is so many deviations longer than chance has it, or the square of
+# its part along the weights so many times.
+_TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 20.0
+# With so many rows behind a weight, times µ, a prior is tried if it knows at least these shares of
+# what prior and gradients would, on average and in the direction in which it knows least.
+_AMPLE, _WORTH, _WORTH_LEAST = 30.0, 0.2, 0.01
 # A gradient stands out if its square is so many times what is expected, and this more: then
 # covariances are widened, in steps of a factor, and the loss is taken to bend more than where it
 # bends most.
 _STANDS_OUT, _BY_CHANCE, _WIDER, _WIDEST, _CAUTIOUS = 3.0, 10.0, 1.2, 1e6, 1.5
-# What would have to be widened by more than this factor is wrong, and forgotten.
-_WRONG = 30.0
 # What share of a step is uncertain, since bends are guesses.
 _ASTRAY = 0.5
 # What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
@@ -108,10 +112,9 @@ def plan_refit(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
 ) -> Plan[RefitSettings]:
-    """Settle gradients of a whitened descent that begins with known coefficients.
+    """Settle a whitened descent, of which some gradients first tell whether a prior is right.
 
-    The clip is that of as many rows a weight as both have together: what is clipped less has more
-    noise, which the prior takes out, and less bias, which it cannot.
+    If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
 
     Parameters
     ----------
@@ -132,22 +135,17 @@ def plan_refit(
         If the budget or the loss does not suit.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
-    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    together = math.hypot(u, _REMEMBERED * prior.rows_per_weight)
     descent = dp_whitened_gd.plan(
         shape,
         budget,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
-        iterations=int(min(_MOST_STEPS, _STEPS * max(1.0, math.sqrt(u / _FEW)))),
-        clip=automatic_settings(together, shape)["clip"],
         consistent=shape.loss.multiclass,
-        james_stein=False,
     )
     settings = RefitSettings(
         prior=prior,
         descent=descent.settings,
-        rows_per_weight=u,
+        rows_per_weight=descent.settings.rows_per_weight,
         prior_rows_per_weight=prior.rows_per_weight,
         iterations=descent.settings.iterations,
         clip=descent.settings.clip,
@@ -190,13 +188,13 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     """Release gradients where the minimum is expected, and expect it where prior and they say.
 
     A Kalman filter: a gradient tells where the minimum is by how the loss bends where rows are
-    white and normal.
+    white and normal.  A prior that the first gradients contradict is left for a descent.
 
     Returns
     -------
     Outcome
-        Its history has the factor by which covariances were widened, and the norms of the noisy
-        mean gradients in the coordinates.
+        Its history has the factor by which covariances were widened, infinite for a prior that was
+        left, and the norms of the noisy mean gradients in the coordinates.
 
     Raises
     ------
@@ -204,49 +202,159 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape = plan.settings, plan.shape
-    descent, loss = settings.descent, shape.loss
-    unit = 1.0
-    units: tuple[float, ...] = ()
+    descent = settings.descent
     place = dp_whitened_gd.learn_place(descent, curator)
-    if place is not None:
-        # Weights and losses are those of residuals in units of half the range of the targets.
-        unit = place.half
-        units = (place.stretch(loss),)
-    if place is not None or descent.narrowing < 1.0:
-        loss, units = loss.zoomed(descent.narrowing), (*units, unit * descent.narrowing)
     coordinates = learn(descent.learning, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
-    belief = _believed(settings.prior, unit * transform, coordinates.free)
-    bends = partial(mean_bends, loss, free=coordinates.free)
+    ask = _Asking.of(descent, shape, curator, transform, place)
+    belief = _believed(settings.prior, ask.unit * transform, coordinates.free)
+    bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
-    mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
-    assert mechanism.query is not None
-    at, norms = curator.fix(mechanism.query, transform), np.zeros(descent.iterations)
-    wider, cautious, steep, before = 1.0, _CAUTIOUS, 1.0, np.zeros(shape.dim)
-    deviation = mechanism.stddev / rows
-    # How dense residuals are at their minimum is a guess; what is not noise corrects it.
-    clear = _STANDS_OUT * deviation * math.sqrt(shape.dim) if place is not None else math.inf
-    for step in range(descent.iterations):
-        w = unit * (transform @ belief.mean)
-        gradient = curator.release(mechanism, at, w, *units) / rows
-        norms[step] = np.linalg.norm(gradient)
-        if before @ gradient < -0.5 * norms[step - 1] * norms[step]:  # the step went too far
-            cautious *= 2.0
-            steep *= 2.0 if min(norms[step - 1], norms[step]) > clear else 1.0
-        before = gradient
-        belief, factor = belief.told(gradient, deviation, cut_bends, steep, cautious)
-        wider *= factor
+    bent, gradient = cut_bends(belief.mean), None
+    if settings.rows_per_weight < _AMPLE or _is_worth(belief, ask, bent, descent.iterations):
+        gradient = _at_prior(belief, ask, bent, descent.iterations)
+    if gradient is None:
+        rest = replace(descent, iterations=descent.iterations - len(ask.norms))
+        left = dp_whitened_gd.descended(rest, shape, curator, coordinates, place)
+        if not ask.norms:
+            return _together(left, settings.prior)
+        norms = np.append(ask.norms, left.history["gradient_norm"])
+        return replace(left, history={"wider": np.array(math.inf), "gradient_norm": norms})
+    belief, wider = _followed(belief, gradient, ask, cut_bends, descent.iterations)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.
         rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
-        covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T
+        covariance = ask.unit**2 * transform @ (belief.covariance + rest) @ transform.T
     return Outcome(
-        unit * (transform @ belief.mean),
-        {"wider": np.array(wider), "gradient_norm": norms},
+        ask.unit * (transform @ belief.mean),
+        {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
     )
+
+
+def _together(found: Outcome, prior: Coefficients) -> Outcome:
+    """What a descent found, weighed with the prior by their covariances if these explain both."""
+    if found.covariance is None:
+        return found
+    apart, covariance = prior.w - found.w, found.covariance
+    both = covariance + prior.covariance
+    history = {"wider": np.array(1.0), **found.history}
+    if apart @ np.linalg.solve(both, apart) > _STANDS_OUT * len(apart) + _BY_CHANCE:
+        return replace(found, history={**history, "wider": np.array(math.inf)})
+    gain = np.linalg.solve(both, covariance).T
+    return replace(
+        found,
+        w=found.w + gain @ apart,
+        history=history,
+        covariance=covariance - gain @ covariance,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """Who releases mean gradients in the coordinates, whose entries' noise has a deviation.
+
+    Weights are in units of half the range of numeric targets, `unit`, and the loss is the one in
+    these units, its corner as narrow as in the end.
+    """
+
+    release: Callable[[Vector], Vector]
+    deviation: float
+    loss: Loss
+    unit: float
+    numbers: bool
+    norms: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        descent: Settings,
+        shape: ProblemShape,
+        curator: Curator,
+        transform: Matrix,
+        place: Place | None,
+    ) -> _Asking:
+        mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
+        loss, unit = shape.loss, 1.0
+        units: tuple[float, ...] = ()
+        if place is not None:
+            unit, units = place.half, (place.stretch(loss),)
+        if place is not None or descent.narrowing < 1.0:
+            loss, units = loss.zoomed(descent.narrowing), (*units, unit * descent.narrowing)
+        assert mechanism.query is not None
+        at = curator.fix(mechanism.query, transform)
+
+        def release(v: Vector) -> Vector:
+            return curator.release(mechanism, at, unit * (transform @ v), *units) / rows
+
+        return cls(release, mechanism.stddev / rows, loss, unit, place is not None)
+
+    def __call__(self, v: Vector) -> Vector:
+        gradient = self.release(v)
+        self.norms.append(float(np.linalg.norm(gradient)))
+        return gradient
+
+
+def _is_worth(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> bool:
+    """Whether a prior knows enough beside as many gradients."""
+    expected = (bends @ belief.covariance @ bends)[: belief.free, : belief.free]
+    told = iterations / ask.deviation**2 * np.linalg.eigvalsh(expected)
+    worth = 1.0 / (1.0 + np.maximum(told, 0.0))
+    return bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
+
+
+def _at_prior(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> Vector | None:
+    """The mean of the first gradients, at the prior's mean; None if they contradict it.
+
+    Then no more are released there.
+    """
+    noise, dim = ask.deviation**2, len(belief.mean)
+    expected = bends @ belief.covariance @ bends
+    most = dim + _CHANCE * math.sqrt(2.0 * dim) + 2.0
+    if ask.numbers:  # how dense residuals are at their minimum is a guess
+        most = _STANDS_OUT * dim + _BY_CHANCE
+    along = belief.mean.copy()
+    along[belief.free :] = 0.0
+    total = np.zeros(dim)
+    for count in range(1, max(1, min(_TRIED, iterations // 2)) + 1):
+        total += ask(belief.mean)
+        mean, covariance = total / count, expected + noise / count * np.eye(dim)
+        if mean @ np.linalg.solve(covariance, mean) > most:
+            return None
+        if (along @ mean) ** 2 > _CHANCE_ALONG * (along @ covariance @ along):
+            return None
+    return mean
+
+
+def _followed(
+    belief: _Belief,
+    gradient: Vector,
+    ask: _Asking,
+    bends: Callable[[Vector], Matrix],
+    iterations: int,
+) -> tuple[_Belief, float]:
+    """What is believed after all gradients, and by which factor covariances were widened.
+
+    The first ones have this mean.
+    """
+    first, numbers = len(ask.norms), ask.numbers
+    cautious, steep = _CAUTIOUS, 1.0
+    belief, wider = belief.told(gradient, ask.deviation / math.sqrt(first), bends, steep, cautious)
+    # How dense residuals are at their minimum is a guess; what is not noise corrects it.
+    clear = _STANDS_OUT * ask.deviation * math.sqrt(len(gradient)) if numbers else math.inf
+    before, length = gradient, float(np.linalg.norm(gradient))
+    for _ in range(first, iterations):
+        gradient = ask(belief.mean)
+        norm = ask.norms[-1]
+        if before @ gradient < -0.5 * length * norm:  # the step went too far
+            cautious *= 2.0
+            steep *= 2.0 if min(length, norm) > clear else 1.0
+        before, length = gradient, norm
+        belief, factor = belief.told(gradient, ask.deviation, bends, steep, cautious)
+        wider *= factor
+    return belief, wider
 
 
 def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
@@ -298,10 +406,6 @@ class _Belief:
         The loss bends `steep` times as much as was guessed.
         """
         found, wider = self._weighed(gradient, deviation, steep * bends(self.mean))
-        if wider > _WRONG:
-            # Where margins are far off the loss hardly bends, and steps would lead anywhere.
-            nothing = PRIOR_EFFECT**2 * np.eye(len(gradient))
-            return replace(self, mean=np.zeros_like(self.mean), covariance=nothing), wider
         if wider > 1.0:
             # The minimum is far, and the loss bends most where margins are 0.
             constant = self.mean.copy()

@@ -23,6 +23,7 @@ from dpfast import (
     Problem,
     QuantileRegressor,
     blocks,
+    solve,
 )
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
@@ -271,21 +272,39 @@ class TestCoefficients:
     @pytest.mark.parametrize("signs", [1.0, -1.0])
     def test_what_the_rows_contradict_is_left_alone(self, signs):
         rows = problem(20_000)
-        known = Coefficients(signs * np.append(WEIGHTS, -0.5), 0.01 * np.eye(6), 0.0)
+        known = Coefficients(signs * np.append(WEIGHTS, -0.5), 0.001 * np.eye(6), 0.0)
         budget = Budget(1.0, 1e-6)
         settled = plan_refit(rows.shape, known, budget)
         found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
         assert bool(found.history["wider"] > 10.0) is (signs < 0.0)
         assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
 
-    def test_a_covariance_that_is_far_too_small_is_widened(self):
-        rows = problem(20_000)
-        other = np.append(WEIGHTS[::-1] * 0.5, 0.5)
-        budget = Budget(4.0, 1e-6)
-        settled = plan_refit(rows.shape, Coefficients(other, 1e-6 * np.eye(6), 0.0), budget)
+    @pytest.mark.parametrize("change", ["three times", "turned", "opposite"])
+    def test_what_is_sure_and_wrong_costs_next_to_nothing(self, change):
+        """Its gradients tell, and the descent that is left has most of the budget."""
+        rows, budget = problem(20_000), Budget(1.0, 1e-6)
+        turned = np.append(WEIGHTS[::-1] * 0.5, 0.5)
+        w = {"turned": turned, "three times": 3.0 * np.append(WEIGHTS, -0.5)}.get(change, -turned)
+        settled = plan_refit(rows.shape, Coefficients(w, 1e-6 * np.eye(6), 0.0), budget)
         found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
-        assert found.history["wider"] > 50.0
-        assert np.corrcoef(found.w[:5], WEIGHTS)[0, 1] > 0.95
+        assert found.history["wider"] == np.inf
+        assert len(found.history["gradient_norm"]) == settled.settings.iterations
+        assert found.covariance is not None
+        alone = solve(rows, "dp-whitened-gd", budget, random_state=0)
+        losses = [rows.objective(v) / rows.shape.n_samples for v in (found.w, alone.w)]
+        assert losses[0] < losses[1] + 5e-4
+
+    def test_one_coefficient_that_is_known_stays_beside_what_rows_tell(self):
+        rows, budget = problem(20_000), Budget(1.0, 1e-6)
+        variances = np.full(6, 1e4)
+        variances[0] = 1e-8
+        known = Coefficients(np.append([3.1], np.zeros(5)), np.diag(variances), 0.0)
+        settled = plan_refit(rows.shape, known, budget)
+        found = carry_out(settled, rows, SecureGenerator(0), Ledger(budget))
+        alone = solve(rows, "dp-whitened-gd", budget, random_state=0).w
+        assert found.history["wider"] == 1.0
+        assert found.w[0] == pytest.approx(3.1, abs=0.01)
+        np.testing.assert_allclose(found.w[1:], alone[1:], atol=0.3)
 
     @pytest.mark.parametrize(("times", "intercept"), [(100.0, 0.0), (10.0, 0.0), (1.0, -8.0)])
     def test_coefficients_in_other_units_are_forgotten(self, times, intercept):
@@ -335,7 +354,6 @@ class TestCoefficients:
         )
         text = str(with_prior)
         assert "prior_rows_per_weight = 40" in text
-        assert with_prior.settings.clip > without.settings.clip
         assert known_rows(with_prior) > 36.0 > known_rows(without)
 
     def test_units_of_targets_and_of_the_constant(self):
