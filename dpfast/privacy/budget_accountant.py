@@ -19,6 +19,7 @@ from dpfast._files import (
     checksum,
     open_lock,
     parse_json,
+    read_text,
     this_process,
     wait_for_lock,
 )
@@ -555,7 +556,7 @@ budget)
     def _record(self) -> tuple[dict[str, Any], Ledger]:
         """Return what is in the file, and the ledger it is."""
         assert self._path is not None
-        text = self._path.read_text(encoding="utf-8")
+        text = read_text(self._path)
         ledger, record = Ledger.from_json(text), parse_json(text)
         if not isinstance(record.get("account"), dict):
             raise ValueError("it is a ledger, and not that of an account.")
