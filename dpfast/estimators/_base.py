@@ -360,9 +360,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Weights of the rows, >= 0, private like the rows; they require `max_weight`. The mean
             divides by the number of rows, not by the sum of the weights, which is private.
         groups : array-like of shape (n_samples,), optional
-            The group of each row, such as a person: integers, texts or other exact ids. The
-            guarantee then covers all rows of a group together, its `n_samples` is the number of
-            groups, and the number of rows is private; see the guide "Which unit?".
+            The group of each row, such as a person: integers, texts or other exact ids; the texts
+            "7" and "7.0" are two. The guarantee then covers all rows of a group together, its
+            `n_samples` is the number of groups, and the number of rows is private; see the guide
+            "Which unit?".
         checkpoint : path-like, optional
             For blocks: file from which an interrupted fit continues, see :func:`dpfast.solve`.
 
