@@ -109,6 +109,30 @@ def test_other_units_are_those_of_targets_that_were_scaled(loss, optimizer):
     assert other < first < 1.001 * other + 2.0**-45 * 100.0
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("loss", [Loss("huber", 0.5), Loss("pinball", 0.3, 0.2)])
+@pytest.mark.parametrize(("center", "half"), [(0.0, 1.0), (0.8, 0.01), (-0.5, 1e-4)])
+def test_in_any_units_neighbors_are_as_near_as_charged(loss, relation, center, half):
+    """Gradients and curvature of the longest rows, on either side of their targets, in w'."""
+    shape = ProblemShape(2, 2, 2.0, loss, alpha=0.05)
+    event = made(shape, relation, noise="l2-laplace", farthest=1e4).events()[0]
+    stretch = loss.zoomed(half).lipschitz / loss.lipschitz
+    long, start = np.array([np.sqrt(2.0), -np.sqrt(2.0)]), np.array([0.0, 0.0, center])
+
+    def gradient(targets):
+        rows = np.array([long] * len(targets))
+        view = Problem(rows, np.array(targets), loss, data_norm=2.0).with_loss(loss.zoomed(half))
+        w = start + half * np.array([0.3, 0.1, -0.2])
+        bend = view.hessian(w, 0.0) * len(targets) * half / stretch
+        return view.clipped_gradient(w)[0] / stretch, np.linalg.eigvalsh(bend)[-1]
+
+    (one, bend), (other, _), (both, _) = (gradient(y) for y in ([-1.0], [1.0], [-1.0, 1.0]))
+    far = one - other if relation == "replace_one" else both - other
+    # On one side the slopes of the pinball loss are less steep.
+    assert 0.4 * event.sensitivity <= np.linalg.norm(far) <= event.sensitivity
+    assert bend <= event.smoothness
+
+
 def test_units_that_are_not_covered_are_refused():
     access = made(NUMBERS, farthest=100.0)
     access.check(0.5, 0.1)
