@@ -70,7 +70,7 @@ class Sizes:
     real: bool = True
 
 
-FULL = Sizes(300, 300_000, (1.0, 2.0, 4.0))
+FULL = Sizes(300, 300_000, (1.0, 2.0))
 QUICK = Sizes(
     20, 50_000, (1.0,), families=("plain", "linear, plain", "persons, 0.5 alike"), real=False
 )
