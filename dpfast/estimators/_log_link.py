@@ -26,7 +26,26 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
-    """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained."""
+    """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
+        choose it from public quantities.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
+        between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    prior : None, default=None
+        Losses with a log link take none.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights: how the logarithm of the mean changes.
+    intercept_ : float
+        Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    """
 
     _ratio = "rate ratio"
 
@@ -154,7 +173,16 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateTweedieRegressor(PrivateLogLinkRegressor):
-    """Variances are in proportion to a power of the mean; targets can be rates of an exposure."""
+    """Variances are in proportion to a power of the mean; targets can be rates of an exposure.
+
+    Parameters
+    ----------
+    max_exposure : float or None, default=None
+        Public bound of the exposures, required if `fit` gets an `exposure`: how long each row was
+        observed, or how many units it covers. The mean of the target is then the exposure times
+        ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target divided
+        by the exposure. `max_weight` is then required only if `fit` also gets a `sample_weight`.
+    """
 
     __metadata_request__fit: ClassVar[dict[str, None]] = {"exposure": None}
 
