@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._arrays import vector_in
 from dpfast._validation import check_real, warn
@@ -93,35 +93,6 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
                 f"{family.name!r}; got None. The highest one is not known from them."
             )
         return LogMean.of(family, low, high, centered=self.fit_intercept)
-
-    def predict(self, X: ArrayLike) -> Vector:
-        """Predicted mean of each row, ``exp(<x, coef_> + intercept_)``, kept in `target_bounds`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return super().predict(X)
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the deviance that the predictions explain, D²: 1 is perfect, a constant has 0.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        return super().score(X, y, sample_weight)
 
     def check_targets(self, name: str, y: Vector) -> None:
         """Refuse targets that have no deviance.

@@ -74,6 +74,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
 
+        With a log link the predicted mean, which is the exponential of that.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
@@ -91,6 +93,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
+
+        With a log link that of the deviance, D²; of a quantile that of its loss.
 
         Parameters
         ----------
