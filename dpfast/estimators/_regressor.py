@@ -94,7 +94,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
 
-        With a log link that of the deviance, D²; of a quantile that of its loss.
+        With a log link that of the deviance, D².
 
         Parameters
         ----------
