@@ -29,7 +29,8 @@ def documented(estimator: type[Estimator]) -> type[Estimator]:
     type
         The same.
     """
-    if estimator.__doc__ is None:  # there is none with python -OO
+    own = _sections(estimator)
+    if "Examples" not in own:  # python -OO leaves no docstring, or what dataclasses make of none
         return estimator
     parameters: dict[str, str] = {}
     attributes: dict[str, str] = {}
@@ -40,7 +41,6 @@ def documented(estimator: type[Estimator]) -> type[Estimator]:
             entries = re.split(r"\n(?=\S)", found[title]) if title in found else ()
             known.update((re.split(r"\W", text)[0], text) for text in entries)
         notes += [found["Notes"]] if "Notes" in found else []
-    own = _sections(estimator)
     common = {field.name for field in fields(PrivateLinearModel) if field.kw_only}
     ordered = sorted(fields(estimator), key=lambda field: field.name in common)
     texts = {
